@@ -62,7 +62,7 @@ static void say(struct agent *a, uint32_t conn, const uint8_t *m, size_t len, bo
 	n = vault_msg_pack(VAULT_FROM_CLIENT, &q, packed, sizeof(packed));
 	BUG_ON(n < 0);
 	mono += 1000000000;
-	BUG_ON(agent_take(a, &store, packed, (size_t)n, 2000, mono, &out) < 0);
+	BUG_ON(agent_handle_message(a, &store, packed, (size_t)n, 2000, mono, &out) < 0);
 	BUG_ON(vault_msg_parse(VAULT_TO_CLIENT, out.p, out.len, 0, &said) < 0 || said.num[0] != conn);
 	BUG_ON(memmem(out.p, out.len, key.sk, 32));
 	if (len == 0)

@@ -29,29 +29,29 @@ static void job(const uint8_t *data, size_t size)
 	}
 }
 
-static void compare(int r, int c, const struct courier_answer *whole, const struct courier_answer *cut)
+static void compare(int r, int c, const struct courier_response *whole, const struct courier_response *cut)
 {
 	BUG_ON((r < 0) != (c < 0) && !whole->has_head);
 	BUG_ON(r >= 0 && c >= 0 && whole->status != cut->status);
-	BUG_ON(whole->text.len > ANSWER_TEXT_MAX || cut->text.len > ANSWER_TEXT_MAX);
+	BUG_ON(whole->text.len > RESPONSE_TEXT_MAX || cut->text.len > RESPONSE_TEXT_MAX);
 	BUG_ON(r == 1 && (whole->status < 200 || whole->status > 999));
 	BUG_ON(r < 0 && !whole->why);
 }
 
 static void answer(const uint8_t *data, size_t size)
 {
-	struct courier_answer whole, cut;
+	struct courier_response whole, cut;
 	size_t step = size ? data[0] % 7 + 1 : 1;
 	int r, c = 0;
 
-	courier_answer_init(&whole, "POST");
-	courier_answer_init(&cut, "POST");
-	r = courier_answer_feed(&whole, (const char *)data, size);
+	courier_response_init(&whole, "POST");
+	courier_response_init(&cut, "POST");
+	r = courier_response_feed(&whole, (const char *)data, size);
 	for (size_t at = 0; at < size && c == 0; at += step)
-		c = courier_answer_feed(&cut, (const char *)data + at, size - at < step ? size - at : step);
+		c = courier_response_feed(&cut, (const char *)data + at, size - at < step ? size - at : step);
 	compare(r, c, &whole, &cut);
-	courier_answer_release(&whole);
-	courier_answer_release(&cut);
+	courier_response_release(&whole);
+	courier_response_release(&cut);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

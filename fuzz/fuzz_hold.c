@@ -65,7 +65,7 @@ static int begin(void)
 	q.m.text[1] = (struct slice){ buf_cstr(&b), b.len };
 	q.fds = &sv[0];
 	q.n_fds = 1;
-	BUG_ON(hold_begin(&q, NULL) < 0 || vault.n_holders != 1);
+	BUG_ON(hold_add_holder(&q, NULL) < 0 || vault.n_holders != 1);
 	return sv[1];
 }
 
@@ -117,7 +117,7 @@ static bool send_raw(const void *data, size_t len, unsigned n_fds)
 
 	for (unsigned i = 0; i < n_fds; i++)
 		fds[i] = fcntl(null_fd, F_DUPFD_CLOEXEC, 3);
-	return control_take(&vault, vault.holders[0], data, len, fds, n_fds) == 0;
+	return control_handle_message(&vault, vault.holders[0], data, len, fds, n_fds) == 0;
 }
 
 static bool send_grant(const uint8_t *p)

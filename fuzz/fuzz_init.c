@@ -171,12 +171,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		if (write(p[1], data + off, n) != (ssize_t)n)
 			break;
 		off += n;
-		r = read_stream(in);
-		compact(in);
+		r = read_host_stream(in);
+		drop_gone_cmds(in);
 		BUG_ON(in->n_cmd > PROTO_CHANNELS || in->bodies > PROTO_BODIES_MAX);
 		end_one(in, data[off - 1]);
-		compact(in);
-		if (flush_stream(in) < 0)
+		drop_gone_cmds(in);
+		if (flush_host_stream(in) < 0)
 			break;
 	}
 	clear(in);

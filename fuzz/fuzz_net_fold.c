@@ -45,7 +45,7 @@ static void fold(const uint8_t *data, size_t size, size_t cut)
 		abort();
 	if (net_fold_feed(f, NET_FROM_EGRESS, (const char *)data + first, size - first, true, 2, &second) <
 		    0 ||
-	    first + second != size || net_fold_tick(f, 3, true) < 0 || net_fold_waits(f))
+	    first + second != size || net_fold_tick(f, 3, true) < 0 || net_fold_has_counts(f))
 		abort();
 	net_fold_report(f, &j);
 }

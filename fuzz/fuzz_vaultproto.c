@@ -94,7 +94,7 @@ static void send_raw(struct client *c, uint32_t *handles, const uint8_t *data, s
 	static uint64_t mono = 1;
 
 	mono += 1000000;
-	if (client_take(c, &store, data, len, 0, handles, 2000, mono, &out) == 0)
+	if (client_handle_message(c, &store, data, len, 0, handles, 2000, mono, &out) == 0)
 		check_answer(&out, ask, granted);
 }
 

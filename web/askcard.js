@@ -24,7 +24,7 @@ const MEANS = {
 	secret: ["This very request with the secret", "The secret with any request to this host and port"],
 	apply: ["Exactly these changes", "Exactly these changes again, and no others"],
 	tool: ["This very call, with this command and these arguments", "The same tool (and conditions of the rule) with any arguments and command"],
-	question: ["This answer to who asks now", "The same question of the same asker"],
+	question: ["This answer to the present asker", "The same question of the same asker"],
 	ssh: ["This use of the key", "The same use of this key at this host and port"],
 };
 const SPANS = [[900, "15 minutes"], [3600, "1 hour"], [7200, "2 hours"], [28800, "8 hours"], [86400, "1 day"]];

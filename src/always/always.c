@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An approval for good (always.h): chooses the edit of the policy file for a network question, verifies the
+ * edited policy before anything is written, and logs it. It never widens more than the question: an edit that
+ * cannot be exact is refused.
+ */
 #include "always/always.h"
 
 #include "base/cleanup.h"
@@ -33,10 +38,11 @@ int always_compile(const struct always *a, const struct buf *text, struct config
 	return config_policy_load(&args, ret, e);
 }
 
-/* --- which edit ------------------------------------------------------------------------------------------------- */
+/* --- choosing the edit
+ * ------------------------------------------------------------------------------------------- */
 
-/* W2: is the rule for this host and port, and no other? */
-static bool is_exact(const struct policy_rule *r, const struct always_act *x)
+/* always.W2: does the rule cover this host and port, and no other? */
+static bool rule_is_exact(const struct policy_rule *r, const struct always_act *x)
 {
 	bool host = r->by_addr ? x->host.kind == HOST_ADDR && addr_eq(&r->range.base, &x->host.addr) &&
 					 r->range.bits == 128
@@ -45,15 +51,15 @@ static bool is_exact(const struct policy_rule *r, const struct always_act *x)
 	return host && r->n_ports == 1 && r->ports[0].lo == x->port && r->ports[0].hi == x->port;
 }
 
-static bool is_of_file(const struct always *a, const struct policy_rule *r)
+static bool rule_is_in_file(const struct always *a, const struct policy_rule *r)
 {
 	char shown[POLICY_SOURCE_MAX + 1];
 
 	return r->layer == 0 && r->line && str_eq(r->source, str_safe(a->plan.file, shown, sizeof(shown)));
 }
 
-/* Is the entry for exactly this, so that one that allows it cannot be more specific? */
-static bool is_whole(const struct policy_entry *en, const struct always_act *x)
+/* Does the entry cover exactly this act, so that no entry that allows it could be more specific? */
+static bool entry_is_exact(const struct policy_entry *en, const struct always_act *x)
 {
 	method_set m;
 
@@ -64,17 +70,17 @@ static bool is_whole(const struct policy_entry *en, const struct always_act *x)
 	return en->acts == (x->act ? x->act : POLICY_GIT_FETCH);
 }
 
-static int refuse(const struct always_act *x, const char *rule, const char *why, struct err *e)
+static int refuse_edit(const struct always_act *x, const char *rule, const char *why, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT;
 
-	always_act_shown(x, &b);
+	always_act_describe(x, &b);
 	err_set(e, -EOPNOTSUPP, "%s is asked by the rule %s, %s", buf_cstr(&b), rule, why);
 	return err_hint(e, -EOPNOTSUPP,
 			"edit the file by hand, or allow it as long as the sandbox lives: --sandbox");
 }
 
-static const char *const lists[] = { "http", "graphql", "git" };
+static const char *const entry_lists[] = { "http", "graphql", "git" };
 
 static bool has_limits(const struct policy_limits *l)
 {
@@ -82,67 +88,72 @@ static bool has_limits(const struct policy_limits *l)
 }
 
 /*
- * The rule is for more than this host and port, so it gets no line; one like it, for these alone, does. That one is the most
- * specific there is and lists requests, so it decides all that is asked of this host and port: nothing changes if the other has done
- * so by itself until now. What is counted or given by rule (limits, a secret) would be so twice.
+ * The rule covers more than this host and port, so it gets no entry itself; a copy of it for these alone gets
+ * it. The copy is the most specific rule and lists requests, so it decides everything asked of this host and
+ * port: nothing else changes if the original alone decided that until now. Limits and secrets, which are
+ * counted or given by rule, would exist twice, so a rule that has them is refused.
  */
-static int copy_of(const struct policy *p, const struct always_act *x, const struct policy_verdict *v,
-		   const char *text, struct policy_edit *ret, struct err *e)
+static int plan_rule_copy(const struct policy *p, const struct always_act *x, const struct policy_verdict *v,
+			  const char *text, struct policy_edit *ret, struct err *e)
 {
 	const struct policy_target t = { .name = &x->host, .port = x->port };
 	const struct policy_rule *r = v->rule;
 
 	if (r->by_addr || !policy_rule_is_alone(p, r, &t))
-		return refuse(x, v->rule_text,
-			      "which is for more than this host and port, and not the only one that is", e);
+		return refuse_edit(x, v->rule_text,
+				   "which is for more than this host and port, and not the only one that is",
+				   e);
 	if (has_limits(&r->limits) || r->secret[0] || r->capture[0])
-		return refuse(
+		return refuse_edit(
 			x, v->rule_text,
 			"which is for more than this host and port, and its limits or secret for all of them",
 			e);
 	*ret = (struct policy_edit){ .act = POLICY_EDIT_COPY_RULE,
 				     .rule_line = r->line,
 				     .entry_line = v->entry->line,
-				     .list = lists[v->entry->kind],
+				     .list = entry_lists[v->entry->kind],
 				     .entry = text,
 				     .host = x->host_text,
 				     .port = x->port,
-				     .turn = is_whole(v->entry, x) };
+				     .turn = entry_is_exact(v->entry, x) };
 	return 0;
 }
 
-static int way_of(const struct always *a, const struct policy *p, const struct always_act *x,
-		  const struct policy_verdict *v, const char *text, struct policy_edit *ret, struct err *e)
+static int plan_edit(const struct always *a, const struct policy *p, const struct always_act *x,
+		     const struct policy_verdict *v, const char *text, struct policy_edit *ret, struct err *e)
 {
 	const struct policy_rule *r = v->rule;
 	const struct policy_entry *en = v->entry;
 
 	if (!r || (!en && x->kind != ALWAYS_CONNECT))
-		return refuse(x, v->rule_text,
-			      "which is for all of the host: a line for one request would deny all others",
-			      e);
+		return refuse_edit(
+			x, v->rule_text,
+			"which is for all of the host: a line for one request would deny all others", e);
 	if (!en) {
-		*ret = (struct policy_edit){ .act = is_exact(r, x) && is_of_file(a, r) ? POLICY_EDIT_MOVE_RULE
-										       : POLICY_EDIT_ADD_RULE,
+		*ret = (struct policy_edit){ .act = rule_is_exact(r, x) && rule_is_in_file(a, r)
+							    ? POLICY_EDIT_MOVE_RULE
+							    : POLICY_EDIT_ADD_RULE,
 					     .rule_line = r->line,
 					     .host = x->host_text,
 					     .port = x->port };
 		return 0;
 	}
-	if (!is_of_file(a, r))
-		return refuse(x, v->rule_text, "which does not stand in the policy file itself", e);
-	if (!is_exact(r, x))
-		return copy_of(p, x, v, text, ret, e);
-	*ret = (struct policy_edit){ .act = is_whole(en, x) ? POLICY_EDIT_TURN_ENTRY : POLICY_EDIT_ADD_ENTRY,
+	if (!rule_is_in_file(a, r))
+		return refuse_edit(x, v->rule_text, "which does not stand in the policy file itself", e);
+	if (!rule_is_exact(r, x))
+		return plan_rule_copy(p, x, v, text, ret, e);
+	*ret = (struct policy_edit){ .act = entry_is_exact(en, x) ? POLICY_EDIT_TURN_ENTRY
+								  : POLICY_EDIT_ADD_ENTRY,
 				     .rule_line = r->line,
 				     .entry_line = en->line,
-				     .list = lists[en->kind],
+				     .list = entry_lists[en->kind],
 				     .entry = text };
 	return 0;
 }
 
-/* Does a rule cover the host already? One more for it alone, that lists requests, would deny what the other says of them. */
-static bool is_covered(const struct policy *p, const struct always_act *x)
+/* Does a rule cover the host already? Another rule for it that lists requests would deny what the first one
+ * allows. */
+static bool host_has_rule(const struct policy *p, const struct always_act *x)
 {
 	const struct policy_target t = { .name = &x->host, .port = x->port };
 	struct policy_verdict v;
@@ -151,22 +162,24 @@ static bool is_covered(const struct policy *p, const struct always_act *x)
 	return v.rule != NULL;
 }
 
-/* What no rule speaks of may be widened; what one denies may not. */
-static bool is_denied(const struct policy_verdict *v)
+/* Something that no rule covers may be widened; something that a rule denies may not. */
+static bool is_denied_by_rule(const struct policy_verdict *v)
 {
 	return v->action == POLICY_DENY && !v->is_default &&
 	       (!v->rule || v->rule->action == POLICY_DENY || v->entry);
 }
 
-/* A rule that nobody asks by yet: beside those of the same host, or one of its own. */
-static int widen_of(const struct always *a, const struct policy *p, const struct always_act *x,
-		    const struct policy_verdict *v, const char *text, struct policy_edit *ret, struct err *e)
+/* Plans the edit for a requested rule (ASK_WIDEN): an entry beside those of the same host, or a rule of its
+ * own. */
+static int plan_widening(const struct always *a, const struct policy *p, const struct always_act *x,
+			 const struct policy_verdict *v, const char *text, struct policy_edit *ret,
+			 struct err *e)
 {
 	for (size_t i = 0; x->kind == ALWAYS_HTTP && i < policy_rule_count(p); i++) {
 		const struct policy_rule *r = policy_rule_at(p, i);
 
-		for (size_t k = 0;
-		     r->action == POLICY_ALLOW && is_exact(r, x) && is_of_file(a, r) && k < r->n_entries;
+		for (size_t k = 0; r->action == POLICY_ALLOW && rule_is_exact(r, x) &&
+				   rule_is_in_file(a, r) && k < r->n_entries;
 		     k++) {
 			if (r->entries[k].kind != POLICY_HTTP)
 				continue;
@@ -178,7 +191,7 @@ static int widen_of(const struct always *a, const struct policy *p, const struct
 			return 0;
 		}
 	}
-	if (is_covered(p, x))
+	if (host_has_rule(p, x))
 		return err_set(e, -EOPNOTSUPP,
 			       "there is a rule for that host already (%s), and one more would take from it",
 			       v->rule_text);
@@ -190,31 +203,33 @@ static int widen_of(const struct always *a, const struct policy *p, const struct
 	return 0;
 }
 
-/* --- W1 --------------------------------------------------------------------------------------------------------- */
+/* --- verifying the edit (always.W1)
+ * ------------------------------------------------------------------------------ */
 
-static bool same_text(const char *a, const char *b)
+static bool is_same_text(const char *a, const char *b)
 {
 	return !a == !b && (!a || str_eq(a, b));
 }
 
-static bool same_terms(const struct policy_verdict *a, const struct policy_verdict *b)
+static bool has_same_terms(const struct policy_verdict *a, const struct policy_verdict *b)
 {
 	const struct policy_terms *x = &a->terms, *y = &b->terms;
 
 	return a->depth == b->depth && x->has_pin == y->has_pin &&
 	       (!x->has_pin || (addr_eq(&x->pin, &y->pin) && x->pin_port == y->pin_port)) &&
-	       same_text(x->ca, y->ca) && same_text(x->pool, y->pool) && same_text(x->secret, y->secret) &&
-	       same_text(x->capture, y->capture) && x->credentials_only == y->credentials_only &&
-	       x->secret_ask == y->secret_ask && x->limits.bytes_up == y->limits.bytes_up &&
-	       x->limits.bandwidth == y->limits.bandwidth && x->limits.connections == y->limits.connections &&
+	       is_same_text(x->ca, y->ca) && is_same_text(x->pool, y->pool) &&
+	       is_same_text(x->secret, y->secret) && is_same_text(x->capture, y->capture) &&
+	       x->credentials_only == y->credentials_only && x->secret_ask == y->secret_ask &&
+	       x->limits.bytes_up == y->limits.bytes_up && x->limits.bandwidth == y->limits.bandwidth &&
+	       x->limits.connections == y->limits.connections &&
 	       x->limits.requests_per_minute == y->limits.requests_per_minute;
 }
 
-static int still(const struct always_act *x, const struct policy_verdict *v, struct err *e)
+static int refuse_still_decided(const struct always_act *x, const struct policy_verdict *v, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT;
 
-	always_act_shown(x, &b);
+	always_act_describe(x, &b);
 	if (v->action == POLICY_ASK)
 		err_set(e, -EOPNOTSUPP, "%s would still be asked by the rule %s", buf_cstr(&b), v->rule_text);
 	else
@@ -223,7 +238,8 @@ static int still(const struct always_act *x, const struct policy_verdict *v, str
 			"edit the file by hand, or allow it as long as the sandbox lives: --sandbox");
 }
 
-/* Nothing that was allowed is denied or goes another way; of a rule that is there twice, no more than the one request is new. */
+/* Nothing that was allowed may be denied or get other terms; if a rule was copied, exactly the one request is
+ * new. */
 static int check_others(const struct policy *old, const struct policy *now, bool copied, struct err *e)
 {
 	autobuf struct buf lines = BUF_INIT;
@@ -236,8 +252,9 @@ static int check_others(const struct policy *old, const struct policy *now, bool
 	return r;
 }
 
-static int check(const struct always *a, const struct always_act *x, const struct policy *old,
-		 const struct policy_verdict *was, bool copied, const struct buf *text, struct err *e)
+static int check_edited_policy(const struct always *a, const struct always_act *x, const struct policy *old,
+			       const struct policy_verdict *was, bool copied, const struct buf *text,
+			       struct err *e)
 {
 	CLEANUP(config_policy_release) struct config_policy now = { 0 };
 	struct policy_verdict v;
@@ -247,18 +264,19 @@ static int check(const struct always *a, const struct always_act *x, const struc
 		return err_wrap(e, r, "the policy would be broken");
 	always_act_decide(now.policy, x, &v);
 	if (!policy_allows(&v))
-		return still(x, &v, e);
-	if (!x->widen && !same_terms(was, &v))
-		return refuse(
+		return refuse_still_decided(x, &v, e);
+	if (!x->widen && !has_same_terms(was, &v))
+		return refuse_edit(
 			x, was->rule_text,
 			"which says more ('limits', 'to', 'ca', 'pool' or 'depth'): a new rule would not", e);
 	return check_others(old, now.policy, copied, e);
 }
 
-/* --- one after the other ------------------------------------------------------------------------------------------ */
+/* --- applying the edits
+ * ------------------------------------------------------------------------------------------ */
 
-static int edit_for(const struct always *a, const struct always_act *x, const struct policy *old,
-		    const struct policy_verdict *v, struct buf *text, struct err *e)
+static int edit_for_act(const struct always *a, const struct always_act *x, const struct policy *old,
+			const struct policy_verdict *v, struct buf *text, struct err *e)
 {
 	autobuf struct buf entry = BUF_INIT, out = BUF_INIT;
 	struct policy_edit ed = { 0 };
@@ -268,13 +286,13 @@ static int edit_for(const struct always *a, const struct always_act *x, const st
 	always_act_text(x, &entry);
 	if (buf_error(&entry))
 		return err_set(e, -ENOMEM, "out of memory");
-	r = x->widen ? widen_of(a, old, x, v, buf_cstr(&entry), &ed, e)
-		     : way_of(a, old, x, v, buf_cstr(&entry), &ed, e);
+	r = x->widen ? plan_widening(a, old, x, v, buf_cstr(&entry), &ed, e)
+		     : plan_edit(a, old, x, v, buf_cstr(&entry), &ed, e);
 	if (r < 0)
 		return r;
 	r = policy_edit(str_safe(a->plan.file, shown, sizeof(shown)), buf_cstr(text), text->len, &ed, &out,
 			e);
-	r = r < 0 ? r : check(a, x, old, v, ed.act == POLICY_EDIT_COPY_RULE, &out, e);
+	r = r < 0 ? r : check_edited_policy(a, x, old, v, ed.act == POLICY_EDIT_COPY_RULE, &out, e);
 	if (r == 0) {
 		buf_clear(text);
 		buf_add(text, out.data, out.len);
@@ -282,7 +300,7 @@ static int edit_for(const struct always *a, const struct always_act *x, const st
 	return r < 0 ? r : buf_error(text);
 }
 
-static int edit_all(struct always *a, const struct always_acts *l, struct err *e)
+static int edit_for_acts(struct always *a, const struct always_acts *l, struct err *e)
 {
 	for (size_t i = 0; i < l->n; i++) {
 		CLEANUP(config_policy_release) struct config_policy old = { 0 };
@@ -292,12 +310,12 @@ static int edit_all(struct always *a, const struct always_acts *l, struct err *e
 		if (r < 0)
 			return err_wrap(e, r, "the policy file is broken as it is");
 		always_act_decide(old.policy, &l->v[i], &v);
-		/* What observe lets through is not what a rule allows. */
+		/* Requests that `observe` lets through are not allowed by a rule. */
 		if (policy_allows(&v) && !v.would_deny)
 			continue;
-		if (v.action == POLICY_DENY && (!l->v[i].widen || is_denied(&v)))
-			return still(&l->v[i], &v, e);
-		r = edit_for(a, &l->v[i], old.policy, &v, &a->after, e);
+		if (v.action == POLICY_DENY && (!l->v[i].widen || is_denied_by_rule(&v)))
+			return refuse_still_decided(&l->v[i], &v, e);
+		r = edit_for_act(a, &l->v[i], old.policy, &v, &a->after, e);
 		if (r < 0)
 			return r;
 		a->needed = true;
@@ -305,11 +323,12 @@ static int edit_all(struct always *a, const struct always_acts *l, struct err *e
 	return 0;
 }
 
-/* --- a secret ----------------------------------------------------------------------------------------------------- */
+/* --- secrets
+ * ---------------------------------------------------------------------------------------------------- */
 
-/* The one rule that asks before the secret is used there. */
-static int find_secret(const struct always *a, const struct policy *p, const struct always_act *x,
-		       const struct policy_verdict *v, const struct policy_rule **ret, struct err *e)
+/* Finds the single rule that asks before this secret is used at this host and port. */
+static int find_secret_rule(const struct always *a, const struct policy *p, const struct always_act *x,
+			    const struct policy_verdict *v, const struct policy_rule **ret, struct err *e)
 {
 	const struct policy_rule *found = NULL;
 	size_t n = 0;
@@ -317,25 +336,27 @@ static int find_secret(const struct always *a, const struct policy *p, const str
 	for (size_t i = 0; i < policy_rule_count(p); i++) {
 		const struct policy_rule *r = policy_rule_at(p, i);
 
-		if (r->secret_ask && is_exact(r, x)) {
+		if (r->secret_ask && rule_is_exact(r, x)) {
 			found = r;
 			n++;
 		}
 	}
 	if (n == 0)
-		return refuse(x, v->rule_text,
-			      "which is for more than this host and port: they would all get it unasked", e);
+		return refuse_edit(x, v->rule_text,
+				   "which is for more than this host and port: they would all get it unasked",
+				   e);
 	if (n > 1 || !str_eq(found->secret, x->name))
-		return refuse(x, v->rule_text, "but not by that one alone, or not about this secret", e);
-	if (!is_of_file(a, found))
-		return refuse(x, v->rule_text, "which does not stand in the policy file itself", e);
+		return refuse_edit(x, v->rule_text, "but not by that one alone, or not about this secret", e);
+	if (!rule_is_in_file(a, found))
+		return refuse_edit(x, v->rule_text, "which does not stand in the policy file itself", e);
 	*ret = found;
 	return 0;
 }
 
-/* W1: the same, but that nobody is asked; there and nowhere else. */
-static int check_secret(const struct always *a, const struct always_act *x, const struct policy *old,
-			struct policy_verdict was, const struct buf *text, struct err *e)
+/* always.W1 for secrets: the same decision on the same terms, except that nobody is asked; there and nowhere
+ * else. */
+static int check_secret_edit(const struct always *a, const struct always_act *x, const struct policy *old,
+			     struct policy_verdict was, const struct buf *text, struct err *e)
 {
 	CLEANUP(config_policy_release) struct config_policy now = { 0 };
 	autobuf struct buf lines = BUF_INIT;
@@ -347,8 +368,8 @@ static int check_secret(const struct always *a, const struct always_act *x, cons
 		return err_wrap(e, r, "the policy would be broken");
 	always_act_decide(now.policy, x, &v);
 	was.terms.secret_ask = false;
-	if (v.action != was.action || !same_terms(&was, &v))
-		return refuse(x, was.rule_text, "and would be still, or on other terms", e);
+	if (v.action != was.action || !has_same_terms(&was, &v))
+		return refuse_edit(x, was.rule_text, "and would be still, or on other terms", e);
 	r = policy_diff(old, now.policy, &lines, &d, e);
 	if (r == 0 && (d.allowed || d.denied || d.changed != 1))
 		return err_set(e, -EOPNOTSUPP, "the rule would change more than this: %.200s",
@@ -356,7 +377,7 @@ static int check_secret(const struct always *a, const struct always_act *x, cons
 	return r;
 }
 
-static int edit_secret(struct always *a, const struct always_act *x, struct err *e)
+static int edit_for_secret(struct always *a, const struct always_act *x, struct err *e)
 {
 	CLEANUP(config_policy_release) struct config_policy old = { 0 };
 	autobuf struct buf out = BUF_INIT;
@@ -370,16 +391,16 @@ static int edit_secret(struct always *a, const struct always_act *x, struct err 
 		return err_wrap(e, r, "the policy file is broken as it is");
 	always_act_decide(old.policy, x, &v);
 	if (v.action == POLICY_DENY)
-		return still(x, &v, e);
+		return refuse_still_decided(x, &v, e);
 	if (v.terms.secret && str_eq(v.terms.secret, x->name) && !v.terms.secret_ask)
 		return 0;
-	r = find_secret(a, old.policy, x, &v, &by, e);
+	r = find_secret_rule(a, old.policy, x, &v, &by, e);
 	if (r < 0 || !by)
 		return r;
 	ed.rule_line = by->line;
 	r = policy_edit(str_safe(a->plan.file, shown, sizeof(shown)), buf_cstr(&a->after), a->after.len, &ed,
 			&out, e);
-	r = r < 0 ? r : check_secret(a, x, old.policy, v, &out, e);
+	r = r < 0 ? r : check_secret_edit(a, x, old.policy, v, &out, e);
 	if (r < 0)
 		return r;
 	buf_clear(&a->after);
@@ -388,7 +409,8 @@ static int edit_secret(struct always *a, const struct always_act *x, struct err 
 	return buf_error(&a->after) ? err_set(e, -ENOMEM, "out of memory") : 0;
 }
 
-/* --- all of it ---------------------------------------------------------------------------------------------------- */
+/* --- opening
+ * ---------------------------------------------------------------------------------------------------- */
 
 static int make_diff(struct always *a, struct err *e)
 {
@@ -398,7 +420,7 @@ static int make_diff(struct always *a, struct err *e)
 	return 0;
 }
 
-static int no_file(const struct always *a, int kind, struct err *e)
+static int refuse_no_file(const struct always *a, int kind, struct err *e)
 {
 	err_set(e, -EOPNOTSUPP,
 		"sandbox %s has no policy file that could be edited: it was started without --policy",
@@ -409,29 +431,30 @@ static int no_file(const struct always *a, int kind, struct err *e)
 				: "allow it as long as the sandbox lives: --sandbox");
 }
 
-/* What a link leads to by now was chosen by whoever turned it, not by the person who started the run. */
-static int check_real(const struct net_plan *p, struct err *e)
+/* If the path now leads elsewhere, whoever changed the link chose the file, not the person who started the
+ * run. */
+static int check_link_target(const struct net_plan *p, struct err *e)
 {
 	autofree char *now = realpath(p->file, NULL);
 	char shown[256];
 
 	if (now && str_eq(now, p->real))
 		return 0;
-	err_set(e, -ELOOP, "%s is a link, or behind one, that leads elsewhere since the run began",
+	err_set(e, -ELOOP, "%s is reached through a link that leads elsewhere than when the run began",
 		str_safe(p->file, shown, sizeof(shown)));
 	return err_hint(e, -ELOOP,
 			"edit the file by hand, or allow it as long as the sandbox lives: --sandbox");
 }
 
-static int read_file(struct always *a, int run_fd, int kind, struct err *e)
+static int read_policy_file(struct always *a, int run_fd, int kind, struct err *e)
 {
 	int r = net_plan_recall(&a->plan, run_fd, e);
 
 	if (r < 0)
 		return r;
 	if (!a->plan.file)
-		return no_file(a, kind, e);
-	r = check_real(&a->plan, e);
+		return refuse_no_file(a, kind, e);
+	r = check_link_target(&a->plan, e);
 	r = r < 0 ? r : always_file_read(a->plan.real, &a->before, e);
 	if (r < 0)
 		return r;
@@ -450,19 +473,20 @@ int always_open(struct always *a, int run_fd, const json_t *ask, struct err *e)
 	snprintf(a->run, sizeof(a->run), "%s", run ? run : "");
 	if (kind != ASK_TOOL && kind != ASK_APPLY)
 		r = always_acts_read(&l, ask, e);
-	r = r < 0 ? r : read_file(a, run_fd, kind, e);
+	r = r < 0 ? r : read_policy_file(a, run_fd, kind, e);
 	if (r < 0)
 		return r;
 	r = kind == ASK_TOOL	 ? always_tool(a, ask, e)
 	    : kind == ASK_APPLY	 ? always_apply(a, ask, e)
-	    : kind == ASK_SECRET ? edit_secret(a, &l.v[0], e)
-				 : edit_all(a, &l, e);
+	    : kind == ASK_SECRET ? edit_for_secret(a, &l.v[0], e)
+				 : edit_for_acts(a, &l, e);
 	return r < 0 ? r : make_diff(a, e);
 }
 
-/* --- writing ---------------------------------------------------------------------------------------------------- */
+/* --- writing
+ * ---------------------------------------------------------------------------------------------------- */
 
-struct logging {
+struct edit_log {
 	struct always *a;
 	struct audit *audit;
 	const struct ask_who *who;
@@ -470,7 +494,7 @@ struct logging {
 
 static int log_edit(void *ctx, struct err *e)
 {
-	const struct logging *l = ctx;
+	const struct edit_log *l = ctx;
 	const struct always *a = l->a;
 	autobuf struct buf b = BUF_INIT;
 	struct json j = JSON_INIT(&b);
@@ -495,7 +519,7 @@ static int log_edit(void *ctx, struct err *e)
 
 int always_commit(struct always *a, struct audit *audit, const struct ask_who *who, struct err *e)
 {
-	struct logging l = { a, audit, who };
+	struct edit_log l = { a, audit, who };
 
 	return a->needed ? always_file_write(a->plan.real, &a->before, &a->after, log_edit, &l, e) : 0;
 }

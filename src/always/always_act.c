@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From a question to what a rule can be about. Texts are a sandbox's: what is not exactly of the form is refused. */
+/*
+ * Reads the acts that a rule can cover from a question. The texts come from a sandbox: anything that is not
+ * exactly of the expected form is refused.
+ */
 #include "always/always.h"
 
 #include "base/cleanup.h"
@@ -23,41 +26,42 @@ void always_acts_release(struct always_acts *l)
 	*l = (struct always_acts){ 0 };
 }
 
-static int not_a_rule(struct err *e, const char *why)
+static int refuse_no_rule(struct err *e, const char *why)
 {
 	err_set(e, -EOPNOTSUPP, "%s", why);
 	return err_hint(e, -EOPNOTSUPP, "allow it as long as the sandbox lives: --sandbox");
 }
 
-static int read_host(struct always_act *x, const char *text, uint64_t port, struct err *e)
+static int read_act_host(struct always_act *x, const char *text, uint64_t port, struct err *e)
 {
 	if (host_canon(text, strlen(text), &x->host, NULL) < 0 || port < 1 || port > 65535)
-		return not_a_rule(e, "that is not a host and port that a rule could be for");
+		return refuse_no_rule(e, "that is not a host and port that a rule could be for");
 	snprintf(x->host_text, sizeof(x->host_text), "%s", x->host.text);
 	x->port = (uint16_t)port;
 	return 0;
 }
 
-static int read_path(struct always_act *x, const char *text, struct err *e)
+static int read_act_path(struct always_act *x, const char *text, struct err *e)
 {
 	autobuf struct buf canon = BUF_INIT;
 	struct urlpath u;
 	struct slice path, query;
 
 	if (urlpath_canon(text, strlen(text), URLPATH_KEEP_SLASH, &canon, &u, NULL) < 0 || u.slash)
-		return not_a_rule(e, "its path can be read in two ways, so no rule can be for exactly that");
+		return refuse_no_rule(e,
+				      "its path can be read in two ways, so no rule can be for exactly that");
 	path = urlpath_path(&canon, &u);
 	query = urlpath_query(&canon, &u);
 	if (path.len > PATHPAT_MAX)
-		return not_a_rule(e, "its path is too long for a rule");
+		return refuse_no_rule(e, "its path is too long for a rule");
 	x->path = strndup(path.len ? path.p : "/", path.len ? path.len : 1);
 	x->query = strndup(query.p ? query.p : "", query.len);
 	x->pattern = x->path ? strdup(x->path) : NULL;
 	return x->path && x->query && x->pattern ? 0 : err_set(e, -ENOMEM, "out of memory");
 }
 
-/* A copy of the first, for the next part of one request. */
-static struct always_act *another(struct always_acts *l)
+/* Adds a copy of the first act, for the next part of one request. NULL: too many. */
+static struct always_act *add_act_copy(struct always_acts *l)
 {
 	struct always_act *x = &l->v[l->n];
 
@@ -73,48 +77,49 @@ static struct always_act *another(struct always_acts *l)
 	return x;
 }
 
-static int too_many(struct err *e)
+static int refuse_too_many(struct err *e)
 {
-	return not_a_rule(e, "it does more than can be written as rules at once");
+	return refuse_no_rule(e, "it does more than can be written as rules at once");
 }
 
 static struct always_act *next_act(struct always_acts *l, size_t *n)
 {
-	return (*n)++ ? another(l) : &l->v[0];
+	return (*n)++ ? add_act_copy(l) : &l->v[0];
 }
 
-/* " (50 times)": how long it is, 0: it is none. A rule does not count. */
-static size_t times(const char *p)
+/* Length of " (50 times)" at p; 0: no such suffix. Rules do not count uses, so it is skipped. */
+static size_t times_suffix_len(const char *p)
 {
 	size_t n = str_starts(p, " (") ? strspn(p + 2, "0123456789") : 0;
 
 	return n && str_starts(p + 2 + n, " times)") ? n + 9 : 0;
 }
 
-/* "a, b (3 times)" up to `end`, each an act. */
-static int read_fields(struct always_acts *l, size_t *n, unsigned type, const char *p, const char *end,
-		       struct err *e)
+/* Reads "a, b (3 times)" up to `end`, one act for each. */
+static int read_graphql_fields(struct always_acts *l, size_t *n, unsigned type, const char *p,
+			       const char *end, struct err *e)
 {
 	while (p < end) {
 		size_t k = strspn(p, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_");
 		struct always_act *x = next_act(l, n);
 
 		if (!x)
-			return too_many(e);
+			return refuse_too_many(e);
 		if (!k || k >= sizeof(x->name))
-			return not_a_rule(e, "that is not an operation that a rule could be for");
+			return refuse_no_rule(e, "that is not an operation that a rule could be for");
 		x->act = 1u << type;
 		snprintf(x->name, sizeof(x->name), "%.*s", (int)k, p);
-		p += k + times(p + k);
+		p += k + times_suffix_len(p + k);
 		if (p < end && !str_starts(p, ", "))
-			return not_a_rule(e, "that is not an operation that a rule could be for");
+			return refuse_no_rule(e, "that is not an operation that a rule could be for");
 		p += p < end ? 2 : 0;
 	}
 	return 0;
 }
 
-/* "mutation a, b; mutation c", with what headers say behind it: the first part that is no operation ends it. */
-static int read_graphql(struct always_acts *l, const char *what, struct err *e)
+/* Reads "mutation a, b; mutation c; HEADERS". The first part that is no operation ends the list: it describes
+ * headers. */
+static int read_graphql_acts(struct always_acts *l, const char *what, struct err *e)
 {
 	static const char *const types[] = { "query ", "mutation ", "subscription " };
 	size_t n = 0;
@@ -128,17 +133,17 @@ static int read_graphql(struct always_acts *l, const char *what, struct err *e)
 			t++;
 		if (t == ARRAY_SIZE(types))
 			break;
-		r = read_fields(l, &n, t, what + strlen(types[t]), end, e);
+		r = read_graphql_fields(l, &n, t, what + strlen(types[t]), end, e);
 		what = end;
 		if (!str_starts(what, "; "))
 			break;
 		what += 2;
 	}
-	return r < 0 || n ? r : not_a_rule(e, "it cannot be told which operations it has");
+	return r < 0 || n ? r : refuse_no_rule(e, "it cannot be told which operations it has");
 }
 
-/* "create refs/heads/x": how long it is, 0: it is none. */
-static size_t read_ref(struct always_act *x, const char *what)
+/* Reads "create refs/heads/x". Returns its length; 0: malformed. */
+static size_t read_push_ref(struct always_act *x, const char *what)
 {
 	static const struct {
 		const char *word;
@@ -163,63 +168,63 @@ static size_t read_ref(struct always_act *x, const char *what)
 }
 
 /* "create refs/heads/x, push (maybe forced) refs/heads/y; headers …" */
-static int read_push(struct always_acts *l, const char *what, struct err *e)
+static int read_push_refs(struct always_acts *l, const char *what, struct err *e)
 {
 	size_t n = 0;
 
 	for (;;) {
 		struct always_act *x = next_act(l, &n);
-		size_t len = x ? read_ref(x, what) : 0;
+		size_t len = x ? read_push_ref(x, what) : 0;
 
 		if (!x)
-			return too_many(e);
+			return refuse_too_many(e);
 		what += len;
 		if (len && (!*what || str_starts(what, "; ")))
 			return 0;
 		if (!len || !str_starts(what, ", "))
-			return not_a_rule(e, "that is not a ref that a rule could be for");
+			return refuse_no_rule(e, "that is not a ref that a rule could be for");
 		what += 2;
 	}
 }
 
-static int read_git(struct always_acts *l, const char *what, struct err *e)
+static int read_git_act(struct always_acts *l, const char *what, struct err *e)
 {
 	struct always_act *x = &l->v[0];
 	struct slice repo = SLICE_NONE;
 	enum gitpkt_service s = gitpkt_service(slice_of(x->path), slice_of(x->query), &repo);
 
 	if (s == GITPKT_NONE || s == GITPKT_DUMB || !repo.len || repo.len >= sizeof(x->repo))
-		return not_a_rule(e, "it cannot be told which repository it is about");
+		return refuse_no_rule(e, "it cannot be told which repository it is about");
 	if (repo.len > 4 && memcmp(repo.p + repo.len - 4, ".git", 4) == 0)
 		repo.len -= 4;
 	snprintf(x->repo, sizeof(x->repo), "%.*s", (int)repo.len, repo.p);
 	if (s == GITPKT_PUSH)
-		return read_push(l, what, e);
-	return s == GITPKT_REFS_PUSH ? not_a_rule(e, "it does not say yet what is pushed") : 0;
+		return read_push_refs(l, what, e);
+	return s == GITPKT_REFS_PUSH ? refuse_no_rule(e, "it does not say yet what is pushed") : 0;
 }
 
-#define ANY "any" /* what stands for a star where a pattern is tried */
+#define ANY "any" /* replaces a star when a pattern is tried */
 
-/* "api.example.com", "*.example.com", either with a port. */
+/* Reads "api.example.com" or "*.example.com", either with a port. */
 static int read_widen_host(struct always_act *x, const char *text, size_t len, uint16_t port, struct err *e)
 {
 	bool below = len > 2 && memcmp(text, "*.", 2) == 0;
 	char name[HOST_MAX + 16];
 
 	if (len > HOST_MAX)
-		return not_a_rule(e, "the rule that is asked for is not for one host and port");
+		return refuse_no_rule(e, "the rule that is asked for is not for one host and port");
 	snprintf(name, sizeof(name), "%s%.*s", below ? ANY : "", (int)(below ? len - 1 : len),
 		 below ? text + 1 : text);
 	if (host_port_parse(name, strlen(name), port, &x->host, &x->port, NULL) < 0)
-		return not_a_rule(e, "the rule that is asked for is not for one host and port");
+		return refuse_no_rule(e, "the rule that is asked for is not for one host and port");
 	snprintf(x->host_text, sizeof(x->host_text), "%s%s", below ? "*" : "",
 		 x->host.text + (below ? strlen(ANY) : 0));
 	return 0;
 }
 
-/* What a rule that is asked for allows, in its one spelling (config/edit/widen.h): "HOST[:PORT]", "METHOD[,METHOD…] https://HOST[:PORT]/PATH". A person
- * says yes to the rule, so it may be a pattern. */
-static int read_widen(struct always_acts *l, const char *what, struct err *e)
+/* Reads a requested rule in its canonical spelling (config/edit/widen.h): "HOST[:PORT]", "METHOD[,METHOD…]
+ * https://HOST[:PORT]/PATH". A person approves the rule itself, so it may be a pattern. */
+static int read_widen_rule(struct always_acts *l, const char *what, struct err *e)
 {
 	struct always_act *x = &l->v[0];
 	size_t m = strcspn(what, " "), n;
@@ -231,7 +236,7 @@ static int read_widen(struct always_acts *l, const char *what, struct err *e)
 	if (!what[m])
 		return read_widen_host(x, what, m, 443, e);
 	if (m >= sizeof(x->method) || (!tls && !either && !str_starts(url, "http://")) || strchr(url, ' '))
-		return not_a_rule(e, "the rule that is asked for is not of a form that can be written");
+		return refuse_no_rule(e, "the rule that is asked for is not of a form that can be written");
 	x->kind = ALWAYS_HTTP;
 	snprintf(x->method, sizeof(x->method), "%.*s", (int)strcspn(what, ", "), what);
 	snprintf(x->name, sizeof(x->name), "%.*s", (int)m, what);
@@ -239,7 +244,7 @@ static int read_widen(struct always_acts *l, const char *what, struct err *e)
 	n = strcspn(url, "/");
 	path = url[n] ? url + n : "/";
 	if (pathpat_check(path, strlen(path), NULL) < 0)
-		return not_a_rule(e, "the rule that is asked for has no path that a rule could have");
+		return refuse_no_rule(e, "the rule that is asked for has no path that a rule could have");
 	pathpat_sample(path, ANY, &sample);
 	x->path = buf_take(&sample);
 	x->pattern = strdup(path);
@@ -249,38 +254,38 @@ static int read_widen(struct always_acts *l, const char *what, struct err *e)
 	return read_widen_host(x, url, n, tls ? 443 : 80, e);
 }
 
-static int read_request(struct always_acts *l, const json_t *ask, enum ask_kind kind, struct err *e)
+static int read_request_act(struct always_acts *l, const json_t *ask, enum ask_kind kind, struct err *e)
 {
 	struct always_act *x = &l->v[0];
 	const char *method = jsonget_text(ask, "method");
 	int r;
 
 	if (strlen(method) >= sizeof(x->method) || !*method)
-		return not_a_rule(e, "that is not a method that a rule could be for");
+		return refuse_no_rule(e, "that is not a method that a rule could be for");
 	snprintf(x->method, sizeof(x->method), "%s", method);
-	r = read_path(x, jsonget_text(ask, "path"), e);
+	r = read_act_path(x, jsonget_text(ask, "path"), e);
 	if (r < 0 || kind == ASK_REQUEST)
 		return r;
-	return kind == ASK_GRAPHQL ? read_graphql(l, jsonget_text(ask, "what"), e)
-				   : read_git(l, jsonget_text(ask, "what"), e);
+	return kind == ASK_GRAPHQL ? read_graphql_acts(l, jsonget_text(ask, "what"), e)
+				   : read_git_act(l, jsonget_text(ask, "what"), e);
 }
 
-static int read_secret(struct always_act *x, const json_t *ask, struct err *e)
+static int read_secret_act(struct always_act *x, const json_t *ask, struct err *e)
 {
 	const char *name = jsonget_text(ask, "what");
 
 	if (!*name || strlen(name) > POLICY_SECRET_MAX)
-		return not_a_rule(e, "that is not a secret that a rule could be for");
+		return refuse_no_rule(e, "that is not a secret that a rule could be for");
 	x->kind = ALWAYS_SECRET;
 	snprintf(x->name, sizeof(x->name), "%s", name);
-	return read_host(x, jsonget_text(ask, "host"),
-			 (uint64_t)json_integer_value(json_object_get(ask, "port")), e);
+	return read_act_host(x, jsonget_text(ask, "host"),
+			     (uint64_t)json_integer_value(json_object_get(ask, "port")), e);
 }
 
 int always_acts_read(struct always_acts *l, const json_t *ask, struct err *e)
 {
 	int kind = ask_kind_parse(jsonget_text(ask, "kind")), r;
-	struct always_act *x = another(l);
+	struct always_act *x = add_act_copy(l);
 
 	switch (kind) {
 	case ASK_CONNECT:
@@ -291,15 +296,15 @@ int always_acts_read(struct always_acts *l, const json_t *ask, struct err *e)
 			  : kind == ASK_REQUEST ? ALWAYS_HTTP
 			  : kind == ASK_GRAPHQL ? ALWAYS_GRAPHQL
 						: ALWAYS_GIT;
-		r = read_host(x, jsonget_text(ask, "host"),
-			      (uint64_t)json_integer_value(json_object_get(ask, "port")), e);
-		return r < 0 || kind == ASK_CONNECT ? r : read_request(l, ask, (enum ask_kind)kind, e);
+		r = read_act_host(x, jsonget_text(ask, "host"),
+				  (uint64_t)json_integer_value(json_object_get(ask, "port")), e);
+		return r < 0 || kind == ASK_CONNECT ? r : read_request_act(l, ask, (enum ask_kind)kind, e);
 	case ASK_SECRET:
-		return read_secret(x, ask, e);
+		return read_secret_act(x, ask, e);
 	case ASK_WIDEN:
-		return read_widen(l, jsonget_text(ask, "what"), e);
+		return read_widen_rule(l, jsonget_text(ask, "what"), e);
 	default:
-		return not_a_rule(e, "no policy file has a rule for such a question");
+		return refuse_no_rule(e, "no policy file has a rule for such a question");
 	}
 }
 
@@ -355,7 +360,7 @@ void always_act_text(const struct always_act *x, struct buf *out)
 		buf_addf(out, "%s %s", x->widen ? x->name : x->method, x->pattern);
 }
 
-void always_act_shown(const struct always_act *x, struct buf *out)
+void always_act_describe(const struct always_act *x, struct buf *out)
 {
 	autobuf struct buf b = BUF_INIT;
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A tool's call, or `coffer apply`, allowed for good: `tools:` and `apply:` of the policy file.
+ * A tool call, or `coffer apply`, allowed for good: edits `tools:` and `apply:` of the policy file.
  *
- * What is allowed is what a grant would hold for (toolcall.h): the tool by its name, and the conditions of the rule that asked,
- * whatever else the arguments are. That name and those conditions stand in the question; the arguments may not, for they are cut.
+ * The rule covers what a grant would cover (toolcall.h): the tool by its name, under the conditions of the
+ * rule that asked, with any other arguments. The question has that name and those conditions in full; its
+ * arguments may be shortened, so they are not used.
  */
 #include "always/always.h"
 
@@ -17,47 +18,49 @@
 #include <string.h>
 #include <strings.h>
 
-struct tool {
+struct asked_tool {
 	const char *what; /* "deploy when env=production" */
 	char name[TOOL_NAME_MAX + 1];
 };
 
-static int by_hand(struct err *e, int code)
+static int hint_edit_by_hand(struct err *e, int code)
 {
 	return err_hint(e, code,
 			"edit the file by hand, or allow it as long as the sandbox lives: --sandbox");
 }
 
-static int read_tool(struct tool *t, const json_t *ask, struct err *e)
+static int read_asked_tool(struct asked_tool *t, const json_t *ask, struct err *e)
 {
 	const char *what = jsonget_text_or_null(ask, "what");
 	size_t n = what ? strcspn(what, " ") : 0;
 
 	if (!what || !tool_name_is_valid(what, n) || (what[n] && !str_starts(what + n, " when ")))
-		return by_hand(e, err_set(e, -EOPNOTSUPP, "that is not a tool that a rule could be for"));
+		return hint_edit_by_hand(
+			e, err_set(e, -EOPNOTSUPP, "that is not a tool that a rule could be for"));
 	t->what = what;
 	memcpy(t->name, what, n);
 	return 0;
 }
 
-/* --- which rule asks ----------------------------------------------------------------------------------------------- */
+/* --- finding the rule that asks
+ * ---------------------------------------------------------------------------------- */
 
-/* Arguments that meet the conditions of a rule, each star of which stands for some text. */
-struct sample {
+/* Arguments that meet the conditions of a rule, with some text for each star. */
+struct sample_call {
 	struct tool_arg args[TOOL_WHEN_MAX];
 	struct buf values[TOOL_WHEN_MAX];
 };
 
-static void sample_release(struct sample *s)
+static void sample_call_release(struct sample_call *s)
 {
 	for (size_t i = 0; i < TOOL_WHEN_MAX; i++)
 		buf_release(&s->values[i]);
 }
 
-static int decide(const struct acts *a, const struct tool *t, const struct tool_rule *by,
-		  struct tool_verdict *ret)
+static int decide_sample_call(const struct acts *a, const struct asked_tool *t, const struct tool_rule *by,
+			      struct tool_verdict *ret)
 {
-	CLEANUP(sample_release) struct sample s = { 0 };
+	CLEANUP(sample_call_release) struct sample_call s = { 0 };
 
 	for (size_t i = 0; i < by->n_when; i++) {
 		for (const char *p = by->when[i].value; *p; p++) {
@@ -75,7 +78,7 @@ static int decide(const struct acts *a, const struct tool *t, const struct tool_
 }
 
 /* Would a question by this rule have the same words? */
-static bool says_so(const struct tool_rule *r, const struct tool *t)
+static bool rule_asks_so(const struct tool_rule *r, const struct asked_tool *t)
 {
 	autobuf struct buf b = BUF_INIT;
 
@@ -85,7 +88,7 @@ static bool says_so(const struct tool_rule *r, const struct tool *t)
 	return str_eq(buf_cstr(&b), t->what);
 }
 
-static bool same_when(const struct tool_rule *a, const struct tool_rule *b)
+static bool has_same_conditions(const struct tool_rule *a, const struct tool_rule *b)
 {
 	bool same = a->n_when == b->n_when;
 
@@ -94,26 +97,28 @@ static bool same_when(const struct tool_rule *a, const struct tool_rule *b)
 	return same;
 }
 
-/* The words of two sets of conditions may be the same (a="1, b=2"): which was asked about cannot be told then. */
-static int keep_one(const struct tool_rule **ret, const struct tool_rule *r, struct err *e)
+/* Two sets of conditions may have the same words (a="1, b=2"): then the rule that asked cannot be determined. */
+static int keep_asking_rule(const struct tool_rule **ret, const struct tool_rule *r, struct err *e)
 {
-	if (*ret && !same_when(*ret, r))
-		return by_hand(e, err_set(e, -EOPNOTSUPP, "two rules of the policy file ask in these words"));
+	if (*ret && !has_same_conditions(*ret, r))
+		return hint_edit_by_hand(
+			e, err_set(e, -EOPNOTSUPP, "two rules of the policy file ask in these words"));
 	*ret = *ret ? *ret : r;
 	return 0;
 }
 
-static int denied(const struct tool *t, const struct tool_verdict *v, struct err *e)
+static int refuse_denied(const struct asked_tool *t, const struct tool_verdict *v, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT;
 
 	tool_verdict_text(v, t->name, &b);
-	return by_hand(e, err_set(e, -EPERM, "it is denied whatever is allowed: %.300s", buf_cstr(&b)));
+	return hint_edit_by_hand(
+		e, err_set(e, -EPERM, "it is denied whatever is allowed: %.300s", buf_cstr(&b)));
 }
 
-/* 1: *ret asks; 0: it is allowed already. */
-static int find_asking(const struct always *a, const struct acts *acts, const struct tool *t,
-		       const struct tool_rule **ret, struct err *e)
+/* 1: *ret is the rule that asks; 0: the call is allowed already. */
+static int find_asking_rule(const struct always *a, const struct acts *acts, const struct asked_tool *t,
+			    const struct tool_rule **ret, struct err *e)
 {
 	struct tool_verdict v, no = { .action = POLICY_ALLOW };
 	char shown[256];
@@ -121,38 +126,41 @@ static int find_asking(const struct always *a, const struct acts *acts, const st
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < acts->n_rules; i++) {
-		if (!says_so(&acts->rules[i], t))
+		if (!rule_asks_so(&acts->rules[i], t))
 			continue;
 		some = true;
-		if (decide(acts, t, &acts->rules[i], &v) < 0)
+		if (decide_sample_call(acts, t, &acts->rules[i], &v) < 0)
 			return err_set(e, -ENOMEM, "out of memory");
-		if (v.action == POLICY_ASK && says_so(v.rule, t))
-			r = keep_one(ret, v.rule, e);
+		if (v.action == POLICY_ASK && rule_asks_so(v.rule, t))
+			r = keep_asking_rule(ret, v.rule, e);
 		else if (v.action != POLICY_ALLOW)
 			no = v;
 	}
 	if (r < 0 || *ret)
 		return r < 0 ? r : 1;
 	if (no.action != POLICY_ALLOW)
-		return denied(t, &no, e);
+		return refuse_denied(t, &no, e);
 	return some ? 0
-		    : by_hand(e, err_set(e, -EOPNOTSUPP, "no rule of %s asks about this tool in these words",
-					 str_safe(a->plan.file, shown, sizeof(shown))));
+		    : hint_edit_by_hand(e, err_set(e, -EOPNOTSUPP,
+						   "no rule of %s asks about this tool in these words",
+						   str_safe(a->plan.file, shown, sizeof(shown))));
 }
 
-/* --- which edit ------------------------------------------------------------------------------------------------------ */
+/* --- choosing the edit
+ * ------------------------------------------------------------------------------------------- */
 
-static int cannot(const struct tool *t, const struct tool_rule *r, const char *why, struct err *e)
+static int refuse_tool_rule(const struct asked_tool *t, const struct tool_rule *r, const char *why,
+			    struct err *e)
 {
 	autobuf struct buf b = BUF_INIT;
 
 	tool_rule_text(r, &b);
-	return by_hand(e, err_set(e, -EOPNOTSUPP, "the tool %s is asked by the rule %.300s, %s", t->name,
-				  buf_cstr(&b), why));
+	return hint_edit_by_hand(e, err_set(e, -EOPNOTSUPP, "the tool %s is asked by the rule %.300s, %s",
+					    t->name, buf_cstr(&b), why));
 }
 
-static int way_of(const struct acts *acts, const struct tool *t, const struct tool_rule *r,
-		  struct policy_edit *ret, struct err *e)
+static int plan_tool_edit(const struct acts *acts, const struct asked_tool *t, const struct tool_rule *r,
+			  struct policy_edit *ret, struct err *e)
 {
 	const struct tool_rule *lost;
 	autobuf struct buf b = BUF_INIT;
@@ -165,19 +173,21 @@ static int way_of(const struct acts *acts, const struct tool *t, const struct to
 	if (ret->act == POLICY_EDIT_TURN_TOOL)
 		return 0;
 	if (strcasecmp(r->name, t->name) == 0)
-		return cannot(t, r, "which is for another spelling: one that allows has to have its own", e);
+		return refuse_tool_rule(
+			t, r, "which is for another spelling: one that allows has to have its own", e);
 	lost = acts_overruled(acts, r, t->name);
 	if (!lost)
 		return 0;
 	buf_adds(&b, "and one for this tool alone would overrule ");
 	tool_rule_text(lost, &b);
-	return cannot(t, r, buf_cstr(&b), e);
+	return refuse_tool_rule(t, r, buf_cstr(&b), e);
 }
 
-/* --- W1 -------------------------------------------------------------------------------------------------------------- */
+/* --- verifying the edit (always.W1)
+ * ------------------------------------------------------------------------------ */
 
-/* Of the network nothing may change at all. */
-static int check_network(const struct policy *old, const struct policy *now, struct err *e)
+/* An edit for a tool must not change any network decision. */
+static int check_network_unchanged(const struct policy *old, const struct policy *now, struct err *e)
 {
 	autobuf struct buf lines = BUF_INIT;
 	struct policy_diff d;
@@ -189,54 +199,56 @@ static int check_network(const struct policy *old, const struct policy *now, str
 	return r;
 }
 
-static bool same_rule(const struct tool_rule *a, const struct tool_rule *b)
+static bool is_same_rule(const struct tool_rule *a, const struct tool_rule *b)
 {
-	return a->action == b->action && str_eq(a->name, b->name) && same_when(a, b);
+	return a->action == b->action && str_eq(a->name, b->name) && has_same_conditions(a, b);
 }
 
-/* Is each rule of the one in the other, but for `without`? */
-static bool has_all(const struct acts *in, const struct acts *of, const struct tool_rule *without)
+/* Does `in` have each rule of `of`, except for `without`? */
+static bool has_all_rules(const struct acts *in, const struct acts *of, const struct tool_rule *without)
 {
 	for (size_t i = 0; i < of->n_rules; i++) {
 		bool found = &of->rules[i] == without;
 
 		for (size_t k = 0; !found && k < in->n_rules; k++)
-			found = same_rule(&of->rules[i], &in->rules[k]);
+			found = is_same_rule(&of->rules[i], &in->rules[k]);
 		if (!found)
 			return false;
 	}
 	return true;
 }
 
-static bool is_new(const struct tool_rule *r, const struct tool *t, const struct tool_rule *by)
+static bool is_rule_added(const struct tool_rule *r, const struct asked_tool *t, const struct tool_rule *by)
 {
-	return r->action == POLICY_ALLOW && str_eq(r->name, t->name) && same_when(r, by);
+	return r->action == POLICY_ALLOW && str_eq(r->name, t->name) && has_same_conditions(r, by);
 }
 
-static int check_tool(const struct config_policy *old, const struct config_policy *now, const struct tool *t,
-		      const struct tool_rule *by, bool turned, struct err *e)
+static int check_tool_edit(const struct config_policy *old, const struct config_policy *now,
+			   const struct asked_tool *t, const struct tool_rule *by, bool turned, struct err *e)
 {
 	const struct tool_rule *made = NULL;
 	struct tool_verdict v;
 
 	for (size_t i = 0; i < now->acts.n_rules; i++)
-		made = is_new(&now->acts.rules[i], t, by) ? &now->acts.rules[i] : made;
+		made = is_rule_added(&now->acts.rules[i], t, by) ? &now->acts.rules[i] : made;
 	if (!made || now->acts.has_apply != old->acts.has_apply || now->acts.apply != old->acts.apply ||
 	    now->acts.n_rules != old->acts.n_rules + !turned ||
-	    !has_all(&now->acts, &old->acts, turned ? by : NULL) || !has_all(&old->acts, &now->acts, made))
-		return by_hand(e, err_set(e, -EOPNOTSUPP, "the rule would change more than this"));
-	if (decide(&now->acts, t, by, &v) < 0)
+	    !has_all_rules(&now->acts, &old->acts, turned ? by : NULL) ||
+	    !has_all_rules(&old->acts, &now->acts, made))
+		return hint_edit_by_hand(e, err_set(e, -EOPNOTSUPP, "the rule would change more than this"));
+	if (decide_sample_call(&now->acts, t, by, &v) < 0)
 		return err_set(e, -ENOMEM, "out of memory");
 	if (v.action == POLICY_DENY)
-		return denied(t, &v, e);
+		return refuse_denied(t, &v, e);
 	if (v.action == POLICY_ASK)
-		return cannot(t, v.rule, "and would be still", e);
-	return check_network(old->policy, now->policy, e);
+		return refuse_tool_rule(t, v.rule, "and would be still", e);
+	return check_network_unchanged(old->policy, now->policy, e);
 }
 
-/* --- both ------------------------------------------------------------------------------------------------------------ */
+/* --- tools and apply
+ * -------------------------------------------------------------------------------------------- */
 
-/* The edit made, and the policy that the file would be then. */
+/* Makes the edit and compiles the resulting policy. */
 static int try_edit(const struct always *a, const struct policy_edit *ed, struct buf *out,
 		    struct config_policy *ret, struct err *e)
 {
@@ -250,7 +262,7 @@ static int try_edit(const struct always *a, const struct policy_edit *ed, struct
 	return r < 0 ? err_wrap(e, r, "the policy would be broken") : 0;
 }
 
-static int take(struct always *a, const struct buf *text, struct err *e)
+static int take_edited_text(struct always *a, const struct buf *text, struct err *e)
 {
 	buf_clear(&a->after);
 	buf_add(&a->after, text->data, text->len);
@@ -258,7 +270,7 @@ static int take(struct always *a, const struct buf *text, struct err *e)
 	return buf_error(&a->after) ? err_set(e, -ENOMEM, "out of memory") : 0;
 }
 
-static int open_file(const struct always *a, struct config_policy *ret, struct err *e)
+static int compile_policy_file(const struct always *a, struct config_policy *ret, struct err *e)
 {
 	int r = always_compile(a, &a->after, ret, e);
 
@@ -270,24 +282,24 @@ int always_tool(struct always *a, const json_t *ask, struct err *e)
 	CLEANUP(config_policy_release) struct config_policy old = { 0 }, now = { 0 };
 	const struct tool_rule *by = NULL;
 	autobuf struct buf out = BUF_INIT;
-	struct tool t = { .what = "" };
+	struct asked_tool t = { .what = "" };
 	struct policy_edit ed;
-	int r = read_tool(&t, ask, e);
+	int r = read_asked_tool(&t, ask, e);
 
-	r = r < 0 ? r : open_file(a, &old, e);
-	r = r < 0 ? r : find_asking(a, &old.acts, &t, &by, e);
+	r = r < 0 ? r : compile_policy_file(a, &old, e);
+	r = r < 0 ? r : find_asking_rule(a, &old.acts, &t, &by, e);
 	if (r <= 0 || !by)
 		return r;
-	r = way_of(&old.acts, &t, by, &ed, e);
+	r = plan_tool_edit(&old.acts, &t, by, &ed, e);
 	r = r < 0 ? r : try_edit(a, &ed, &out, &now, e);
-	r = r < 0 ? r : check_tool(&old, &now, &t, by, ed.act == POLICY_EDIT_TURN_TOOL, e);
-	return r < 0 ? r : take(a, &out, e);
+	r = r < 0 ? r : check_tool_edit(&old, &now, &t, by, ed.act == POLICY_EDIT_TURN_TOOL, e);
+	return r < 0 ? r : take_edited_text(a, &out, e);
 }
 
-static bool same_tools(const struct acts *a, const struct acts *b)
+static bool has_same_tools(const struct acts *a, const struct acts *b)
 {
-	return a->has_tools == b->has_tools && a->n_rules == b->n_rules && has_all(a, b, NULL) &&
-	       has_all(b, a, NULL);
+	return a->has_tools == b->has_tools && a->n_rules == b->n_rules && has_all_rules(a, b, NULL) &&
+	       has_all_rules(b, a, NULL);
 }
 
 int always_apply(struct always *a, const json_t *ask, struct err *e)
@@ -300,20 +312,20 @@ int always_apply(struct always *a, const json_t *ask, struct err *e)
 	int r;
 
 	if (!rule || !str_eq(rule, "apply: ask"))
-		return by_hand(
-			e, err_set(e, -EOPNOTSUPP, "no rule asks for it: whoever applies has said --ask"));
-	r = open_file(a, &old, e);
+		return hint_edit_by_hand(
+			e, err_set(e, -EOPNOTSUPP, "no rule asks for it: it was asked because of --ask"));
+	r = compile_policy_file(a, &old, e);
 	if (r < 0)
 		return r;
 	if (old.acts.has_apply && old.acts.apply == POLICY_ALLOW)
 		return 0;
 	if (!old.acts.has_apply || old.acts.apply != POLICY_ASK)
-		return by_hand(e, err_set(e, old.acts.has_apply ? -EPERM : -EOPNOTSUPP,
-					  "%s does not say 'apply: ask' any more",
-					  str_safe(a->plan.file, shown, sizeof(shown))));
+		return hint_edit_by_hand(e, err_set(e, old.acts.has_apply ? -EPERM : -EOPNOTSUPP,
+						    "%s does not say 'apply: ask' any more",
+						    str_safe(a->plan.file, shown, sizeof(shown))));
 	r = try_edit(a, &ed, &out, &now, e);
-	if (r == 0 && (now.acts.apply != POLICY_ALLOW || !same_tools(&old.acts, &now.acts)))
-		r = by_hand(e, err_set(e, -EOPNOTSUPP, "the rule would change more than this"));
-	r = r < 0 ? r : check_network(old.policy, now.policy, e);
-	return r < 0 ? r : take(a, &out, e);
+	if (r == 0 && (now.acts.apply != POLICY_ALLOW || !has_same_tools(&old.acts, &now.acts)))
+		r = hint_edit_by_hand(e, err_set(e, -EOPNOTSUPP, "the rule would change more than this"));
+	r = r < 0 ? r : check_network_unchanged(old.policy, now.policy, e);
+	return r < 0 ? r : take_edited_text(a, &out, e);
 }

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A tool call (toolcall.h): parsing its arguments, the decision, the question to a person, and the log. Runs
+ * nothing itself.
+ */
 #include "approval/toolcall.h"
 
 #include "base/cleanup.h"
@@ -11,8 +15,9 @@
 #include <string.h>
 
 #define SHOWN_COMMAND 900 /* bytes of the preview that the command may take */
-/* What is shown is all there is, unless it was cut: then the length is more than the text of any preview has, in which a byte that is no
- * UTF-8 stands as three. */
+/* Added to the length of a question whose preview was shortened. Without it the length is that of the
+ * preview, so that readers can tell whether they see everything; the preview may take three bytes for each
+ * byte that is not UTF-8. */
 #define CUT (3ull * ASK_PREVIEW_MAX)
 
 void toolcall_release(struct toolcall *t)
@@ -25,35 +30,36 @@ void toolcall_release(struct toolcall *t)
 
 /* ---- Arguments. ---- */
 
-static int no_memory(struct err *e)
+static int toolcall_no_memory(struct err *e)
 {
 	return err_set(e, -ENOMEM, "out of memory");
 }
 
-static int add_value(struct toolcall *t, const char *key, const char *value, struct err *e)
+static int add_argument(struct toolcall *t, const char *key, const char *value, struct err *e)
 {
 	if (t->n >= TOOLCALL_VALUES_MAX)
 		return err_set(e, -E2BIG, "its arguments have more than %d values", TOOLCALL_VALUES_MAX);
 	if (VEC_MORE(t->v, t->n, TOOLCALL_VALUES_MAX) < 0)
-		return no_memory(e);
+		return toolcall_no_memory(e);
 	if (strv_add(&t->texts, key) < 0 || strv_add(&t->texts, value) < 0)
-		return no_memory(e);
-	/* The list's memory moves, its texts do not. */
+		return toolcall_no_memory(e);
+	/* The strv may move its array, but never its texts. */
 	t->v[t->n++] = (struct tool_arg){ t->texts.v[t->texts.n - 2], t->texts.v[t->texts.n - 1] };
 	return 0;
 }
 
-static int add_scalar(struct toolcall *t, const char *key, const json_t *v, struct err *e)
+static int add_scalar_argument(struct toolcall *t, const char *key, const json_t *v, struct err *e)
 {
 	autofree char *text = NULL;
 
 	if (json_is_string(v))
-		return add_value(t, key, json_string_value(v), e);
+		return add_argument(t, key, json_string_value(v), e);
 	text = json_dumps(v, JSON_ENCODE_ANY | JSON_COMPACT);
-	return text ? add_value(t, key, text, e) : no_memory(e);
+	return text ? add_argument(t, key, text, e) : toolcall_no_memory(e);
 }
 
-static int flatten(struct toolcall *t, const char *key, const json_t *v, unsigned depth, struct err *e);
+static int flatten_argument(struct toolcall *t, const char *key, const json_t *v, unsigned depth,
+			    struct err *e);
 
 // NOLINTNEXTLINE(misc-no-recursion): TOOLCALL_DEPTH_MAX bounds it
 static int flatten_object(struct toolcall *t, const char *key, const json_t *v, unsigned depth, struct err *e)
@@ -67,7 +73,8 @@ static int flatten_object(struct toolcall *t, const char *key, const json_t *v, 
 		autobuf struct buf path = BUF_INIT;
 
 		buf_addf(&path, "%s%s%s", key, key[0] ? "." : "", name);
-		r = buf_error(&path) ? no_memory(e) : flatten(t, buf_cstr(&path), item, depth + 1, e);
+		r = buf_error(&path) ? toolcall_no_memory(e)
+				     : flatten_argument(t, buf_cstr(&path), item, depth + 1, e);
 		if (r < 0)
 			return r;
 	}
@@ -75,7 +82,8 @@ static int flatten_object(struct toolcall *t, const char *key, const json_t *v, 
 }
 
 // NOLINTNEXTLINE(misc-no-recursion): TOOLCALL_DEPTH_MAX bounds it
-static int flatten(struct toolcall *t, const char *key, const json_t *v, unsigned depth, struct err *e)
+static int flatten_argument(struct toolcall *t, const char *key, const json_t *v, unsigned depth,
+			    struct err *e)
 {
 	int r = 0;
 
@@ -84,9 +92,9 @@ static int flatten(struct toolcall *t, const char *key, const json_t *v, unsigne
 	if (json_is_object(v))
 		return flatten_object(t, key, v, depth, e);
 	if (!json_is_array(v))
-		return add_scalar(t, key, v, e);
+		return add_scalar_argument(t, key, v, e);
 	for (size_t i = 0; r == 0 && i < json_array_size(v); i++)
-		r = flatten(t, key, json_array_get(v, i), depth + 1, e);
+		r = flatten_argument(t, key, json_array_get(v, i), depth + 1, e);
 	return r;
 }
 
@@ -104,12 +112,12 @@ int toolcall_from_json(struct toolcall *t, const char *name, const json_t *args,
 		return 0;
 	if (!json_is_object(args))
 		return err_set(e, -EINVAL, "a tool's arguments are a JSON object");
-	r = flatten(t, "", args, 1, e);
+	r = flatten_argument(t, "", args, 1, e);
 	if (r < 0)
 		return r;
 	t->args = json_dumps(args, JSON_COMPACT | JSON_SORT_KEYS | JSON_ENSURE_ASCII);
 	if (!t->args)
-		return no_memory(e);
+		return toolcall_no_memory(e);
 	return strlen(t->args) <= TOOLCALL_JSON_MAX
 		       ? 0
 		       : err_set(e, -E2BIG, "its arguments are longer than %u MiB", TOOLCALL_JSON_MAX >> 20);
@@ -135,10 +143,10 @@ int toolcall_parse(struct toolcall *t, const char *name, const char *args, size_
 	return r;
 }
 
-/* ---- What a run's policy said. ---- */
+/* ---- The acts section of a run's policy. ---- */
 
-/* There is no file. Where there was to be one, that is no permission. */
-static int read_none(int run_fd, const char *run, struct err *e)
+/* The file is missing: that is no permission if the run's policy had such a section. */
+static int read_missing_acts(int run_fd, const char *run, struct err *e)
 {
 	CLEANUP(run_meta_release) struct run_meta m = { 0 };
 	int r = run_meta_read(run_fd, &m, e);
@@ -148,7 +156,7 @@ static int read_none(int run_fd, const char *run, struct err *e)
 	if (r < 0)
 		return r;
 	return m.acts ? err_set(e, -EBADMSG,
-				"the policy of %s said something of tools or of apply, and what it said is gone",
+				"the policy of %s had rules for tools or apply, and the run's copy of them is missing",
 				run)
 		      : 0;
 }
@@ -161,7 +169,7 @@ int toolcall_read_acts(int run_fd, const char *run, struct acts *ret, struct err
 	int r = fd_read_file(run_fd, TOOLCALL_FILE, CONFIG_FILE_MAX, &b);
 
 	if (r == -ENOENT)
-		return read_none(run_fd, run, e);
+		return read_missing_acts(run_fd, run, e);
 	snprintf(name, sizeof(name), "the policy of %s", run);
 	if (r < 0)
 		return err_sys(e, r, "cannot read %s", name);
@@ -170,7 +178,7 @@ int toolcall_read_acts(int run_fd, const char *run, struct acts *ret, struct err
 		return r;
 	*ret = c.acts;
 	c.acts = ACTS_INIT;
-	/* It is written on one line: that number would tell nobody anything. */
+	/* The file has one line only, so its line numbers mean nothing to people. */
 	for (size_t i = 0; i < ret->n_rules; i++)
 		ret->rules[i].line = 0;
 	ret->apply_line = 0;
@@ -184,17 +192,15 @@ int toolcall_write_acts(int run_fd, const struct acts *a, struct err *e)
 
 	if (!acts_says_something(a)) {
 		r = unlinkat(run_fd, TOOLCALL_FILE, 0) < 0 && errno != ENOENT ? -errno : 0;
-		return r < 0 ? err_sys(e, r, "cannot remove what an older policy said of tools") : 0;
+		return r < 0 ? err_sys(e, r, "cannot remove an older policy's rules for tools") : 0;
 	}
 	config_acts_format(a, &b);
 	r = buf_error(&b) ? -ENOMEM : fd_replace_file(run_fd, TOOLCALL_FILE, b.data, b.len, 0600);
-	return r < 0 ? err_sys(e, r, "cannot keep what the policy says of tools") : 0;
+	return r < 0 ? err_sys(e, r, "cannot store the policy's rules for tools") : 0;
 }
 
-/* ---- The question. ---- */
-
-/* True when not all of it went in. */
-static bool add_cut(struct buf *out, const char *s, size_t max)
+/* True: not all of it fitted. */
+static bool add_shortened(struct buf *out, const char *s, size_t max)
 {
 	size_t n = strlen(s), room = max > out->len ? max - out->len : 0;
 
@@ -202,7 +208,7 @@ static bool add_cut(struct buf *out, const char *s, size_t max)
 		buf_add(out, s, n);
 		return false;
 	}
-	/* Not in the middle of a letter. */
+	/* Do not cut within a UTF-8 sequence. */
 	n = room > 4 ? room - 4 : 0;
 	while (n && ((unsigned char)s[n] & 0xc0) == 0x80)
 		n--;
@@ -211,7 +217,7 @@ static bool add_cut(struct buf *out, const char *s, size_t max)
 	return true;
 }
 
-static void add_bound(struct hash_stream *h, uint64_t *total, const char *s)
+static void hash_bound_text(struct hash_stream *h, uint64_t *total, const char *s)
 {
 	uint64_t n = strlen(s);
 
@@ -233,23 +239,23 @@ int toolcall_question(const struct toolcall *t, const struct tool_verdict *v, co
 
 		buf_adds(&x->preview, "$ ");
 		str_add_safe(&line, b->shown, strlen(b->shown), false);
-		is_cut = add_cut(&x->preview, buf_cstr(&line), SHOWN_COMMAND);
+		is_cut = add_shortened(&x->preview, buf_cstr(&line), SHOWN_COMMAND);
 		buf_addc(&x->preview, '\n');
 	}
-	is_cut |= add_cut(&x->preview, t->args ? t->args : "{}", ASK_PREVIEW_MAX);
-	/* What a grant holds for (asks.h): the tool, and the conditions that had it asked. */
+	is_cut |= add_shortened(&x->preview, t->args ? t->args : "{}", ASK_PREVIEW_MAX);
+	/* The subject of a grant (asks.h): the tool, and the conditions of the rule that required asking. */
 	if (v->rule)
 		tool_rule_what(v->rule, t->name, &x->what);
 	else
 		buf_adds(&x->what, t->name);
 	if (v->rule)
 		tool_rule_text(v->rule, &rule);
-	(void)add_cut(&x->rule, buf_cstr(&rule), ASK_RULE_MAX);
+	(void)add_shortened(&x->rule, buf_cstr(&rule), ASK_RULE_MAX);
 	hash_stream_init(&h);
-	add_bound(&h, &total, t->name);
-	add_bound(&h, &total, t->args ? t->args : "{}");
+	hash_bound_text(&h, &total, t->name);
+	hash_bound_text(&h, &total, t->args ? t->args : "{}");
 	for (size_t i = 0; b->all && i < b->all->n; i++)
-		add_bound(&h, &total, b->all->v[i]);
+		hash_bound_text(&h, &total, b->all->v[i]);
 	*ret = (struct ask_question){ .kind = ASK_TOOL,
 				      .has_body = true,
 				      .body_len = is_cut ? total + CUT : x->preview.len,
@@ -264,7 +270,7 @@ int toolcall_question(const struct toolcall *t, const struct tool_verdict *v, co
 				      .preview_len = x->preview.len };
 	hash_stream_end(&h, ret->body);
 	return buf_error(&x->preview) || buf_error(&x->what) || buf_error(&x->rule) || buf_error(&rule)
-		       ? no_memory(e)
+		       ? toolcall_no_memory(e)
 		       : 0;
 }
 
@@ -275,8 +281,8 @@ void toolcall_texts_release(struct toolcall_texts *x)
 	buf_release(&x->rule);
 }
 
-int toolcall_log(const struct toolcall *t, const struct tool_verdict *v, bool allowed, const char *ask,
-		 struct audit *a, const char *run, struct err *e)
+int toolcall_log(const struct toolcall *t, const struct tool_verdict *v, bool allowed,
+		 const char *ask_about_call, struct audit *a, const char *run, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT, rule = BUF_INIT;
 	struct json j = JSON_INIT(&b);
@@ -299,11 +305,12 @@ int toolcall_log(const struct toolcall *t, const struct tool_verdict *v, bool al
 	}
 	json_str(&j, "args", hex);
 	json_u64(&j, "args_len", strlen(args));
-	if (ask && ask[0])
-		json_str(&j, "ask", ask);
+	if (ask_about_call && ask_about_call[0])
+		json_str(&j, "ask", ask_about_call);
 	if (t->by)
 		json_str(&j, "by", t->by);
-	return buf_error(&b) || buf_error(&rule) ? no_memory(e) : audit_append(a, "tool.call", run, &b, e);
+	return buf_error(&b) || buf_error(&rule) ? toolcall_no_memory(e)
+						 : audit_append(a, "tool.call", run, &b, e);
 }
 
 void toolcall_decide(const struct toolcall *t, const struct acts *const *policies, size_t n,
@@ -318,8 +325,9 @@ void toolcall_decide(const struct toolcall *t, const struct acts *const *policie
 	}
 }
 
-static int ask(const struct toolcall *t, const struct tool_verdict *v, const struct toolcall_bound *b,
-	       struct askhold *h, struct buf *ret_why, struct err *e)
+static int ask_about_call(const struct toolcall *t, const struct tool_verdict *v,
+			  const struct toolcall_bound *b, struct askhold *h, struct buf *ret_why,
+			  struct err *e)
 {
 	CLEANUP(toolcall_texts_release) struct toolcall_texts x = { 0 };
 	struct ask_question q;
@@ -335,11 +343,11 @@ int toolcall_pass(const struct toolcall *t, const struct tool_verdict *v, const 
 
 	if (v->action == POLICY_ASK) {
 		buf_addf(ret_why, "the tool %s was not allowed: ", t->name);
-		r = ask(t, v, b, h, ret_why, e);
+		r = ask_about_call(t, v, b, h, ret_why, e);
 	} else if (!r) {
 		tool_verdict_text(v, t->name, ret_why);
 	}
-	/* What was refused is refused, whether or not the log can be told. */
+	/* A denial stands whether or not it can be logged. */
 	if (r <= 0)
 		(void)!toolcall_log(t, v, false, h->id, h->audit, h->run, NULL);
 	return r;

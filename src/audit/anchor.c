@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads and writes the anchor, the record of where the log ends (anchor.h). Only a byte-exact record is
+ * accepted.
+ */
+
 #include "audit/anchor.h"
 
 #include "audit/line.h"
@@ -25,8 +30,8 @@ void anchor_format(const struct anchor *an, char ret[ANCHOR_SIZE + 1])
 	snprintf(ret + n, (size_t)(ANCHOR_SIZE + 1 - n), "\"sum\":\"%.*s\"}\n", SUM_LEN, sum);
 }
 
-/* Reads a number at a fixed place: spaces, then digits. */
-static uint64_t number_at(const char *text, const char *key, int width)
+/* Reads a number at a fixed position: spaces, then digits. */
+static uint64_t padded_number_at(const char *text, const char *key, int width)
 {
 	const char *p = strstr(text, key);
 	uint64_t v = 0;
@@ -61,13 +66,13 @@ int anchor_parse(const char *text, size_t len, struct anchor *ret)
 		return -EBADMSG;
 	memcpy(an.log, copy + strlen(log_key), ANCHOR_LOG_LEN);
 	memcpy(an.hash, hash + strlen(hash_key), HASH_HEX_LEN);
-	an.seq = number_at(copy, "\"seq\":", 18);
-	an.segment = (uint32_t)number_at(copy, "\"segment\":", 10);
-	an.size = number_at(copy, "\"size\":", 18);
-	an.head = number_at(copy, "\"head\":", 18);
+	an.seq = padded_number_at(copy, "\"seq\":", 18);
+	an.segment = (uint32_t)padded_number_at(copy, "\"segment\":", 10);
+	an.size = padded_number_at(copy, "\"size\":", 18);
+	an.head = padded_number_at(copy, "\"head\":", 18);
 	if (an.seq > LINE_SEQ_MAX || an.size > LINE_SEQ_MAX || an.head > LINE_SEQ_MAX)
 		return -EBADMSG;
-	/* Strict by construction: only what we would have written is an anchor. */
+	/* Strict: only a record that anchor_format() would have written is an anchor. */
 	anchor_format(&an, again);
 	if (memcmp(again, copy, ANCHOR_SIZE) != 0)
 		return -EBADMSG;
@@ -81,7 +86,8 @@ int anchor_read(int fd, struct anchor *ret)
 	ssize_t n;
 
 	do
-		n = pread(fd, text, sizeof(text), 0); /* one more than it has: a longer file is none */
+		/* one byte more than the record: a longer file is not an anchor */
+		n = pread(fd, text, sizeof(text), 0);
 	while (n < 0 && errno == EINTR);
 	if (n < 0)
 		return -errno;

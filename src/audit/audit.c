@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opening the log, and the way of one event into it. */
+/* Opens the log, appends events, and repairs what a crash left. Never appends to a log that does not fit its
+ * anchor (audit.A4). */
 #include "audit/audit.h"
 
 #include "audit/audit_int.h"
@@ -16,9 +17,9 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 
-#define LINE_OVERHEAD 512 /* more than all outer members together */
+#define LINE_OVERHEAD 512 /* an upper bound of all outer members together */
 
-static int cannot_open(struct err *e, int r, const char *what)
+static int report_cannot_open(struct err *e, int r, const char *what)
 {
 	err_sys(e, r, "cannot open the audit log (%s in the state directory)", what);
 	if (r == -EROFS || r == -EACCES || r == -EPERM)
@@ -28,7 +29,7 @@ static int cannot_open(struct err *e, int r, const char *what)
 	return r;
 }
 
-static int read_boot_id(char ret[LINE_BOOT_ID_LEN + 1], struct err *e)
+static int read_current_boot_id(char ret[LINE_BOOT_ID_LEN + 1], struct err *e)
 {
 	autoclose int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
 	ssize_t n = fd < 0 ? -1 : read(fd, ret, LINE_BOOT_ID_LEN);
@@ -52,22 +53,22 @@ int audit_open_dir(struct audit **ret, int state_fd, struct err *e)
 	a->dir_fd = openat(state_fd, AUDIT_DIR, flags);
 	if (a->dir_fd < 0 && errno == ENOENT) {
 		if (mkdirat(state_fd, AUDIT_DIR, 0700) < 0 && errno != EEXIST)
-			return cannot_open(e, -errno, "audit");
+			return report_cannot_open(e, -errno, "audit");
 		a->dir_fd = openat(state_fd, AUDIT_DIR, flags);
 	}
 	if (a->dir_fd < 0)
-		return cannot_open(e, -errno, "audit");
+		return report_cannot_open(e, -errno, "audit");
 	a->lock_fd = openat(a->dir_fd, AUDIT_LOCK, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (a->lock_fd < 0)
-		return cannot_open(e, -errno, "audit/lock");
-	r = read_boot_id(a->boot_id, e);
+		return report_cannot_open(e, -errno, "audit/lock");
+	r = read_current_boot_id(a->boot_id, e);
 	if (r < 0)
 		return r;
 	*ret = TAKE_PTR(a);
 	return 0;
 }
 
-/* A first line has no anchor to fit; a log without one, whose other files are there, has lost it. */
+/* A new log has no anchor yet. A log without an anchor whose other files exist has lost it. */
 static bool is_untouched(const struct audit *a)
 {
 	static const char *const traces[] = { HEADS_NAME, HEADS_KEY, HEADS_PUB };
@@ -84,7 +85,8 @@ static bool is_untouched(const struct audit *a)
 										 : st.st_size == 0;
 }
 
-static int misfit(struct err *e, const char *why)
+/* audit.A4: refuses to append, and tells the operator what to do. */
+static int refuse_misfit(struct err *e, const char *why)
 {
 	err_set(e, -EUCLEAN, "the audit log does not fit its anchor: %s; nothing runs unlogged", why);
 	return err_hint(e, -EUCLEAN,
@@ -92,7 +94,8 @@ static int misfit(struct err *e, const char *why)
 			"'coffer audit accept --reason TEXT' goes on with the break on record");
 }
 
-static int create_log(struct audit *a, struct err *e)
+/* Creates an empty log with a random id. Never if traces of an older log exist. */
+static int create_new_log(struct audit *a, struct err *e)
 {
 	struct anchor an = { .hash = LINE_HASH_NONE, .segment = 1 };
 	unsigned char id[ANCHOR_LOG_LEN / 2];
@@ -100,48 +103,49 @@ static int create_log(struct audit *a, struct err *e)
 	int r;
 
 	if (!is_untouched(a))
-		return misfit(e, "the anchor is missing");
+		return refuse_misfit(e, "the anchor is missing");
 	if (getrandom(id, sizeof(id), 0) != (ssize_t)sizeof(id))
 		return err_sys(e, -EIO, "cannot get random numbers");
 	hash_hex(id, sizeof(id), an.log);
 	autoclose int fd = segment_open(a->dir_fd, SEGMENT_CURRENT, O_RDWR | O_APPEND | O_CREAT, NULL);
 	if (fd < 0)
-		return cannot_open(e, fd, "audit/log.jsonl");
+		return report_cannot_open(e, fd, "audit/log.jsonl");
 	anchor_format(&an, text);
 	r = fd_replace_file(a->dir_fd, ANCHOR_NAME, text, ANCHOR_SIZE, 0600);
-	return r < 0 ? cannot_open(e, r, "audit/anchor") : 0;
+	return r < 0 ? report_cannot_open(e, r, "audit/anchor") : 0;
 }
 
-static int open_anchor(struct audit *a)
+static int reopen_anchor(struct audit *a)
 {
 	fd_close(a->anchor_fd);
 	a->anchor_fd = segment_open(a->dir_fd, ANCHOR_NAME, O_RDWR, NULL);
 	return a->anchor_fd < 0 ? a->anchor_fd : 0;
 }
 
+/* Opens the anchor; creates the log on first use, under the lock. */
 static int open_or_create(struct audit *a, struct err *e)
 {
-	int r = open_anchor(a);
+	int r = reopen_anchor(a);
 
 	if (r != -ENOENT)
-		return r < 0 ? cannot_open(e, r, "audit/anchor") : 0;
+		return r < 0 ? report_cannot_open(e, r, "audit/anchor") : 0;
 	r = audit_lock(a, e);
 	if (r < 0)
 		return r;
-	r = open_anchor(a); /* another process may have been first */
+	r = reopen_anchor(a); /* another process may have been first */
 	if (r == -ENOENT) {
-		r = create_log(a, e);
+		r = create_new_log(a, e);
 		if (r == 0)
-			r = open_anchor(a) < 0 ? cannot_open(e, a->anchor_fd, "audit/anchor") : 0;
+			r = reopen_anchor(a) < 0 ? report_cannot_open(e, a->anchor_fd, "audit/anchor") : 0;
 	} else if (r < 0) {
-		cannot_open(e, r, "audit/anchor");
+		report_cannot_open(e, r, "audit/anchor");
 	}
 	audit_unlock(a);
 	return r;
 }
 
-/* The reserve is made wherever it is missing or too small: a process that was killed between the two calls below
- * leaves an empty file. Where the disk has no room for it now there will be room later: that is no error. */
+/* The reserve is created if it is missing or too small: a process killed between the two calls below leaves
+ * an empty file. If the disk has no room now, it is created later; that is no error. */
 static void make_reserve(const struct audit *a)
 {
 	struct stat st;
@@ -211,7 +215,7 @@ void audit_unlock(struct audit *a)
 		BUG("cannot unlock the audit log");
 }
 
-static int cannot_write(struct err *e, int r)
+static int report_cannot_write(struct err *e, int r)
 {
 	err_sys(e, r, "cannot write to the audit log");
 	if (r == -ENOSPC || r == -EDQUOT)
@@ -220,9 +224,9 @@ static int cannot_write(struct err *e, int r)
 	return r;
 }
 
-/* Takes off again what there is of a line. Should that fail too, the log is as a crash would have left it (A2), and the
- * next writer repairs it. */
-static void take_back(struct audit *a, const struct anchor *an)
+/* Removes a partly written line again. If that fails, too, the log is as a crash would have left it
+ * (audit.A2), and the next writer repairs it. */
+static void truncate_to_anchor(struct audit *a, const struct anchor *an)
 {
 	int r = ftruncate(a->log_fd, (off_t)an->size);
 
@@ -244,7 +248,7 @@ int audit_write_line(struct audit *a, const struct anchor *an, const struct audi
 
 	line_format(&h, ev->fields, &a->line);
 	if (buf_error(&a->line))
-		return cannot_write(e, buf_error(&a->line));
+		return report_cannot_write(e, buf_error(&a->line));
 	if (a->line.len > LINE_MAX_LEN || next.seq >= LINE_SEQ_MAX)
 		return err_set(e, -E2BIG, "an event of type %s is too large for the audit log", ev->type);
 	next.seq++;
@@ -252,12 +256,12 @@ int audit_write_line(struct audit *a, const struct anchor *an, const struct audi
 	hash_sha256_hex(a->line.data, a->line.len - 1, next.hash);
 	r = fd_write_all(a->log_fd, a->line.data, a->line.len);
 	if ((r == -ENOSPC || r == -EDQUOT) && a->frees && unlinkat(a->dir_fd, RESERVE_NAME, 0) == 0) {
-		take_back(a, an);
+		truncate_to_anchor(a, an);
 		r = fd_write_all(a->log_fd, a->line.data, a->line.len);
 	}
 	if (r < 0) {
-		take_back(a, an);
-		return cannot_write(e, r);
+		truncate_to_anchor(a, an);
+		return report_cannot_write(e, r);
 	}
 	*ret = next;
 	return 0;
@@ -272,16 +276,16 @@ int audit_emit(struct audit *a, struct anchor *an, const struct audit_event *ev,
 		return r;
 	r = anchor_write(a->anchor_fd, &next);
 	if (r < 0) {
-		take_back(a, an);
-		(void)!anchor_write(a->anchor_fd, an); /* the first error is the one to tell */
-		return cannot_write(e, r);
+		truncate_to_anchor(a, an);
+		(void)!anchor_write(a->anchor_fd, an); /* the first error is the one to report */
+		return report_cannot_write(e, r);
 	}
 	*an = next;
 	return 0;
 }
 
-/* Does the log end where the anchor says? 1: it does, 0: it does not, *ret_size is its size then. */
-static int fits(struct audit *a, struct anchor *an, uint64_t *ret_size)
+/* Does the log end where the anchor says? 1: yes; 0: no, and *ret_size is its size. */
+static int log_fits_anchor(struct audit *a, struct anchor *an, uint64_t *ret_size)
 {
 	struct stat st;
 	int r = anchor_read(a->anchor_fd, an);
@@ -290,7 +294,7 @@ static int fits(struct audit *a, struct anchor *an, uint64_t *ret_size)
 		return r;
 	if (fstat(a->anchor_fd, &st) < 0)
 		return -errno;
-	if (st.st_nlink == 0) /* audit_accept() or somebody else put another in its place */
+	if (st.st_nlink == 0) /* audit_accept() or another program replaced it */
 		return 0;
 	if (a->segment != an->segment) {
 		fd_close(a->log_fd);
@@ -306,8 +310,8 @@ static int fits(struct audit *a, struct anchor *an, uint64_t *ret_size)
 	return *ret_size == an->size && st.st_nlink > 0;
 }
 
-/* Was the process that rotated killed in its midst? Then the whole segment stands under its new name. */
-static bool rotation_broke_off(const struct audit *a, const struct anchor *an, uint64_t size)
+/* Was a rotating process killed halfway? Then the full segment has its new name already. */
+static bool is_rotation_unfinished(const struct audit *a, const struct anchor *an, uint64_t size)
 {
 	char name[SEGMENT_NAME_LEN];
 	struct stat st;
@@ -317,7 +321,8 @@ static bool rotation_broke_off(const struct audit *a, const struct anchor *an, u
 	       S_ISREG(st.st_mode) && (uint64_t)st.st_size == an->size;
 }
 
-static int repaired(struct audit *a, struct anchor *an, const char *what, uint64_t bytes, struct err *e)
+/* audit.A3: reports a repair in an event of its own. */
+static int log_repair(struct audit *a, struct anchor *an, const char *what, uint64_t bytes, struct err *e)
 {
 	autobuf struct buf fields = BUF_INIT;
 	struct json j = JSON_INIT(&fields);
@@ -327,8 +332,9 @@ static int repaired(struct audit *a, struct anchor *an, const char *what, uint64
 	return audit_emit(a, an, &(struct audit_event){ "audit.repair", NULL, &fields }, e);
 }
 
-/* More is in the log than the anchor says: what a crash leaves (A2) is put right, anything else is refused. */
-static int settle_tail(struct audit *a, struct anchor *an, uint64_t size, struct err *e)
+/* The log is longer than the anchor says: what a crash leaves (audit.A2) is repaired, anything else is
+ * refused. */
+static int repair_tail(struct audit *a, struct anchor *an, uint64_t size, struct err *e)
 {
 	autobuf struct buf tail = BUF_INIT;
 	uint64_t extra = size - an->size;
@@ -338,7 +344,7 @@ static int settle_tail(struct audit *a, struct anchor *an, uint64_t size, struct
 	int r;
 
 	if (extra > LINE_MAX_LEN)
-		return misfit(e, "the log goes on behind it");
+		return refuse_misfit(e, "the log goes on after it");
 	p = buf_reserve(&tail, (size_t)extra);
 	n = p ? pread(a->log_fd, p, (size_t)extra, (off_t)an->size) : -1;
 	if (n != (ssize_t)extra)
@@ -346,71 +352,74 @@ static int settle_tail(struct audit *a, struct anchor *an, uint64_t size, struct
 	if (!memchr(p, '\n', (size_t)extra)) {
 		if (ftruncate(a->log_fd, (off_t)an->size) < 0)
 			return err_sys(e, -errno, "cannot take a torn line off the audit log");
-		return repaired(a, an, "a crash left a torn line, which was taken off", extra, e);
+		return log_repair(a, an, "a crash left a torn line, which was taken off", extra, e);
 	}
 	if (memchr(p, '\n', (size_t)extra) != p + extra - 1 || line_parse(p, (size_t)extra - 1, &l) < 0 ||
 	    l.seq != an->seq + 1 || memcmp(l.prev, an->hash, HASH_HEX_LEN) != 0)
-		return misfit(e, "the log goes on behind it");
+		return refuse_misfit(e, "the log goes on after it");
 	an->seq++;
 	an->size = size;
 	hash_sha256_hex(p, (size_t)extra - 1, an->hash);
 	r = anchor_write(a->anchor_fd, an);
 	if (r < 0)
-		return cannot_write(e, r);
-	return repaired(a, an, "a crash left a whole line ahead of the anchor, which was kept", extra, e);
+		return report_cannot_write(e, r);
+	return log_repair(a, an, "a crash left a whole line ahead of the anchor, which was kept", extra, e);
 }
 
-static int settle(struct audit *a, struct anchor *an, uint64_t size, struct err *e)
+/* The log does not end where the anchor says: repairs what a crash can leave, and refuses everything else. */
+static int repair_log(struct audit *a, struct anchor *an, uint64_t size, struct err *e)
 {
 	char why[128];
 
-	if (rotation_broke_off(a, an, size))
+	if (is_rotation_unfinished(a, an, size))
 		return audit_rotate_finish(a, an, e);
 	if (a->log_fd < 0)
-		return misfit(e, "log.jsonl is missing");
+		return refuse_misfit(e, "log.jsonl is missing");
 	if (size > an->size)
-		return settle_tail(a, an, size, e);
+		return repair_tail(a, an, size, e);
 	snprintf(why, sizeof(why), "log.jsonl is %llu bytes shorter than it should be",
 		 (unsigned long long)(an->size - size));
-	return misfit(e, why);
+	return refuse_misfit(e, why);
 }
 
-/* Reads the anchor and brings the log to where it says. */
-static int load(struct audit *a, struct anchor *an, struct err *e)
+/* Reads the anchor and brings the log into the state that the anchor describes. */
+static int load_anchor(struct audit *a, struct anchor *an, struct err *e)
 {
 	uint64_t size = 0;
-	int r = fits(a, an, &size);
+	int r = log_fits_anchor(a, an, &size);
 
 	if (r == 1)
 		return 0;
-	/* The files may have been replaced under this handle; look at them anew. */
+	/* The files may have been replaced under this handle; open them again. */
 	fd_close(a->log_fd);
 	a->log_fd = -1;
 	a->segment = 0;
 	size = 0;
-	r = open_anchor(a);
+	r = reopen_anchor(a);
 	if (r == 0)
-		r = fits(a, an, &size);
+		r = log_fits_anchor(a, an, &size);
 	if (r == 1)
 		return 0;
 	if (a->anchor_fd < 0)
-		return r == -ENOENT ? misfit(e, "the anchor is missing") : cannot_open(e, r, "audit/anchor");
+		return r == -ENOENT ? refuse_misfit(e, "the anchor is missing")
+				    : report_cannot_open(e, r, "audit/anchor");
 	if (r == -ENODATA || r == -EBADMSG)
-		return misfit(e, "the anchor is not one that coffer wrote");
+		return refuse_misfit(e, "the anchor is not one that coffer wrote");
 	if (r < 0 && r != -ENOENT)
 		return err_sys(e, r, "cannot read the audit log");
-	return settle(a, an, size, e);
+	return repair_log(a, an, size, e);
 }
 
-static int append_locked(struct audit *a, const struct audit_event *ev, uint64_t *ret_seq, struct err *e)
+/* Appends one event: signs a head if one is due, rotates if the segment is full, then writes. */
+static int append_under_lock(struct audit *a, const struct audit_event *ev, uint64_t *ret_seq, struct err *e)
 {
 	uint64_t need = LINE_OVERHEAD + (ev->fields ? ev->fields->len : 0);
 	struct anchor an;
-	int r = load(a, &an, e);
+	int r = load_anchor(a, &an, e);
 
 	if (r < 0)
 		return r;
-	/* Before the event, so that a head that cannot be made stops it. */
+	/* Before the event, so that the event is refused if the head cannot be signed. */
 	if (an.seq - an.head >= a->set.head_every && an.seq > 0) {
 		r = heads_sign(a->dir_fd, &an, e);
 		if (r < 0)
@@ -447,7 +456,7 @@ int audit_append_seq(struct audit *a, const char *type, const char *sandbox, con
 	r = audit_lock(a, e);
 	if (r < 0)
 		return r;
-	r = append_locked(a, &(struct audit_event){ type, sandbox, fields }, ret_seq, e);
+	r = append_under_lock(a, &(struct audit_event){ type, sandbox, fields }, ret_seq, e);
 	audit_unlock(a);
 	return r;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Going on after a break that an operator has looked at. What is there is kept as it is: log.jsonl, torn or cut,
- * becomes a closed segment, and a new one begins with an audit.accept event that names every break. That event
- * continues the last line that can be read, and its number lies behind the last one that the anchor knew, so that the
- * numbers of what was lost are not used again.
+ * Continues the log after a break that an operator has examined. The existing files are kept as they are: log.jsonl, torn or cut,
+ * becomes a closed segment, and a new one starts with an audit.accept event that names every break. That event
+ * continues the last readable line, and its number is greater than the last one that the anchor knew, so that the
+ * numbers of lost events are not reused.
  */
 #include "audit/audit.h"
 
@@ -24,8 +24,8 @@
 
 #define REASON_MAX 4096
 
-/* Puts log.jsonl out of the way under the next free number; *ret is the number of the new segment. */
-static int close_current(int dir_fd, uint32_t anchored, uint32_t *ret, struct err *e)
+/* Renames log.jsonl to the next free segment number; *ret is the number of the new segment. */
+static int close_current_segment(int dir_fd, uint32_t anchored, uint32_t *ret, struct err *e)
 {
 	char name[SEGMENT_NAME_LEN];
 	struct segment_list old;
@@ -50,9 +50,9 @@ static int close_current(int dir_fd, uint32_t anchored, uint32_t *ret, struct er
 	return 0;
 }
 
-/* Where the new stretch begins. */
-static int new_anchor(const struct audit_verdict *v, const struct anchor *old, uint32_t segment,
-		      struct anchor *ret)
+/* The anchor of the new segment. */
+static int anchor_after_break(const struct audit_verdict *v, const struct anchor *old, uint32_t segment,
+			      struct anchor *ret)
 {
 	struct anchor an = { .segment = segment, .seq = v->last_seq, .head = old->head };
 	unsigned char id[ANCHOR_LOG_LEN / 2];
@@ -75,8 +75,9 @@ static int new_anchor(const struct audit_verdict *v, const struct anchor *old, u
 	return 0;
 }
 
-static int format_accept(struct audit *a, const struct anchor *an, const struct audit_verdict *v,
-			 const char *reason, struct buf *out, struct err *e)
+/* The fields of the audit.accept event: the reason, the breaks, the log's id and key. */
+static int format_accept_fields(struct audit *a, const struct anchor *an, const struct audit_verdict *v,
+				const char *reason, struct buf *out, struct err *e)
 {
 	struct json j = JSON_INIT(out);
 	char pub[HEADS_PUB_HEX + 1];
@@ -93,9 +94,9 @@ static int format_accept(struct audit *a, const struct anchor *an, const struct 
 	return 0;
 }
 
-/* The event first, then an anchor in place of the old one. A crash in between leaves a log that does not fit its
- * anchor, and accepting is done again. */
-static int write_accept(struct audit *a, struct anchor *an, const struct buf *fields, struct err *e)
+/* Writes the event first, then replaces the anchor. A crash in between leaves a log that does not fit its
+ * anchor, and accepting can be repeated. */
+static int write_accept_event(struct audit *a, struct anchor *an, const struct buf *fields, struct err *e)
 {
 	struct audit_event ev = { "audit.accept", NULL, fields };
 	char text[ANCHOR_SIZE + 1];
@@ -116,7 +117,8 @@ static int write_accept(struct audit *a, struct anchor *an, const struct buf *fi
 	return r;
 }
 
-static int accept_locked(struct audit *a, const char *reason, uint64_t *ret_seq, struct err *e)
+/* Closes the broken segment, verifies again to name every break, and starts the new segment. */
+static int accept_under_lock(struct audit *a, const char *reason, uint64_t *ret_seq, struct err *e)
 {
 	CLEANUP(audit_verdict_release) struct audit_verdict before = AUDIT_VERDICT_INIT;
 	CLEANUP(audit_verdict_release) struct audit_verdict closed = AUDIT_VERDICT_INIT;
@@ -139,19 +141,19 @@ static int accept_locked(struct audit *a, const char *reason, uint64_t *ret_seq,
 	if (fd >= 0 && anchor_read(fd, &old) < 0)
 		old = (struct anchor){ 0 };
 	if (before.log[0] &&
-	    !str_eq(old.log, before.log)) /* another log's, and its numbers say nothing here */
+	    !str_eq(old.log, before.log)) /* another log's, whose numbers mean nothing here */
 		old = (struct anchor){ 0 };
-	r = close_current(a->dir_fd, old.segment, &segment, e);
+	r = close_current_segment(a->dir_fd, old.segment, &segment, e);
 	if (r == 0)
 		r = audit_verify_locked(a->dir_fd, &closed, e);
 	if (r < 0)
 		return r;
-	r = new_anchor(&closed, &old, segment, &an);
+	r = anchor_after_break(&closed, &old, segment, &an);
 	if (r < 0)
 		return err_sys(e, r, "cannot get random numbers");
-	r = format_accept(a, &an, &closed, reason, &fields, e);
+	r = format_accept_fields(a, &an, &closed, reason, &fields, e);
 	if (r == 0)
-		r = write_accept(a, &an, &fields, e);
+		r = write_accept_event(a, &an, &fields, e);
 	if (r == 0 && ret_seq)
 		*ret_seq = an.seq;
 	return r;
@@ -169,7 +171,7 @@ int audit_accept(int state_fd, const char *reason, uint64_t *ret_seq, struct err
 		r = audit_lock(a, e);
 	if (r < 0)
 		return r;
-	r = accept_locked(a, reason, ret_seq, e);
+	r = accept_under_lock(a, reason, ret_seq, e);
 	audit_unlock(a);
 	return r;
 }

@@ -1,26 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Finds an event of the log by its number with a binary search over the file (audit_place.h). Writes nothing.
+ */
+
 #include "audit/audit_place.h"
 
 #include "audit/line.h"
 #include "audit/lines.h"
 #include "base/cleanup.h"
 
-#define NEAR 65536 /* what is read in one go anyway */
+#define NEAR 65536 /* is read at once anyway */
 
-/* Begins with the first line that starts at `from` or behind it. */
-static int go_to(struct lines *in, uint64_t from)
+/* Positions at the first line that starts at or after `from`. */
+static int seek_to_line(struct lines *in, uint64_t from)
 {
 	enum lines_state state;
 	const char *text;
 	size_t len;
 
-	/* From the byte before: a line that begins just here is not cut in two. */
+	/* Start one byte earlier, so that a line that begins exactly here is not skipped. */
 	lines_seek(in, from ? from - 1 : 0);
 	return from ? lines_next(in, &text, &len, &state) : 1;
 }
 
-/* The next event that begins before `to`. 1: *ret_at is where; 0: there is none, *ret_at is behind the last whole line. */
-static int next_event(struct lines *in, uint64_t to, struct line *ret, uint64_t *ret_at)
+/* The next event that begins before `to`. 1: *ret_at is its offset; 0: there is none, and *ret_at is after
+ * the last whole line. */
+static int next_event_before(struct lines *in, uint64_t to, struct line *ret, uint64_t *ret_at)
 {
 	enum lines_state state;
 	const char *text;
@@ -47,13 +52,13 @@ int place_find(int fd, uint64_t size, uint64_t seq, uint64_t *ret)
 	struct line l;
 	int r;
 
-	/* Events that begin before lo are smaller; none that begins at hi or behind it is. */
+	/* Events that begin before lo have smaller numbers; none that begins at or after hi has. */
 	while (hi - lo > NEAR) {
 		uint64_t mid = lo + (hi - lo) / 2;
 
-		r = go_to(&in, mid);
+		r = seek_to_line(&in, mid);
 		if (r > 0)
-			r = next_event(&in, hi, &l, &at);
+			r = next_event_before(&in, hi, &l, &at);
 		if (r < 0)
 			return r;
 		if (r > 0 && l.seq < seq)
@@ -61,8 +66,8 @@ int place_find(int fd, uint64_t size, uint64_t seq, uint64_t *ret)
 		else
 			hi = mid;
 	}
-	r = go_to(&in, lo);
-	while (r > 0 && (r = next_event(&in, size, &l, &at)) > 0 && l.seq < seq)
+	r = seek_to_line(&in, lo);
+	while (r > 0 && (r = next_event_before(&in, size, &l, &at)) > 0 && l.seq < seq)
 		;
 	if (r < 0)
 		return r;

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Checks the chain of the log line by line and names every break (audit_walk.h). Pure: it sees lines, never
+ * files. Lines may have been forged, so memory is bounded and every text is parsed strictly.
+ */
+
 #include "audit/audit_walk.h"
 
 #include "audit/segment.h"
@@ -35,8 +40,8 @@ void walk_set_anchor(struct walk *w, const char *text, size_t len)
 			anchor_parse(text, len, &w->anchor) < 0 ? WALK_ANCHOR_BAD : WALK_ANCHOR_GOOD;
 }
 
-/* The file that is being read, for people. */
-static const char *file_name(const struct walk *w, char out[SEGMENT_NAME_LEN])
+/* The name of the file being read, for messages. */
+static const char *current_file_name(const struct walk *w, char out[SEGMENT_NAME_LEN])
 {
 	if (w->segment)
 		segment_name(w->segment, out);
@@ -45,7 +50,8 @@ static const char *file_name(const struct walk *w, char out[SEGMENT_NAME_LEN])
 	return out;
 }
 
-static int key_index(struct walk *w, const char *pub, bool named)
+/* The index of a key; -1 if there are too many. named: the log itself names it. */
+static int find_or_add_key(struct walk *w, const char *pub, bool named)
 {
 	size_t i = 0;
 
@@ -61,14 +67,15 @@ static int key_index(struct walk *w, const char *pub, bool named)
 	return (int)i;
 }
 
-static int by_seq(const void *a, const void *b)
+static int compare_heads(const void *a, const void *b)
 {
 	const struct walk_head *x = a, *y = b;
 
 	return x->seq < y->seq ? -1 : x->seq > y->seq;
 }
 
-static int add_head(struct walk *w, const char *text, size_t len)
+/* Parses one line of the heads file and checks its signature. */
+static int add_signed_head(struct walk *w, const char *text, size_t len)
 {
 	struct head h;
 	int key = -1;
@@ -78,11 +85,11 @@ static int add_head(struct walk *w, const char *text, size_t len)
 
 		hash_sha256_hex(text, len, found);
 		finding_add(w->v, &(struct finding_what){ .kind = AUDIT_HEAD, .found = found },
-			    "a line in the file of signed heads is none");
+			    "a line in the file of signed heads is not a head");
 		return 0;
 	}
 	if (head_is_signed(&h))
-		key = key_index(w, h.key, false);
+		key = find_or_add_key(w, h.key, false);
 	if (key < 0) {
 		finding_add(w->v, &(struct finding_what){ AUDIT_HEAD, h.seq, h.seq, h.hash, h.sig },
 			    "the signed head of event %llu has a wrong signature", (ull)h.seq);
@@ -103,7 +110,7 @@ int walk_read_heads(struct walk *w, struct lines *in)
 	int r;
 
 	while ((r = lines_next(in, &text, &len, &state)) > 0) {
-		if (state == LINES_TORN) /* a crash; the next head takes its place */
+		if (state == LINES_TORN) /* left by a crash; the next head replaces it */
 			continue;
 		if (state == LINES_LONG)
 			len = 0;
@@ -112,22 +119,23 @@ int walk_read_heads(struct walk *w, struct lines *in)
 				    "there are more than %d signed heads", WALK_HEADS_MAX);
 			break;
 		}
-		r = add_head(w, text ? text : "", len);
+		r = add_signed_head(w, text ? text : "", len);
 		if (r < 0)
 			return r;
 	}
 	if (r < 0)
 		return r;
 	if (w->n_heads)
-		qsort(w->heads, w->n_heads, sizeof(w->heads[0]), by_seq);
+		qsort(w->heads, w->n_heads, sizeof(w->heads[0]), compare_heads);
 	return 0;
 }
 
-/* All heads of this event: a crash may have left two. */
-static void check_heads(struct walk *w, uint64_t seq, const char *hash)
+/* Checks all heads of this event: a crash may have left two. */
+static void check_heads_of(struct walk *w, uint64_t seq, const char *hash)
 {
 	struct walk_head key = { .seq = seq };
-	struct walk_head *h = w->n_heads ? bsearch(&key, w->heads, w->n_heads, sizeof(key), by_seq) : NULL;
+	struct walk_head *h =
+		w->n_heads ? bsearch(&key, w->heads, w->n_heads, sizeof(key), compare_heads) : NULL;
 
 	if (!h)
 		return;
@@ -145,7 +153,8 @@ static void check_heads(struct walk *w, uint64_t seq, const char *hash)
 	}
 }
 
-static void edit_of_top(struct walk *w, const char *want)
+/* The next line does not continue the top event: that event was changed. */
+static void report_edited_top(struct walk *w, const char *want)
 {
 	if (w->top.reported)
 		return;
@@ -154,7 +163,8 @@ static void edit_of_top(struct walk *w, const char *want)
 		    (ull)w->top.seq, (ull)w->top.seq + 1);
 }
 
-static int gap(struct walk *w, uint64_t from, uint64_t to, const char *want)
+/* Events are missing between two lines; returns the index of the finding, -1 if it was not stored. */
+static int report_gap(struct walk *w, uint64_t from, uint64_t to, const char *want)
 {
 	struct finding_what what = { AUDIT_DELETE, from, to, want, w->last.hash };
 	struct audit_finding *f;
@@ -162,15 +172,15 @@ static int gap(struct walk *w, uint64_t from, uint64_t to, const char *want)
 
 	if (from == to)
 		f = finding_add(w->v, &what, "event %llu is missing (before line %llu of %s)", (ull)from,
-				(ull)w->line_no, file_name(w, file));
+				(ull)w->line_no, current_file_name(w, file));
 	else
 		f = finding_add(w->v, &what, "events %llu to %llu are missing (before line %llu of %s)",
-				(ull)from, (ull)to, (ull)w->line_no, file_name(w, file));
+				(ull)from, (ull)to, (ull)w->line_no, current_file_name(w, file));
 	return f ? (int)(f - w->v->findings) : -1;
 }
 
-/* An event whose number was already passed: it belongs into a gap, or is there twice. */
-static void misplaced(struct walk *w, uint64_t seq, const char *hash)
+/* An event with a number that was passed already: it belongs into a gap, or occurs twice. */
+static void report_misplaced(struct walk *w, uint64_t seq, const char *hash)
 {
 	struct audit_finding *run = w->run < 0 ? NULL : &w->v->findings[w->run];
 	struct finding_what what = { AUDIT_REORDER, seq, seq, w->last.hash, hash };
@@ -185,22 +195,22 @@ static void misplaced(struct walk *w, uint64_t seq, const char *hash)
 			break;
 		}
 	}
-	if (run && run->to + 1 == seq) { /* goes on where the last one ended: one finding for all of them */
+	if (run && run->to + 1 == seq) { /* continues the previous run: one finding for all of them */
 		run->to = seq;
 		snprintf(run->text, sizeof(run->text),
-			 "events %llu to %llu stand behind event %llu: they were moved or copied",
+			 "events %llu to %llu come after event %llu: they were moved or copied",
 			 (ull)run->from, (ull)run->to, (ull)w->top.seq);
 		return;
 	}
-	run = missed ? finding_add(w->v, &what, "event %llu stands behind event %llu: they were reordered",
+	run = missed ? finding_add(w->v, &what, "event %llu comes after event %llu: they were reordered",
 				   (ull)seq, (ull)w->top.seq)
-		     : finding_add(w->v, &what, "event %llu is there twice, again behind event %llu",
-				   (ull)seq, (ull)w->top.seq);
+		     : finding_add(w->v, &what, "event %llu occurs twice, again after event %llu", (ull)seq,
+				   (ull)w->top.seq);
 	w->run = run ? (int)(run - w->v->findings) : -1;
 }
 
-/* The first readable line: before it there is nothing, or what was pruned. */
-static void start(struct walk *w, const struct line *l)
+/* Handles the first readable line: before it there is nothing, or pruned events. */
+static void walk_first_line(struct walk *w, const struct line *l)
 {
 	uint64_t missing = l->seq - 1;
 	bool fresh = memcmp(l->prev, LINE_HASH_NONE, HASH_HEX_LEN) == 0;
@@ -219,14 +229,14 @@ static void start(struct walk *w, const struct line *l)
 	}
 	if (!w->start_unknown)
 		memcpy(w->start_want, l->prev, HASH_HEX_LEN);
-	w->start_gap = gap(w, 1, missing, w->start_want);
+	w->start_gap = report_gap(w, 1, missing, w->start_want);
 }
 
 /*
- * Where one line stands to those before it. `seq` may come out another than the line says: a line whose hash is in
+ * Relates one line to those before it. `seq` may differ from the line's own number: a line whose hash is in
  * place and whose number is not had its number changed. False: it is misplaced, and `top` stays.
  */
-static bool link_line(struct walk *w, const struct line *l, const char *hash, struct walk_point *now)
+static bool link_to_previous(struct walk *w, const struct line *l, const char *hash, struct walk_point *now)
 {
 	bool to_top = memcmp(l->prev, w->top.hash, HASH_HEX_LEN) == 0;
 	bool to_last = memcmp(l->prev, w->last.hash, HASH_HEX_LEN) == 0;
@@ -234,11 +244,11 @@ static bool link_line(struct walk *w, const struct line *l, const char *hash, st
 
 	if (l->seq == w->top.seq + 1) {
 		if (!to_top && !to_last)
-			edit_of_top(w, l->prev);
+			report_edited_top(w, l->prev);
 		return true;
 	}
 	if (to_last && l->seq > w->top.seq && line_is_type(l, "audit.accept"))
-		return true; /* a new stretch: the event itself says what was lost */
+		return true; /* a new section of the log: the event itself says what was lost */
 	if (to_last && in_order) {
 		now->seq = w->top.seq + 1;
 		now->reported = true;
@@ -248,14 +258,15 @@ static bool link_line(struct walk *w, const struct line *l, const char *hash, st
 		return true;
 	}
 	if (l->seq > w->top.seq) {
-		gap(w, w->top.seq + 1, l->seq - 1, l->prev);
+		report_gap(w, w->top.seq + 1, l->seq - 1, l->prev);
 		return true;
 	}
-	misplaced(w, l->seq, hash);
+	report_misplaced(w, l->seq, hash);
 	return false;
 }
 
-static void note_prune(struct walk *w, const json_t *event)
+/* Events before the first one were pruned, as this event says: the gap at the start is no break. */
+static void note_pruned_events(struct walk *w, const json_t *event)
 {
 	json_int_t through = json_integer_value(json_object_get(event, "through"));
 	const char *hash = jsonget_text_or_null(event, "hash");
@@ -269,8 +280,8 @@ static void note_prune(struct walk *w, const json_t *event)
 	}
 }
 
-/* The log's own events tell which key signs, what was pruned and what was accepted. */
-static int own_event(struct walk *w, const struct line *l, const char *text, size_t len)
+/* The log's own events name the signing key, the pruned events and the accepted breaks. */
+static int take_own_event(struct walk *w, const struct line *l, const char *text, size_t len)
 {
 	json_t *event = json_loadb(text, len, JSON_REJECT_DUPLICATES, NULL);
 	const char *key = jsonget_text_or_null(event, "key");
@@ -280,11 +291,11 @@ static int own_event(struct walk *w, const struct line *l, const char *text, siz
 
 	static_assert(ANCHOR_LOG_LEN / 2 <= SIGN_PUB_LEN, "an id fits where a key does");
 	if (line_is_type(l, "audit.prune"))
-		note_prune(w, event);
+		note_pruned_events(w, event);
 	if (line_is_type(l, "audit.accept"))
 		r = finding_accept(&w->accepted, l->seq, event);
 	if (key && strlen(key) == HEADS_PUB_HEX && hash_unhex(key, sizeof(raw), raw) == 0) {
-		key_index(w, key, true);
+		find_or_add_key(w, key, true);
 		memcpy(w->v->key, key, sizeof(w->v->key));
 	}
 	if (log && strlen(log) == ANCHOR_LOG_LEN && hash_unhex(log, ANCHOR_LOG_LEN / 2, raw) == 0)
@@ -293,8 +304,8 @@ static int own_event(struct walk *w, const struct line *l, const char *text, siz
 	return r;
 }
 
-/* A whole line that is no event. It stands where the next event would. */
-static void unreadable(struct walk *w, struct walk_point *now)
+/* A whole line that is not an event. It takes the place of the next event. */
+static void report_unreadable(struct walk *w, struct walk_point *now)
 {
 	char file[SEGMENT_NAME_LEN];
 	struct finding_what what = { .kind = AUDIT_EDIT, .found = now->hash };
@@ -302,17 +313,18 @@ static void unreadable(struct walk *w, struct walk_point *now)
 	if (w->v->events == 0) {
 		w->start_unknown = true;
 		finding_add(w->v, &what, "the first line of %s is not an event: it was changed",
-			    file_name(w, file));
+			    current_file_name(w, file));
 	} else {
 		now->seq = w->top.seq + 1;
 		what.from = what.to = now->seq;
 		finding_add(w->v, &what, "event %llu was changed: line %llu of %s is not an event",
-			    (ull)now->seq, (ull)w->line_no, file_name(w, file));
+			    (ull)now->seq, (ull)w->line_no, current_file_name(w, file));
 	}
 	now->reported = true;
 }
 
-static int walk_line(struct walk *w, const char *text, size_t len, uint64_t end)
+/* Handles one line: its hash, its link to the line before, its heads, and whether the anchor names it. */
+static int walk_one_line(struct walk *w, const char *text, size_t len, uint64_t end)
 {
 	struct walk_point now = { 0 };
 	bool first = w->v->events == 0, in_place = true;
@@ -321,10 +333,10 @@ static int walk_line(struct walk *w, const char *text, size_t len, uint64_t end)
 
 	if (text)
 		hash_sha256_hex(text, len, now.hash);
-	else /* too long to be held; told from another by where it ends */
+	else /* too long to be stored; identified by its end offset instead of a hash */
 		snprintf(now.hash, sizeof(now.hash), "long %llu %u", (ull)end, w->segment);
 	if (!text || line_parse(text, len, &l) < 0) {
-		unreadable(w, &now);
+		report_unreadable(w, &now);
 		if (first) {
 			w->last = w->top = now;
 			return 0;
@@ -332,12 +344,12 @@ static int walk_line(struct walk *w, const char *text, size_t len, uint64_t end)
 	} else {
 		now.seq = l.seq;
 		if (first)
-			start(w, &l);
+			walk_first_line(w, &l);
 		else
-			in_place = link_line(w, &l, now.hash, &now);
+			in_place = link_to_previous(w, &l, now.hash, &now);
 		memcpy(w->boot_id, l.boot_id, LINE_BOOT_ID_LEN);
 		if (l.type_len > 6 && memcmp(l.type, "audit.", 6) == 0)
-			r = own_event(w, &l, text, len);
+			r = take_own_event(w, &l, text, len);
 	}
 	w->v->events++;
 	w->last = now;
@@ -353,7 +365,7 @@ static int walk_line(struct walk *w, const char *text, size_t len, uint64_t end)
 		w->anchor_end = end;
 		w->behind_anchor = 0;
 	}
-	check_heads(w, now.seq, now.hash);
+	check_heads_of(w, now.seq, now.hash);
 	return r;
 }
 
@@ -373,7 +385,7 @@ int walk_segment(struct walk *w, uint32_t number, struct lines *in)
 		w->line_no++;
 		w->lines_current += number == 0 && state != LINES_TORN;
 		if (state != LINES_TORN) {
-			r = walk_line(w, text, len, lines_offset(in));
+			r = walk_one_line(w, text, len, lines_offset(in));
 			if (r < 0)
 				return r;
 		} else if (number == 0) {
@@ -387,37 +399,38 @@ int walk_segment(struct walk *w, uint32_t number, struct lines *in)
 							    .from = w->top.seq + 1,
 							    .to = w->top.seq + 1,
 							    .found = found },
-				    "%s ends in half a line, behind event %llu", file_name(w, file),
-				    (ull)w->top.seq);
+				    "%s ends with an incomplete line, after event %llu",
+				    current_file_name(w, file), (ull)w->top.seq);
 		}
 	}
 	return r;
 }
 
-static void anchor_finding(struct walk *w, enum audit_break kind, uint64_t from, uint64_t to,
-			   const char *text)
+static void add_anchor_finding(struct walk *w, enum audit_break kind, uint64_t from, uint64_t to,
+			       const char *text)
 {
 	finding_add(w->v, &(struct finding_what){ kind, from, to, w->anchor.hash, w->top.hash }, "%s", text);
 }
 
-static void note(struct walk *w, const char *text)
+static void set_note(struct walk *w, const char *text)
 {
 	snprintf(w->v->note, sizeof(w->v->note), "%s", text);
 }
 
-/* Do the bytes end where the anchor says, in the file that it means? */
-static bool is_in_its_place(const struct walk *w)
+/* Do the bytes end where the anchor says, in the right file? */
+static bool ends_at_anchor(const struct walk *w)
 {
 	const struct anchor *an = &w->anchor;
 
-	if (an->size == 0) /* a segment that was just begun */
+	if (an->size == 0) /* a segment that was just started */
 		return w->has_current && (an->seq == 0 || w->anchor_segment != 0);
 	if (w->anchor_end != an->size)
 		return false;
 	return w->anchor_segment == 0 || (w->anchor_segment == an->segment && w->lines_current == 0);
 }
 
-static void cut_tail(struct walk *w, const char *boot_id)
+/* The anchor names an event after the last one: the end of the log is missing. */
+static void report_cut_tail(struct walk *w, const char *boot_id)
 {
 	const struct anchor *an = &w->anchor;
 	uint64_t from = w->top.seq + 1;
@@ -433,11 +446,11 @@ static void cut_tail(struct walk *w, const char *boot_id)
 	snprintf(text, sizeof(text), "%s at the end: the tail was cut%s%s", what,
 		 w->torn ? ", in the middle of a line" : "",
 		 rebooted ? " (the machine was restarted since: a power failure can do this too)" : "");
-	anchor_finding(w, AUDIT_CUT, from, an->seq, text);
+	add_anchor_finding(w, AUDIT_CUT, from, an->seq, text);
 }
 
-/* The anchor names the last event, or one behind it. */
-static void check_anchor_line(struct walk *w)
+/* The anchor names the last event, or an earlier one. */
+static void check_anchored_event(struct walk *w)
 {
 	const struct anchor *an = &w->anchor;
 	const char *hash = an->seq ? w->anchor_hash : LINE_HASH_NONE;
@@ -451,46 +464,51 @@ static void check_anchor_line(struct walk *w)
 				: "the anchor was replaced: it names another event %llu than the log has",
 			(ull)an->seq);
 		if (!is_last || !w->top.reported)
-			anchor_finding(w, is_last ? AUDIT_EDIT : AUDIT_ANCHOR, an->seq, an->seq, text);
+			add_anchor_finding(w, is_last ? AUDIT_EDIT : AUDIT_ANCHOR, an->seq, an->seq, text);
 	} else if (w->behind_anchor > 1 || (w->behind_anchor && (w->torn || an->seq + 1 != w->top.seq))) {
 		snprintf(
 			text, sizeof(text),
 			"the anchor stops at event %llu, but the log goes on to %llu: an older copy was put back, "
 			"or a power failure kept the anchor from the disk",
 			(ull)an->seq, (ull)w->top.seq);
-		anchor_finding(w, AUDIT_ANCHOR, an->seq, w->top.seq, text);
-	} else if (!is_in_its_place(w)) {
-		/* A change in this file is named by its own finding; the shift of all behind it is no news. */
+		add_anchor_finding(w, AUDIT_ANCHOR, an->seq, w->top.seq, text);
+	} else if (!ends_at_anchor(w)) {
+		/* A change within this file has its own finding; that everything after it has shifted is not
+		 * another one. */
 		if (w->v->n_findings == w->findings_before)
-			anchor_finding(w, AUDIT_ANCHOR, an->seq, an->seq,
-				       "the events stand in other files or places than the anchor says");
+			add_anchor_finding(w, AUDIT_ANCHOR, an->seq, an->seq,
+					   "the events are in other files or places than the anchor says");
 	} else if (w->torn) {
-		note(w, "a crash left a torn line at the end; the next event takes it off");
+		set_note(w, "a crash left a torn line at the end; the next event takes it off");
 	} else if (w->behind_anchor) {
-		note(w, "a crash left one event ahead of the anchor; the next event takes it up");
+		set_note(w, "a crash left one event ahead of the anchor; the next event takes it up");
 	} else if (an->size && w->lines_current == 0) {
-		note(w, "a crash came in the middle of beginning a new file; the next event goes on there");
+		set_note(w,
+			 "a crash came in the middle of beginning a new file; the next event goes on there");
 	}
 }
 
+/* Compares the end of the log with the anchor. */
 static void check_anchor(struct walk *w, const char *boot_id)
 {
 	if (w->anchor_state == WALK_ANCHOR_MISSING && (w->touched || w->v->events || w->torn))
-		anchor_finding(w, AUDIT_ANCHOR, 0, 0, "the anchor is missing");
+		add_anchor_finding(w, AUDIT_ANCHOR, 0, 0, "the anchor is missing");
 	else if (w->anchor.seq == 0 && w->v->events == 0 && !w->torn && w->anchor_state != WALK_ANCHOR_BAD)
-		note(w, "nothing has been logged yet");
+		set_note(w, "nothing has been logged yet");
 	else if (w->anchor_state == WALK_ANCHOR_BAD)
-		anchor_finding(w, AUDIT_ANCHOR, 0, 0,
-			       "the anchor was replaced or damaged: it is not one that coffer wrote");
+		add_anchor_finding(w, AUDIT_ANCHOR, 0, 0,
+				   "the anchor was replaced or damaged: it is not one that coffer wrote");
 	else if (w->v->log[0] && !str_eq(w->v->log, w->anchor.log))
-		anchor_finding(w, AUDIT_ANCHOR, 0, 0, "the anchor was replaced: it belongs to another log");
+		add_anchor_finding(w, AUDIT_ANCHOR, 0, 0,
+				   "the anchor was replaced: it belongs to another log");
 	else if (w->anchor.seq > w->top.seq)
-		cut_tail(w, boot_id);
+		report_cut_tail(w, boot_id);
 	else
-		check_anchor_line(w);
+		check_anchored_event(w);
 }
 
-static void check_key(struct walk *w)
+/* Do the key files match the key that the log names? */
+static void check_key_files(struct walk *w)
 {
 	if (!w->check_key || !w->v->key[0])
 		return;
@@ -503,6 +521,7 @@ static void check_key(struct walk *w)
 			    "key.pub is not the public key that the log names");
 }
 
+/* Heads without an event, or with an unknown key; and the last head, which must exist. */
 static void check_lost_heads(struct walk *w)
 {
 	bool has_last = w->anchor.head == 0;
@@ -534,6 +553,6 @@ int walk_end(struct walk *w, const char *boot_id)
 	memcpy(w->v->last_hash, w->last.hash, sizeof(w->v->last_hash));
 	check_anchor(w, boot_id);
 	check_lost_heads(w);
-	check_key(w);
+	check_key_files(w);
 	return finding_settle(w->v, &w->accepted);
 }

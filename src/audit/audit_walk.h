@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The walk along the chain: takes the lines of the log in the order in which they stand, and then the anchor, and
+ * Walks along the chain: takes the lines of the log in order, then the anchor, and
  * names every place where they do not fit. Pure: it sees lines, never files.
  *
  * Invariants
  *  W1  Memory does not grow with the log: findings, heads and accepted breaks are capped.
- *  W2  Whoever changes a byte of a line, its number or its place, without being able to write the anchor or to sign,
- *      causes at least one finding that the log itself cannot take back.
- *  W3  What a crash leaves (audit.h, A2) causes a note and no finding.
+ *  W2  Changing a byte of a line, its number or its place, without being able to write the anchor or to sign,
+ *      causes at least one finding that the log itself cannot undo.
+ *  W3  What a crash leaves (audit.A2) causes a note and no finding.
  */
 #ifndef AUDIT_AUDIT_WALK_H
 #define AUDIT_AUDIT_WALK_H
@@ -25,11 +25,11 @@
 #define WALK_HEADS_MAX 65536
 #define WALK_KEYS_MAX 16
 
-/* An event, by its number and the hash of its line. */
+/* An event: its number and the hash of its line. */
 struct walk_point {
 	uint64_t seq;
 	char hash[HASH_HEX_LEN + 1];
-	bool reported; /* a finding already says that it is not what was written */
+	bool reported; /* a finding already reports that it was changed */
 };
 
 struct walk_head {
@@ -56,31 +56,31 @@ struct walk {
 	struct walk_key keys[WALK_KEYS_MAX];
 	size_t n_keys;
 
-	/* The files of the key, set by who can see them. */
+	/* The key files, set by a caller that can read them. */
 	bool check_key;
-	const char *key_pub; /* the public half of `key`, NULL when that is missing or damaged */
-	const char *pub;     /* what key.pub holds, NULL the same */
+	const char *key_pub; /* the public half of `key`; NULL if that is missing or damaged */
+	const char *pub;     /* the contents of key.pub; NULL likewise */
 	bool touched;	     /* there are files that only a log with events has */
 
 	uint32_t segment;	/* being read; 0: log.jsonl */
-	size_t findings_before; /* this segment was begun */
+	size_t findings_before; /* number of findings when this segment was started */
 	uint64_t line_no;	/* in the segment */
-	bool has_current;	/* log.jsonl is there */
+	bool has_current;	/* log.jsonl exists */
 	struct walk_point top;	/* the highest number so far */
-	struct walk_point last; /* the line before */
+	struct walk_point last; /* the previous line */
 	bool start_unknown;	/* the first line is unreadable */
-	int start_gap;		/* finding that says what is missing before the first event; -1: none */
+	int start_gap;		/* the finding about events missing before the first one; -1: none */
 	char start_want[HASH_HEX_LEN + 1];
-	int run; /* finding of the run of misplaced events that the last line belongs to; -1: none */
+	int run; /* the finding about the run of misplaced events that the last line belongs to; -1: none */
 
 	/* The line that the anchor names. */
 	bool anchor_seen;
 	char anchor_hash[HASH_HEX_LEN + 1];
 	uint32_t anchor_segment;
-	uint64_t anchor_end;		    /* offset behind it in its segment */
-	uint64_t behind_anchor;		    /* lines behind it, in their places */
+	uint64_t anchor_end;		    /* offset after it in its segment */
+	uint64_t behind_anchor;		    /* lines after it, in their places */
 	uint64_t lines_current;		    /* lines in log.jsonl */
-	uint64_t torn;			    /* bytes of half a line at the end of log.jsonl */
+	uint64_t torn;			    /* bytes of an incomplete line at the end of log.jsonl */
 	char boot_id[LINE_BOOT_ID_LEN + 1]; /* of the last event */
 };
 
@@ -91,11 +91,11 @@ void walk_release(struct walk *w);
 void walk_set_anchor(struct walk *w, const char *text, size_t len);
 int walk_read_heads(struct walk *w, struct lines *in) MUST_CHECK;
 
-/* One segment after the other; the number of log.jsonl is 0. */
+/* One segment after the other; log.jsonl has the number 0. */
 int walk_segment(struct walk *w, uint32_t number, struct lines *in) MUST_CHECK;
 
-/* What stands at the end: the anchor, heads without events. `boot_id` is this boot's, to tell people that a power
- * failure may have been the cause; may be NULL. */
+/* Checks the end: the anchor, and heads without events. `boot_id` is the current boot's; it serves to mention
+ * that a power failure may have been the cause; may be NULL. */
 int walk_end(struct walk *w, const char *boot_id) MUST_CHECK;
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The log from its end. A file is read in pieces from behind; `buf` holds the bytes from `start` up to where the line that is
- * given out next ends. Bounded as lines.h is: a line over LINE_MAX_LEN is not kept.
+ * Reads the log backwards, newest event first (query.h). A file is read in pieces from its end; `buf` has the bytes from `start` up
+ * to the end of the line that is returned next. Memory is bounded as in lines.h: a line over LINE_MAX_LEN is not stored.
  */
 #include "audit/audit_int.h"
 #include "audit/audit_place.h"
@@ -20,13 +20,13 @@ struct audit_back {
 	int dir_fd;
 	int fd; /* -1: none is open */
 	struct segment_list old;
-	size_t left;	/* files that were not begun: old.n[left - 1] is next; left == count + 1: log.jsonl */
-	uint64_t floor; /* in the file: what is before it is not read */
-	uint64_t start; /* in the file, of the first byte in buf */
+	size_t left;	/* files still to be read: old.n[left - 1] is next; left == count + 1: log.jsonl */
+	uint64_t floor; /* offset in the file; nothing before it is read */
+	uint64_t start; /* offset in the file of the first byte in buf */
 	char *buf;
-	size_t cap, first, end; /* what is there: buf[first..end) */
+	size_t cap, first, end; /* the contents: buf[first..end) */
 	uint64_t before;
-	bool is_long; /* within a line whose end was let go of */
+	bool is_long; /* within a long line whose end was dropped */
 	struct match match;
 };
 
@@ -64,8 +64,8 @@ int audit_back_open(struct audit_back **ret, int state_fd, const struct audit_fi
 	return 0;
 }
 
-/* A rotation between listing and opening: log.jsonl is another by then. True: look again. */
-static int has_moved(struct audit_back *b)
+/* Was the log rotated between listing and opening? Then log.jsonl is a new file. 1: start again. */
+static int was_rotated(struct audit_back *b)
 {
 	struct segment_list now;
 	int r = segment_list(b->dir_fd, &now, NULL);
@@ -77,8 +77,8 @@ static int has_moved(struct audit_back *b)
 	return 1;
 }
 
-/* All that is wanted of the file is between b->floor and b->start. */
-static int find_ends(struct audit_back *b, uint64_t size)
+/* Finds the part of the file between b->floor and b->start that is wanted. */
+static int find_wanted_part(struct audit_back *b, uint64_t size)
 {
 	int r = place_find(b->fd, size, b->before, &b->start);
 
@@ -90,8 +90,8 @@ static int find_ends(struct audit_back *b, uint64_t size)
 	return r;
 }
 
-/* 1: the file before is open, at its end or where `before` is; 0: there is none. */
-static int open_before(struct audit_back *b)
+/* 1: the previous file is open, at its end or at `before`; 0: there is none. */
+static int open_previous_file(struct audit_back *b)
 {
 	while (b->left) {
 		char name[SEGMENT_NAME_LEN] = SEGMENT_CURRENT, prev[HASH_HEX_LEN + 1];
@@ -113,16 +113,16 @@ static int open_before(struct audit_back *b)
 			b->fd = -1;
 			return r;
 		}
-		r = b->left == b->old.count ? has_moved(b) : 0;
+		r = b->left == b->old.count ? was_rotated(b) : 0;
 		if (r > 0) {
 			b->fd = fd_close(b->fd);
 			continue;
 		}
 		if (r == 0)
-			r = find_ends(b, size);
+			r = find_wanted_part(b, size);
 		if (r < 0)
 			return r;
-		/* Those before it have smaller numbers still. */
+		/* Earlier files have even smaller numbers. */
 		if (b->floor)
 			b->left = 0;
 		b->first = b->end = 0;
@@ -132,8 +132,8 @@ static int open_before(struct audit_back *b)
 	return 0;
 }
 
-/* Puts the piece of the file before what is there in front of it. 0: there is none. */
-static int fill(struct audit_back *b)
+/* Reads the preceding piece of the file and puts it in front of the buffer. 0: there is none. */
+static int fill_backwards(struct audit_back *b)
 {
 	uint64_t left = b->start - b->floor;
 	size_t have = b->end - b->first, want = left < PIECE ? (size_t)left : PIECE;
@@ -152,7 +152,7 @@ static int fill(struct audit_back *b)
 
 		if (!p)
 			return -ENOMEM;
-		/* To the end: there is room in front then for what comes next. */
+		/* Copy to the end of the new buffer: this leaves room in front for the next piece. */
 		if (have)
 			memcpy(p + cap - have, b->buf + b->first, have);
 		free(b->buf);
@@ -165,21 +165,22 @@ static int fill(struct audit_back *b)
 		n = pread(b->fd, b->buf + b->first - want, want, (off_t)(b->start - want));
 	while (n < 0 && errno == EINTR);
 	if (n != (ssize_t)want)
-		return n < 0 ? -errno : -EIO; /* somebody cut it meanwhile */
+		return n < 0 ? -errno : -EIO; /* the file was truncated meanwhile */
 	b->first -= want;
 	b->start -= want;
 	return 1;
 }
 
-/* 1: the line before, without its newline; 0: this file is done. */
-static int line_before(struct audit_back *b, struct audit_record *ret, enum lines_state *ret_state)
+/* 1: the previous line, without its newline; 0: this file is done. */
+static int previous_line(struct audit_back *b, struct audit_record *ret, enum lines_state *ret_state)
 {
 	for (;;) {
-		/* The last byte there is the newline that ends the line; within a long one that is gone. */
+		/* The last byte in the buffer is the newline that ends the line; within a long line it was
+		 * dropped. */
 		size_t have = b->end - b->first, tail = b->is_long ? 0 : 1;
 		const char *nl = have > tail ? memrchr(b->buf + b->first, '\n', have - tail) : NULL;
 		size_t from = nl ? (size_t)(nl - b->buf) + 1 : b->first;
-		int r = nl ? 1 : fill(b);
+		int r = nl ? 1 : fill_backwards(b);
 
 		if (r < 0)
 			return r;
@@ -203,10 +204,10 @@ int audit_back_next(struct audit_back *b, struct audit_record *ret, struct err *
 
 	while (r > 0) {
 		if (b->fd < 0) {
-			r = open_before(b);
+			r = open_previous_file(b);
 			continue;
 		}
-		r = line_before(b, ret, &state);
+		r = previous_line(b, ret, &state);
 		if (r == 0) {
 			b->fd = fd_close(b->fd);
 			r = 1;

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The list of breaks that verify found (finding.h): adding, identifying and sorting out accepted ones. Pure.
+ */
+
 #include "audit/finding.h"
 
 #include "base/cleanup.h"
@@ -23,8 +27,8 @@ const char *audit_break_name(enum audit_break kind)
 	return names[kind];
 }
 
-/* The first half of an id, from what was found; finding_settle() puts kind and range to it. */
-static void mark(const char *want, const char *found, char ret[33])
+/* The first half of an id, from the contents; finding_settle() adds kind and range. */
+static void content_id(const char *want, const char *found, char ret[33])
 {
 	char text[2 * HASH_HEX_LEN + 64], hex[HASH_HEX_LEN + 1];
 	int n = snprintf(text, sizeof(text), "%.*s|%.*s", HASH_HEX_LEN, want ? want : "", HASH_HEX_LEN,
@@ -46,7 +50,7 @@ struct audit_finding *finding_add(struct audit_verdict *v, const struct finding_
 	}
 	f = &v->findings[v->n_findings++];
 	*f = (struct audit_finding){ .kind = w->kind, .from = w->from, .to = w->to };
-	mark(w->want, w->found, f->id);
+	content_id(w->want, w->found, f->id);
 	va_start(ap, fmt);
 	vsnprintf(f->text, sizeof(f->text), fmt, ap);
 	va_end(ap);
@@ -88,7 +92,8 @@ int finding_accept(struct accepted_list *l, uint64_t seq, const json_t *event)
 	return 0;
 }
 
-static void set_id(struct audit_finding *f)
+/* Makes the id from kind, range and contents. */
+static void complete_id(struct audit_finding *f)
 {
 	char text[128], hex[HASH_HEX_LEN + 1];
 	int n = snprintf(text, sizeof(text), "%s|%llu|%llu|%s", names[f->kind], (unsigned long long)f->from,
@@ -98,6 +103,7 @@ static void set_id(struct audit_finding *f)
 	memcpy(f->id, hex, 32);
 }
 
+/* Drops findings that turned out not to be breaks. */
 static void drop_resolved(struct audit_verdict *v)
 {
 	size_t kept = 0;
@@ -105,13 +111,13 @@ static void drop_resolved(struct audit_verdict *v)
 	for (size_t i = 0; i < v->n_findings; i++) {
 		struct audit_finding *f = &v->findings[i];
 
-		/* A gap all of whose events stand elsewhere is a reordering, which has its own findings. */
+		/* A gap whose events all occur elsewhere is a reordering, which has its own findings. */
 		if (f->dropped || (f->kind == AUDIT_DELETE && f->elsewhere > f->to - f->from))
 			continue;
 		if (f->elsewhere) {
 			size_t n = strlen(f->text);
 
-			snprintf(f->text + n, sizeof(f->text) - n, " (%llu of them stand elsewhere)",
+			snprintf(f->text + n, sizeof(f->text) - n, " (%llu of them are elsewhere)",
 				 (unsigned long long)f->elsewhere);
 		}
 		v->findings[kept++] = *f;
@@ -125,7 +131,7 @@ int finding_settle(struct audit_verdict *v, struct accepted_list *l)
 	for (size_t i = 0; i < v->n_findings; i++) {
 		struct audit_finding *f = &v->findings[i];
 
-		set_id(f);
+		complete_id(f);
 		for (size_t k = 0; k < l->n; k++) {
 			if (!str_eq(f->id, l->v[k].f.id))
 				continue;

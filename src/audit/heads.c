@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The log's signing key and its signed heads (heads.h). The key's bytes are wiped after use; callers hold the
+ * log's lock.
+ */
+
 #include "audit/heads.h"
 
 #include "audit/lines.h"
@@ -37,8 +42,8 @@ static size_t head_format(const struct head *h, char *out, size_t size)
 	return (size_t)n;
 }
 
-/* The text between `before` and the next quote or comma, which must have exactly `len` bytes. */
-static const char *member(const char **p, const char *end, const char *before, size_t len)
+/* The text of `len` bytes after `before`; NULL if the text differs. */
+static const char *take_member(const char **p, const char *end, const char *before, size_t len)
 {
 	size_t n = strlen(before);
 	const char *value;
@@ -50,10 +55,10 @@ static const char *member(const char **p, const char *end, const char *before, s
 	return value;
 }
 
-static int hex_member(const char **p, const char *end, const char *before, size_t bytes, char *ret)
+static int take_hex_member(const char **p, const char *end, const char *before, size_t bytes, char *ret)
 {
 	unsigned char raw[SIGN_SIG_LEN];
-	const char *value = member(p, end, before, 2 * bytes);
+	const char *value = take_member(p, end, before, 2 * bytes);
 
 	if (!value || hash_unhex(value, bytes, raw) < 0)
 		return -EINVAL;
@@ -69,15 +74,16 @@ int head_parse(const char *text, size_t len, struct head *ret)
 	struct head h = { 0 };
 	size_t digits = 0;
 
-	if (len > HEADS_LINE_MAX - 2 || hex_member(&p, end, "{\"log\":\"", ANCHOR_LOG_LEN / 2, h.log) < 0 ||
-	    !member(&p, end, "\",\"seq\":", 0))
+	if (len > HEADS_LINE_MAX - 2 ||
+	    take_hex_member(&p, end, "{\"log\":\"", ANCHOR_LOG_LEN / 2, h.log) < 0 ||
+	    !take_member(&p, end, "\",\"seq\":", 0))
 		return -EINVAL;
 	while (p < end && *p >= '0' && *p <= '9' && digits < 18)
 		seq[digits++] = *p++;
 	seq[digits] = '\0';
-	if (str_to_u64(seq, &h.seq) < 0 || hex_member(&p, end, ",\"hash\":\"", HASH_LEN, h.hash) < 0 ||
-	    hex_member(&p, end, "\",\"key\":\"", SIGN_PUB_LEN, h.key) < 0 ||
-	    hex_member(&p, end, "\",\"sig\":\"", SIGN_SIG_LEN, h.sig) < 0)
+	if (str_to_u64(seq, &h.seq) < 0 || take_hex_member(&p, end, ",\"hash\":\"", HASH_LEN, h.hash) < 0 ||
+	    take_hex_member(&p, end, "\",\"key\":\"", SIGN_PUB_LEN, h.key) < 0 ||
+	    take_hex_member(&p, end, "\",\"sig\":\"", SIGN_SIG_LEN, h.sig) < 0)
 		return -EINVAL;
 	if (head_format(&h, again, sizeof(again)) != len + 1 || memcmp(again, text, len) != 0)
 		return -EINVAL;
@@ -95,7 +101,7 @@ bool head_is_signed(const struct head *h)
 	       sign_is_valid(pub, msg, len, sig);
 }
 
-/* Hex of `len` bytes and a newline, as key and key.pub hold it. */
+/* A file of `len` bytes in hex and a newline, like key and key.pub. */
 static int read_hex_file(int dir_fd, const char *name, size_t len, unsigned char *ret)
 {
 	autobuf struct buf b = BUF_INIT;
@@ -121,7 +127,7 @@ static int write_hex_file(int dir_fd, const char *name, const unsigned char *dat
 	return r;
 }
 
-static int load_key(int dir_fd, struct sign_key *ret)
+static int load_signing_key(int dir_fd, struct sign_key *ret)
 {
 	unsigned char seed[SIGN_SEED_LEN];
 	int r = read_hex_file(dir_fd, HEADS_KEY, sizeof(seed), seed);
@@ -135,7 +141,7 @@ static int load_key(int dir_fd, struct sign_key *ret)
 int heads_key_pub(int dir_fd, char ret_pub[HEADS_PUB_HEX + 1])
 {
 	CLEANUP(sign_key_wipe) struct sign_key key = { 0 };
-	int r = load_key(dir_fd, &key);
+	int r = load_signing_key(dir_fd, &key);
 
 	if (r == 0)
 		hash_hex(key.pub, sizeof(key.pub), ret_pub);
@@ -147,7 +153,7 @@ int heads_key_ensure(int dir_fd, bool may_make, char ret_pub[HEADS_PUB_HEX + 1],
 	CLEANUP(sign_key_wipe) struct sign_key key = { 0 };
 	unsigned char pub[SIGN_PUB_LEN];
 	bool make = false;
-	int r = load_key(dir_fd, &key);
+	int r = load_signing_key(dir_fd, &key);
 
 	if ((r == -ENOENT || r == -EBADMSG) && may_make) {
 		make = true;
@@ -157,7 +163,7 @@ int heads_key_ensure(int dir_fd, bool may_make, char ret_pub[HEADS_PUB_HEX + 1],
 	}
 	if (r < 0)
 		return err_sys(e, r, "cannot %s the audit log's signing key", make ? "make" : "read");
-	/* The public half follows from the other; a crash may have come between the two files. */
+	/* The public half is derived from the other; a crash may have left only one of the two files. */
 	r = read_hex_file(dir_fd, HEADS_PUB, sizeof(pub), pub);
 	if (r == -ENOENT || (may_make && (r < 0 || memcmp(pub, key.pub, sizeof(pub)) != 0)))
 		r = write_hex_file(dir_fd, HEADS_PUB, key.pub, sizeof(key.pub), 0644);
@@ -167,7 +173,7 @@ int heads_key_ensure(int dir_fd, bool may_make, char ret_pub[HEADS_PUB_HEX + 1],
 	return make;
 }
 
-/* Offset behind the last whole line: a crash may have left half a head behind it. */
+/* The offset after the last whole line: a crash may have left an incomplete head after it. */
 static int whole_lines_end(int fd, uint64_t size, uint64_t *ret)
 {
 	char tail[HEADS_LINE_MAX];
@@ -182,6 +188,7 @@ static int whole_lines_end(int fd, uint64_t size, uint64_t *ret)
 	return 0;
 }
 
+/* Appends a line to the heads file, after removing an incomplete one. */
 static int append_head(int dir_fd, const char *text, size_t len)
 {
 	uint64_t size = 0, end = 0;
@@ -197,7 +204,7 @@ static int append_head(int dir_fd, const char *text, size_t len)
 		return -errno;
 	r = fd_write_all(fd, text, len);
 	if (r < 0 && ftruncate(fd, (off_t)end) < 0)
-		return r; /* the next one takes the half line off */
+		return r; /* the next writer removes the incomplete line */
 	return r;
 }
 
@@ -207,7 +214,7 @@ int heads_sign(int dir_fd, const struct anchor *an, struct err *e)
 	unsigned char sig[SIGN_SIG_LEN];
 	char text[HEADS_LINE_MAX];
 	struct head h = { .seq = an->seq };
-	int r = load_key(dir_fd, &key);
+	int r = load_signing_key(dir_fd, &key);
 
 	if (r < 0)
 		return err_sys(e, r, "cannot read the audit log's signing key");
@@ -243,7 +250,7 @@ int heads_prune(int dir_fd, uint64_t through, struct err *e)
 	if (size > HEADS_FILE_MAX)
 		return err_set(e, -EFBIG, "the file of the audit log's signed heads is too large");
 	while ((r = lines_next(&in, &text, &len, &state)) > 0) {
-		/* What is no head stays: it is evidence, and verify names it. */
+		/* A line that is not a head stays: it is evidence, and verify reports it. */
 		if (state != LINES_WHOLE || (head_parse(text, len, &h) == 0 && h.seq <= through))
 			continue;
 		buf_add(&kept, text, len);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Signed heads: at intervals the keeper of the log signs "event SEQ has the hash HASH". A head that was copied off
- * the machine proves later what the log said. The files: key (Ed25519 seed, hex, 0600), key.pub, and heads with one
+ * Signed heads: at intervals the log's key signs "event SEQ has the hash HASH". A head that was copied off
+ * the machine proves later what the log contained. The files: key (Ed25519 seed, hex, 0600), key.pub, and heads with one
  * line for each head. Callers hold the log's lock.
  */
 #ifndef AUDIT_HEADS_H
@@ -29,10 +29,11 @@ struct head {
 	char sig[2 * SIGN_SIG_LEN + 1];
 };
 
-/* The public half of the key that is there. -ENOENT when there is none, -EBADMSG when it is damaged. */
+/* The public half of the existing key. -ENOENT if there is none, -EBADMSG if it is damaged. */
 int heads_key_pub(int dir_fd, char ret_pub[HEADS_PUB_HEX + 1]) MUST_CHECK;
 
-/* The same; makes the pair where there is none that can be used, if `may_make`. Returns 1 when it made one, else 0. */
+/* The same; creates the pair if there is none that can be used and `may_make` is set. 1: created one,
+ * otherwise 0. */
 int heads_key_ensure(int dir_fd, bool may_make, char ret_pub[HEADS_PUB_HEX + 1], struct err *e) MUST_CHECK;
 
 /* Appends a head for the event that the anchor names. */
@@ -41,7 +42,7 @@ int heads_sign(int dir_fd, const struct anchor *an, struct err *e) MUST_CHECK;
 /* Drops the heads of events up to `through`, which were pruned. */
 int heads_prune(int dir_fd, uint64_t through, struct err *e) MUST_CHECK;
 
-/* One line without its newline. -EINVAL when it is no head. Says nothing about the signature. */
+/* Parses one line without its newline. -EINVAL if it is not a head. Does not check the signature. */
 int head_parse(const char *text, size_t len, struct head *ret) MUST_CHECK;
 
 /* Was it signed with the key that it names? */

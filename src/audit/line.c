@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Formats an event as a line of the log, and parses exactly such lines (line.h). Pure. */
+
 #include "audit/line.h"
 
 #include "base/clock.h"
@@ -6,13 +8,13 @@
 
 #include <errno.h>
 
-/* What is left to read of a line. */
+/* The unparsed rest of a line. */
 struct cursor {
 	const char *p;
 	const char *end;
 };
 
-static bool take_text(struct cursor *c, const char *text)
+static bool cursor_text(struct cursor *c, const char *text)
 {
 	size_t n = strlen(text);
 
@@ -23,7 +25,7 @@ static bool take_text(struct cursor *c, const char *text)
 }
 
 /* Decimal without leading zeros, at most LINE_SEQ_MAX. */
-static bool take_number(struct cursor *c, uint64_t *ret)
+static bool cursor_number(struct cursor *c, uint64_t *ret)
 {
 	const char *start = c->p;
 	uint64_t v = 0;
@@ -36,8 +38,8 @@ static bool take_number(struct cursor *c, uint64_t *ret)
 	return true;
 }
 
-/* Exactly n bytes in which '0' of the pattern stands for a digit, 'x' for a hex digit. */
-static bool take_pattern(struct cursor *c, const char *pattern, const char **ret)
+/* Exactly the bytes of the pattern, in which '0' matches a digit and 'x' a hex digit. */
+static bool cursor_pattern(struct cursor *c, const char *pattern, const char **ret)
 {
 	size_t n = strlen(pattern);
 
@@ -63,8 +65,8 @@ static bool is_word_char(char c)
 	       c == '_' || c == '-';
 }
 
-/* A word of at most 64 characters that need no escaping, and the quote behind it. */
-static bool take_word(struct cursor *c, const char **ret, size_t *ret_len)
+/* A word of at most 64 characters that need no escaping, and the quote after it. */
+static bool cursor_word(struct cursor *c, const char **ret, size_t *ret_len)
 {
 	const char *start = c->p;
 
@@ -72,7 +74,7 @@ static bool take_word(struct cursor *c, const char **ret, size_t *ret_len)
 		c->p++;
 	*ret = start;
 	*ret_len = (size_t)(c->p - start);
-	return *ret_len > 0 && take_text(c, "\"");
+	return *ret_len > 0 && cursor_text(c, "\"");
 }
 
 int line_parse(const char *text, size_t len, struct line *ret)
@@ -87,19 +89,19 @@ int line_parse(const char *text, size_t len, struct line *ret)
 	if (len < tail_len || len > LINE_MAX_LEN)
 		return -EINVAL;
 	tail = (struct cursor){ text + len - tail_len, text + len };
-	if (!take_pattern(&tail, tail_pattern, &end))
+	if (!cursor_pattern(&tail, tail_pattern, &end))
 		return -EINVAL;
 	c.end = end;
-	if (!take_text(&c, "{\"seq\":") || !take_number(&c, &l.seq) || l.seq == 0 ||
-	    !take_text(&c, ",\"time\":\"") || !take_pattern(&c, "0000-00-00T00:00:00.000000Z", &l.time) ||
-	    !take_text(&c, "\",\"boot\":") || !take_number(&c, &l.boot) ||
-	    !take_text(&c, ",\"boot_id\":\"") ||
-	    !take_pattern(&c, "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx", &l.boot_id) ||
-	    !take_text(&c, "\",\"type\":\"") || !take_word(&c, &l.type, &l.type_len))
+	if (!cursor_text(&c, "{\"seq\":") || !cursor_number(&c, &l.seq) || l.seq == 0 ||
+	    !cursor_text(&c, ",\"time\":\"") || !cursor_pattern(&c, "0000-00-00T00:00:00.000000Z", &l.time) ||
+	    !cursor_text(&c, "\",\"boot\":") || !cursor_number(&c, &l.boot) ||
+	    !cursor_text(&c, ",\"boot_id\":\"") ||
+	    !cursor_pattern(&c, "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx", &l.boot_id) ||
+	    !cursor_text(&c, "\",\"type\":\"") || !cursor_word(&c, &l.type, &l.type_len))
 		return -EINVAL;
-	if (take_text(&c, ",\"sandbox\":\"") && !take_word(&c, &l.sandbox, &l.sandbox_len))
+	if (cursor_text(&c, ",\"sandbox\":\"") && !cursor_word(&c, &l.sandbox, &l.sandbox_len))
 		return -EINVAL;
-	if (c.p < c.end && !take_text(&c, ","))
+	if (c.p < c.end && !cursor_text(&c, ","))
 		return -EINVAL;
 	l.fields = c.p;
 	l.fields_len = (size_t)(c.end - c.p);
@@ -126,7 +128,7 @@ bool line_type_is_valid(const char *type)
 	return true;
 }
 
-static void add_number(struct buf *out, uint64_t v)
+static void add_decimal(struct buf *out, uint64_t v)
 {
 	char digits[20];
 	size_t n = sizeof(digits);
@@ -138,18 +140,18 @@ static void add_number(struct buf *out, uint64_t v)
 	buf_add(out, digits + n, sizeof(digits) - n);
 }
 
-/* No printf: this stands on the way of every event. */
+/* Does not use printf(), because every event is formatted here. */
 void line_format(const struct line_head *h, const struct buf *fields, struct buf *out)
 {
 	char time[CLOCK_TEXT_LEN];
 
 	buf_clear(out);
 	buf_adds(out, "{\"seq\":");
-	add_number(out, h->seq);
+	add_decimal(out, h->seq);
 	buf_adds(out, ",\"time\":\"");
 	buf_adds(out, clock_format(h->time, time));
 	buf_adds(out, "\",\"boot\":");
-	add_number(out, h->boot);
+	add_decimal(out, h->boot);
 	buf_adds(out, ",\"boot_id\":\"");
 	buf_adds(out, h->boot_id);
 	buf_adds(out, "\",\"type\":\"");

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One event as one line of text: how it is written, and a strict reader of exactly that.
+ * One event as one line of text: how it is written, and a strict parser of exactly that.
  *
  *	{"seq":N,"time":"…","boot":NS,"boot_id":"…","type":"…"[,"sandbox":"…"][,FIELDS],"prev":"HASH"}
  *
- * The reader takes the outer members by their places, so that the chain can be checked without a JSON parser and
+ * The parser finds the outer members by their positions, so that the chain can be checked without a JSON parser and
  * no byte of a line is ignored. FIELDS stay as text.
  */
 #ifndef AUDIT_LINE_H
@@ -19,15 +19,15 @@
 #include <stdint.h>
 
 #define LINE_MAX_LEN \
-	(1u << 20) /* bytes without the newline; longer ones are refused and never held in memory */
+	(1u << 20) /* bytes without the newline; longer ones are refused and never stored in memory */
 #define LINE_TIME_LEN 27
 #define LINE_BOOT_ID_LEN 36
 #define LINE_SEQ_MAX 999999999999999999ULL
 
-/* What stands before the first event. */
+/* The hash before the first event. */
 #define LINE_HASH_NONE "0000000000000000000000000000000000000000000000000000000000000000"
 
-/* Points into the line that was parsed; nothing has a NUL behind it. */
+/* Points into the parsed line; nothing is NUL-terminated. */
 struct line {
 	uint64_t seq;
 	uint64_t boot;	     /* nanoseconds of CLOCK_BOOTTIME */
@@ -35,14 +35,14 @@ struct line {
 	const char *boot_id; /* LINE_BOOT_ID_LEN bytes */
 	const char *type;
 	size_t type_len;
-	const char *sandbox; /* NULL when it has none */
+	const char *sandbox; /* NULL if it has none */
 	size_t sandbox_len;
 	const char *fields; /* JSON members without braces; may be empty */
 	size_t fields_len;
 	const char *prev; /* HASH_HEX_LEN digits */
 };
 
-/* -EINVAL when this is not a line that line_format() would have written. */
+/* -EINVAL if line_format() would not have written this line. */
 int line_parse(const char *text, size_t len, struct line *ret) MUST_CHECK;
 
 bool line_is_type(const struct line *l, const char *type);
@@ -50,7 +50,8 @@ bool line_is_type(const struct line *l, const char *type);
 /* [a-z0-9][a-z0-9._-]{0,63} and [A-Za-z0-9][A-Za-z0-9_.-]{0,63}: nothing that needs escaping. */
 bool line_type_is_valid(const char *type);
 
-/* Replaces what is in `out` by the line and a newline. `time` is CLOCK_REALTIME, `boot` CLOCK_BOOTTIME. */
+/* Replaces the contents of `out` by the line and a newline. `time` is CLOCK_REALTIME, `boot`
+ * CLOCK_BOOTTIME. */
 struct line_head {
 	uint64_t seq;
 	uint64_t time;

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads lines of a file or of memory (lines.h). Never stores more than one line of LINE_MAX_LEN bytes and a
+ * chunk.
+ */
+
 #include "audit/lines.h"
 
 #include "audit/line.h"
@@ -9,8 +14,8 @@
 
 #define CHUNK 65536
 
-/* Reads up to one chunk more. Returns how many bytes came, 0 at the end. */
-static ssize_t fill(struct lines *l)
+/* Reads up to one more chunk. Returns the number of bytes, 0 at the end. */
+static ssize_t fill_chunk(struct lines *l)
 {
 	size_t want = l->limit - l->off < CHUNK ? (size_t)(l->limit - l->off) : CHUNK;
 	ssize_t n;
@@ -40,8 +45,8 @@ static ssize_t fill(struct lines *l)
 	return n;
 }
 
-static int give(struct lines *l, size_t len, enum lines_state state, const char **ret, size_t *ret_len,
-		enum lines_state *ret_state)
+static int return_line(struct lines *l, size_t len, enum lines_state state, const char **ret, size_t *ret_len,
+		       enum lines_state *ret_state)
 {
 	*ret = state == LINES_LONG ? NULL : l->buf.data + l->pos;
 	*ret_len = state == LINES_LONG ? 0 : len;
@@ -53,7 +58,7 @@ static int give(struct lines *l, size_t len, enum lines_state state, const char 
 int lines_next(struct lines *l, const char **ret, size_t *ret_len, enum lines_state *ret_state)
 {
 	bool too_long = false;
-	size_t seen = 0; /* bytes behind pos that hold no newline */
+	size_t seen = 0; /* bytes after pos that contain no newline */
 
 	for (;;) {
 		size_t have = l->buf.len - l->pos;
@@ -64,7 +69,8 @@ int lines_next(struct lines *l, const char **ret, size_t *ret_len, enum lines_st
 			size_t len = (size_t)(nl - l->buf.data) - l->pos;
 
 			too_long = too_long || len > LINE_MAX_LEN;
-			return give(l, len, too_long ? LINES_LONG : LINES_WHOLE, ret, ret_len, ret_state);
+			return return_line(l, len, too_long ? LINES_LONG : LINES_WHOLE, ret, ret_len,
+					   ret_state);
 		}
 		seen = have;
 		if (seen > LINE_MAX_LEN) {
@@ -72,14 +78,14 @@ int lines_next(struct lines *l, const char **ret, size_t *ret_len, enum lines_st
 			l->pos = l->buf.len;
 			seen = 0;
 		}
-		n = fill(l);
+		n = fill_chunk(l);
 		if (n < 0)
 			return (int)n;
 		if (n > 0)
 			continue;
 		if (!too_long && seen == 0)
 			return 0;
-		return give(l, seen, LINES_TORN, ret, ret_len, ret_state);
+		return return_line(l, seen, LINES_TORN, ret, ret_len, ret_state);
 	}
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reads lines from a file or from memory in bounded memory, whatever the bytes are: a line over LINE_MAX_LEN is
- * stepped over and only reported.
+ * skipped and only reported.
  */
 #ifndef AUDIT_LINES_H
 #define AUDIT_LINES_H
@@ -14,7 +14,7 @@
 
 enum lines_state {
 	LINES_WHOLE,
-	LINES_LONG, /* its bytes are not kept: text is NULL */
+	LINES_LONG, /* its bytes are not stored: text is NULL */
 	LINES_TORN, /* the file ends without a newline */
 	LINES_STATE_COUNT
 };
@@ -22,9 +22,9 @@ enum lines_state {
 struct lines {
 	int fd; /* borrowed; -1: read `mem` */
 	const char *mem;
-	uint64_t limit; /* bytes at and behind this offset are not read */
-	uint64_t off;	/* of the next byte to read from the file */
-	struct buf buf; /* read and not yet given out */
+	uint64_t limit; /* bytes at and after this offset are not read */
+	uint64_t off;	/* offset of the next byte to read from the file */
+	struct buf buf; /* read, but not returned yet */
 	size_t pos;	/* in buf: start of the next line */
 };
 
@@ -34,10 +34,10 @@ struct lines {
 /* 1: a line, valid until the next call; 0: the end; or a negative errno. */
 int lines_next(struct lines *l, const char **ret, size_t *ret_len, enum lines_state *ret_state) MUST_CHECK;
 
-/* Offset in the file of the byte behind the line given out last. */
+/* The offset in the file after the line that was returned last. */
 uint64_t lines_offset(const struct lines *l);
 
-/* Goes on at an offset, with nothing remembered. */
+/* Continues at an offset, forgetting buffered bytes. */
 void lines_seek(struct lines *l, uint64_t offset);
 void lines_release(struct lines *l);
 

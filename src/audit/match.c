@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Filters lines of the log (match.h). Lines that cannot match are skipped without being parsed. Pure. */
+
 #include "audit/match.h"
 
 #include "base/cleanup.h"
@@ -6,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static void add_needle(struct match *m, size_t i, const char *key, const char *value)
+static void add_required_text(struct match *m, size_t i, const char *key, const char *value)
 {
 	if (value && strlen(value) <= 64)
 		m->has[i].len = (size_t)snprintf(m->has[i].text, sizeof(m->has[i].text), "%s%s", key, value);
@@ -17,8 +19,8 @@ void match_init(struct match *m, const struct audit_filter *f)
 	*m = (struct match){ .filter = *f };
 	if (f->since)
 		clock_format(f->since, m->since);
-	add_needle(m, 0, "\"sandbox\":\"", f->sandbox);
-	add_needle(m, 1, "\"type\":\"", f->type);
+	add_required_text(m, 0, "\"sandbox\":\"", f->sandbox);
+	add_required_text(m, 1, "\"type\":\"", f->type);
 }
 
 static bool type_matches(const struct line *l, const char *type)
@@ -42,7 +44,7 @@ bool match_line(const struct match *m, enum lines_state state, struct audit_reco
 
 	rec->is_event = false;
 	rec->line = (struct line){ 0 };
-	/* Most lines of a long log are not meant: they are not taken apart. */
+	/* Most lines of a long log do not match: they are not parsed. */
 	for (size_t i = 0; i < ARRAY_SIZE(m->has); i++) {
 		if (m->has[i].len &&
 		    (!rec->text || !memmem(rec->text, rec->len, m->has[i].text, m->has[i].len)))

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads the log forwards, across rotations, and waits for new events (query.h). Takes no lock and does not
+ * check the chain.
+ */
+
 #include "audit/query.h"
 
 #include "audit/audit_int.h"
@@ -21,11 +26,11 @@ struct audit_query {
 	int dir_fd;
 	int fd;		/* the file being read; -1: none */
 	int inotify_fd; /* -1: not waiting yet */
-	uint32_t
-		segment; /* the last rotated segment that was begun; what is read now is behind it when `current` */
+	/* The last rotated segment that was started; with `current` the file being read comes after it. */
+	uint32_t segment;
 	bool current; /* fd is log.jsonl */
 	struct lines in;
-	uint64_t size; /* of the file when it was looked at last */
+	uint64_t size; /* of the file when it was last checked */
 	uint64_t from; /* 0: from the beginning */
 	bool is_placed;
 	struct match match;
@@ -56,8 +61,8 @@ void audit_query_free(struct audit_query *q)
 	free(q);
 }
 
-/* The first rotated segment behind the one that was read last; 0: there is none. */
-static int next_number(struct audit_query *q, uint32_t *ret, struct err *e)
+/* The first rotated segment after the one that was read last; 0: there is none. */
+static int next_segment_number(struct audit_query *q, uint32_t *ret, struct err *e)
 {
 	struct segment_list old;
 	int r = segment_list(q->dir_fd, &old, e);
@@ -72,31 +77,32 @@ static int next_number(struct audit_query *q, uint32_t *ret, struct err *e)
 	return 0;
 }
 
-static int cannot_read(struct err *e, int r)
+static int report_cannot_read(struct err *e, int r)
 {
 	return err_sys(e, r, "cannot read the audit log");
 }
 
-/* In the first file that is read. */
-static int begin(struct audit_query *q, struct err *e)
+/* Positions in the first file that is read. */
+static int begin_file(struct audit_query *q, struct err *e)
 {
 	uint64_t at = 0;
 	int r = q->from && !q->is_placed ? place_find(q->fd, q->size, q->from, &at) : 0;
 
 	if (r < 0)
-		return cannot_read(e, r);
+		return report_cannot_read(e, r);
 	lines_seek(&q->in, at);
 	q->is_placed = true;
 	return 1;
 }
 
-/* Opens the file behind the one that is done. 1: there is one, 0: not yet, or pruned meanwhile (ask again). */
-static int open_next(struct audit_query *q, struct err *e)
+/* Opens the file after the one that is done. 1: opened; 0: none yet, or it was pruned meanwhile (call
+ * again). */
+static int open_next_file(struct audit_query *q, struct err *e)
 {
 	char name[SEGMENT_NAME_LEN] = SEGMENT_CURRENT;
 	uint64_t size = 0;
 	uint32_t n, again;
-	int r = next_number(q, &n, e);
+	int r = next_segment_number(q, &n, e);
 
 	if (r < 0)
 		return r;
@@ -104,9 +110,9 @@ static int open_next(struct audit_query *q, struct err *e)
 		segment_name(n, name);
 	autoclose int fd = segment_open(q->dir_fd, name, O_RDONLY, &size);
 	if (fd < 0 && fd != -ENOENT)
-		return cannot_read(e, fd);
-	if (n == 0) { /* log.jsonl, unless it was rotated between looking and opening */
-		r = next_number(q, &again, e);
+		return report_cannot_read(e, fd);
+	if (n == 0) { /* log.jsonl, unless it was rotated between listing and opening */
+		r = next_segment_number(q, &again, e);
 		if (r < 0 || fd < 0 || again)
 			return r;
 	}
@@ -118,28 +124,28 @@ static int open_next(struct audit_query *q, struct err *e)
 	lines_release(&q->in);
 	q->in = LINES_FD(q->fd, size);
 	q->size = size;
-	return begin(q, e);
+	return begin_file(q, e);
 }
 
-static int refresh_size(struct audit_query *q, struct err *e)
+static int refresh_file_size(struct audit_query *q, struct err *e)
 {
 	struct stat st;
 
 	if (fstat(q->fd, &st) < 0)
-		return cannot_read(e, -errno);
+		return report_cannot_read(e, -errno);
 	q->size = q->in.limit = (uint64_t)st.st_size;
 	return 0;
 }
 
-/* At the end of log.jsonl. 1: more may be read; 0: that is all for now. */
-static int at_end_of_current(struct audit_query *q, struct err *e)
+/* At the end of log.jsonl. 1: more can be read; 0: that is all for now. */
+static int check_current_end(struct audit_query *q, struct err *e)
 {
 	uint64_t before = q->size;
 	uint32_t n;
-	int r = next_number(q, &n, e);
+	int r = next_segment_number(q, &n, e);
 
 	if (r == 0)
-		r = refresh_size(q, e);
+		r = refresh_file_size(q, e);
 	if (r < 0)
 		return r;
 	if (n) { /* it was rotated: its size is final, and the next file follows */
@@ -147,23 +153,24 @@ static int at_end_of_current(struct audit_query *q, struct err *e)
 		q->current = false;
 		return 1;
 	}
-	/* A torn line was taken off by a writer: what was read of it is no more. */
+	/* A writer removed a torn line: forget what was read of it. */
 	if (q->in.limit < q->in.off)
 		lines_seek(&q->in, q->in.limit);
 	return q->size != before;
 }
 
-/* 1: a line that is wanted, 2: one that is not, 0: the end of this file as it is now. */
-static int next_line(struct audit_query *q, struct audit_record *ret, struct err *e)
+/* 1: a matching line, 2: another line, 0: the current end of this file. */
+static int next_query_line(struct audit_query *q, struct audit_record *ret, struct err *e)
 {
 	enum lines_state state;
 	int r = lines_next(&q->in, &ret->text, &ret->len, &state);
 
 	if (r < 0)
-		return cannot_read(e, r);
+		return report_cannot_read(e, r);
 	if (r == 0)
 		return 0;
-	if (state == LINES_TORN && q->current) { /* perhaps being written: read it again when it is whole */
+	/* perhaps still being written: read it again when it is complete */
+	if (state == LINES_TORN && q->current) {
 		lines_seek(&q->in, lines_offset(&q->in) - ret->len);
 		return 0;
 	}
@@ -172,24 +179,24 @@ static int next_line(struct audit_query *q, struct audit_record *ret, struct err
 		       : 2;
 }
 
-static int open_dir(struct audit_query *q, struct err *e)
+static int open_audit_dir(struct audit_query *q, struct err *e)
 {
 	if (q->dir_fd >= 0)
 		return 1;
 	q->dir_fd = openat(q->state_fd, AUDIT_DIR, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (q->dir_fd >= 0)
 		return 1;
-	return errno == ENOENT ? 0 : cannot_read(e, -errno);
+	return errno == ENOENT ? 0 : report_cannot_read(e, -errno);
 }
 
-/* The newest file whose first event is not behind it. One whose first line is none is passed over: who looks for an event
- * may then begin too early, never too late. */
+/* Finds the newest file whose first event is not after `seq`. A file whose first line is not an event is
+ * skipped: reading may then start too early, never too late. */
 int audit_query_seek(struct audit_query *q, uint64_t seq, struct err *e)
 {
 	struct segment_list old;
 	char name[SEGMENT_NAME_LEN] = SEGMENT_CURRENT, prev[HASH_HEX_LEN + 1];
 	uint64_t first;
-	int r = open_dir(q, e);
+	int r = open_audit_dir(q, e);
 
 	q->from = seq;
 	if (r <= 0)
@@ -208,7 +215,7 @@ int audit_query_seek(struct audit_query *q, uint64_t seq, struct err *e)
 
 int audit_query_next(struct audit_query *q, struct audit_record *ret, struct err *e)
 {
-	int r = open_dir(q, e);
+	int r = open_audit_dir(q, e);
 
 	if (r <= 0)
 		return r;
@@ -216,14 +223,14 @@ int audit_query_next(struct audit_query *q, struct audit_record *ret, struct err
 		uint32_t before = q->segment;
 
 		if (q->fd < 0) {
-			r = open_next(q, e);
+			r = open_next_file(q, e);
 			if (r < 0)
 				return r;
 			if (r == 0 && q->segment == before)
 				return 0;
 			continue;
 		}
-		r = next_line(q, ret, e);
+		r = next_query_line(q, ret, e);
 		if (r < 0)
 			return r;
 		if (r == 1)
@@ -231,7 +238,7 @@ int audit_query_next(struct audit_query *q, struct audit_record *ret, struct err
 		if (r == 2)
 			continue;
 		if (q->current) {
-			r = at_end_of_current(q, e);
+			r = check_current_end(q, e);
 			if (r <= 0)
 				return r;
 		} else {
@@ -251,12 +258,12 @@ int audit_query_wait(struct audit_query *q, int timeout_ms, struct err *e)
 		if (q->inotify_fd >= 0 &&
 		    inotify_add_watch(q->inotify_fd, path, IN_MODIFY | IN_CREATE | IN_MOVED_TO) < 0)
 			q->inotify_fd = fd_close(q->inotify_fd);
-		/* What came before the watch was set up is seen by the caller's next read. */
+		/* Events from before the watch was set up are found by the caller's next read. */
 		if (q->inotify_fd >= 0)
 			return 0;
 	}
 	p.fd = q->inotify_fd;
-	if (p.fd < 0 && timeout_ms > 200) /* no watch to be had: look again soon */
+	if (p.fd < 0 && timeout_ms > 200) /* no watch available: check again soon */
 		timeout_ms = 200;
 	if (poll(&p, 1, timeout_ms) < 0 && errno != EINTR)
 		return err_sys(e, -errno, "cannot wait for the audit log");

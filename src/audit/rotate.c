@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rotation and pruning. The order of the steps is what lets a crash between any two of them be told from tampering:
+ * Rotation and pruning. The order of the steps makes a crash between any two of them distinguishable from tampering:
  *
  *   1  a head is signed for the last event of the segment
  *   2  log.jsonl is renamed to log.NNNNNN.jsonl
- *   3  a new, empty log.jsonl is made
+ *   3  a new, empty log.jsonl is created
  *   4  the anchor names the new segment, size 0
- *   5  the first event of the new segment is written (the next writer does it when we could not)
- *   6  for each segment too many, oldest first: an event that says so, then the file goes
+ *   5  the first event of the new segment is written (by the next writer if this one could not)
+ *   6  for each surplus segment, oldest first: an event that reports it, then the file is removed
  *
- * After 2 or 3 the anchor still names the old segment, which stands whole under its new name: audit_rotate_finish()
- * goes on from there.
+ * After 2 or 3 the anchor still names the old segment, which is complete under its new name: audit_rotate_finish()
+ * continues from there.
  */
 #include "audit/audit.h"
 
@@ -25,14 +25,14 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
-/* rename() that never replaces: a file that somebody put in the way is not overwritten. */
-static int rename_new(int dir_fd, const char *from, const char *to)
+/* rename() that never replaces: a file that is in the way is not overwritten. */
+static int rename_noreplace(int dir_fd, const char *from, const char *to)
 {
 	struct stat st;
 
 	if (renameat2(dir_fd, from, dir_fd, to, RENAME_NOREPLACE) == 0)
 		return 0;
-	if (errno != EINVAL) /* the file system does not know the flag */
+	if (errno != EINVAL) /* the file system does not support the flag */
 		return -errno;
 	if (fstatat(dir_fd, to, &st, AT_SYMLINK_NOFOLLOW) == 0)
 		return -EEXIST;
@@ -75,14 +75,16 @@ int audit_rotate(struct audit *a, struct anchor *an, struct err *e)
 		an->head = an->seq;
 	}
 	segment_name(an->segment, name);
-	r = rename_new(a->dir_fd, SEGMENT_CURRENT, name);
+	r = rename_noreplace(a->dir_fd, SEGMENT_CURRENT, name);
 	if (r < 0)
 		return err_sys(e, r, "cannot rename a full file of the audit log to %s", name);
 	return audit_rotate_finish(a, an, e);
 }
 
-/* One segment: the event first (A5), with what the oldest one that stays continues from. 1: it was pruned. */
-static int prune_one(struct audit *a, struct anchor *an, uint32_t old, const char *next_name, struct err *e)
+/* Prunes one segment: the event first (audit.A5), with the hash that the oldest remaining one continues. 1:
+ * it was pruned. */
+static int prune_segment(struct audit *a, struct anchor *an, uint32_t old, const char *next_name,
+			 struct err *e)
 {
 	autobuf struct buf fields = BUF_INIT;
 	struct json j = JSON_INIT(&fields);
@@ -90,7 +92,7 @@ static int prune_one(struct audit *a, struct anchor *an, uint32_t old, const cha
 	uint64_t seq;
 	int r = segment_first(a->dir_fd, next_name, &seq, prev);
 
-	/* Where a break hides what would be gone, the files stay as evidence. */
+	/* If a break hides what would be removed, the files stay as evidence. */
 	if (r < 0 || seq == 0)
 		return 0;
 	segment_name(old, name);
@@ -106,7 +108,8 @@ static int prune_one(struct audit *a, struct anchor *an, uint32_t old, const cha
 	return r < 0 ? r : 1;
 }
 
-static int prune(struct audit *a, struct anchor *an, struct err *e)
+/* Prunes the oldest segments until only `keep` are left. */
+static int prune_old_segments(struct audit *a, struct anchor *an, struct err *e)
 {
 	char next[SEGMENT_NAME_LEN];
 	struct segment_list old;
@@ -120,7 +123,7 @@ static int prune(struct audit *a, struct anchor *an, struct err *e)
 			segment_name(old.n[i + 1], next);
 		else
 			snprintf(next, sizeof(next), "%s", SEGMENT_CURRENT);
-		r = prune_one(a, an, old.n[i], next, e);
+		r = prune_segment(a, an, old.n[i], next, e);
 	}
 	return r < 0 ? r : 0;
 }
@@ -140,5 +143,5 @@ int audit_begin_segment(struct audit *a, struct anchor *an, struct err *e)
 	json_str(&j, "key", pub);
 	json_u64(&j, "segment", an->segment);
 	r = audit_emit(a, an, &ev, e);
-	return r < 0 || first ? r : prune(a, an, e);
+	return r < 0 || first ? r : prune_old_segments(a, an, e);
 }

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The names and files of the log's segments (segment.h). Opens regular files only, never symbolic links.
+ */
+
 #include "audit/segment.h"
 
 #include "audit/line.h"
@@ -16,8 +20,8 @@ void segment_name(uint32_t n, char ret[SEGMENT_NAME_LEN])
 	snprintf(ret, SEGMENT_NAME_LEN, "log.%06u.jsonl", n);
 }
 
-/* The number in "log.000012.jsonl", 0 when the name is another. */
-static uint32_t number_of(const char *name)
+/* The number in "log.000012.jsonl"; 0 for any other name. */
+static uint32_t segment_number(const char *name)
 {
 	char again[SEGMENT_NAME_LEN];
 	unsigned long v;
@@ -31,7 +35,7 @@ static uint32_t number_of(const char *name)
 	return str_eq(again, name) ? (uint32_t)v : 0;
 }
 
-static int ascending(const void *a, const void *b)
+static int compare_numbers(const void *a, const void *b)
 {
 	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
 
@@ -52,7 +56,7 @@ int segment_list(int dir_fd, struct segment_list *ret, struct err *e)
 		return err_sys(e, r, "cannot list the audit log's files");
 	}
 	while ((de = readdir(d))) {
-		uint32_t n = number_of(de->d_name);
+		uint32_t n = segment_number(de->d_name);
 
 		if (n == 0)
 			continue;
@@ -60,7 +64,7 @@ int segment_list(int dir_fd, struct segment_list *ret, struct err *e)
 			return err_set(e, -E2BIG, "the audit log has more than %d files", SEGMENT_MAX);
 		ret->n[ret->count++] = n;
 	}
-	qsort(ret->n, ret->count, sizeof(ret->n[0]), ascending);
+	qsort(ret->n, ret->count, sizeof(ret->n[0]), compare_numbers);
 	return 0;
 }
 

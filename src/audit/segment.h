@@ -12,7 +12,7 @@
 
 #define SEGMENT_CURRENT "log.jsonl"
 #define SEGMENT_NAME_LEN 24
-#define SEGMENT_MAX 256 /* more files than this are not a log of ours */
+#define SEGMENT_MAX 256 /* a directory with more files is not a log of ours */
 
 void segment_name(uint32_t n, char ret[SEGMENT_NAME_LEN]);
 
@@ -21,13 +21,13 @@ struct segment_list {
 	size_t count;
 };
 
-/* The rotated segments. -E2BIG when there are more than SEGMENT_MAX. */
+/* Lists the rotated segments. -E2BIG if there are more than SEGMENT_MAX. */
 int segment_list(int dir_fd, struct segment_list *ret, struct err *e) MUST_CHECK;
 
-/* A regular file of the log, never a symlink. Returns the fd; *ret_size may be NULL. */
+/* Opens a regular file of the log, never a symbolic link. Returns the fd; ret_size may be NULL. */
 int segment_open(int dir_fd, const char *name, int flags, uint64_t *ret_size) MUST_CHECK;
 
-/* Number of the first event of a segment and the hash that it continues. -EINVAL when it has none. */
+/* The number of the first event of a segment and the hash that it continues. -EINVAL if it has none. */
 int segment_first(int dir_fd, const char *name, uint64_t *ret_seq,
 		  char ret_prev[HASH_HEX_LEN + 1]) MUST_CHECK;
 

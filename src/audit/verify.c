@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Verify over the real files: opens all of them in one moment under the lock, then reads at leisure. */
+/* Verifies the real files: opens all of them at one moment under the lock, then reads them without it. The
+ * check itself is audit_walk.c's. */
 #include "audit/verify.h"
 
 #include "audit/audit_int.h"
@@ -14,7 +15,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* The log as it was in one moment. Writers may go on behind it: files are read up to the size they had. */
+/* The log at one moment. Writers may continue: files are read only up to the size they had. */
 struct snapshot {
 	struct snapshot_file {
 		uint32_t number; /* 0: log.jsonl */
@@ -25,7 +26,7 @@ struct snapshot {
 	int heads_fd;
 	uint64_t heads_size;
 	struct buf anchor, pub;
-	char key_pub[HEADS_PUB_HEX + 1]; /* empty: no key that can be used */
+	char key_pub[HEADS_PUB_HEX + 1]; /* empty: no usable key */
 	bool has_anchor, has_key, has_pub;
 };
 
@@ -38,7 +39,8 @@ static void snapshot_release(struct snapshot *s)
 	buf_release(&s->pub);
 }
 
-static int add_file(struct snapshot *s, int dir_fd, uint32_t number, struct err *e)
+/* Opens one segment; a missing one is left to the walk to notice. */
+static int snapshot_add_file(struct snapshot *s, int dir_fd, uint32_t number, struct err *e)
 {
 	struct snapshot_file *f = &s->files[s->n];
 	char name[SEGMENT_NAME_LEN] = SEGMENT_CURRENT;
@@ -55,18 +57,19 @@ static int add_file(struct snapshot *s, int dir_fd, uint32_t number, struct err 
 	return 0;
 }
 
-/* Small files: 1 when it was read, 0 when there is none. */
-static int read_small(int dir_fd, const char *name, struct buf *b, struct err *e)
+/* Reads a small file: 1 if it was read, 0 if there is none. */
+static int read_small_file(int dir_fd, const char *name, struct buf *b, struct err *e)
 {
 	int r = fd_read_file(dir_fd, name, 4096, b);
 
 	if (r == -ENOENT)
 		return 0;
-	if (r < 0 && r != -EFBIG && r != -ELOOP) /* those two are for the walk to call damaged */
+	if (r < 0 && r != -EFBIG && r != -ELOOP) /* the walk reports these two as damaged */
 		return err_sys(e, r, "cannot read %s of the audit log", name);
 	return 1;
 }
 
+/* Opens all files of the log at one moment. */
 static int snapshot_take(struct snapshot *s, int dir_fd, struct err *e)
 {
 	struct segment_list old;
@@ -74,16 +77,16 @@ static int snapshot_take(struct snapshot *s, int dir_fd, struct err *e)
 	int r = segment_list(dir_fd, &old, e);
 
 	for (size_t i = 0; r == 0 && i < old.count; i++)
-		r = add_file(s, dir_fd, old.n[i], e);
+		r = snapshot_add_file(s, dir_fd, old.n[i], e);
 	if (r == 0)
-		r = add_file(s, dir_fd, 0, e);
+		r = snapshot_add_file(s, dir_fd, 0, e);
 	if (r < 0)
 		return r;
-	r = read_small(dir_fd, ANCHOR_NAME, &s->anchor, e);
+	r = read_small_file(dir_fd, ANCHOR_NAME, &s->anchor, e);
 	if (r < 0)
 		return r;
 	s->has_anchor = r > 0;
-	r = read_small(dir_fd, HEADS_PUB, &s->pub, e);
+	r = read_small_file(dir_fd, HEADS_PUB, &s->pub, e);
 	if (r < 0)
 		return r;
 	s->has_pub = r > 0;
@@ -96,7 +99,8 @@ static int snapshot_take(struct snapshot *s, int dir_fd, struct err *e)
 	return 0;
 }
 
-static int read_all(struct walk *w, struct snapshot *s)
+/* Feeds all opened files to the walk. */
+static int walk_snapshot_files(struct walk *w, struct snapshot *s)
 {
 	int r = 0;
 
@@ -113,7 +117,8 @@ static int read_all(struct walk *w, struct snapshot *s)
 	return r;
 }
 
-static int check(struct snapshot *s, struct audit_verdict *v, struct err *e)
+/* Verifies the opened files; no lock is needed any more. */
+static int check_snapshot(struct snapshot *s, struct audit_verdict *v, struct err *e)
 {
 	CLEANUP(walk_release) struct walk w;
 	autobuf struct buf boot_id = BUF_INIT;
@@ -133,7 +138,7 @@ static int check(struct snapshot *s, struct audit_verdict *v, struct err *e)
 	w.check_key = true;
 	w.key_pub = s->key_pub[0] ? s->key_pub : NULL;
 	w.touched = s->has_key || s->has_pub || s->heads_fd >= 0 || s->n > 1;
-	r = read_all(&w, s);
+	r = walk_snapshot_files(&w, s);
 	if (r == 0)
 		r = walk_end(&w, boot_id.len ? boot_id.data : NULL);
 	return r < 0 ? err_sys(e, r, "cannot read the audit log") : 0;
@@ -144,10 +149,10 @@ int audit_verify_locked(int dir_fd, struct audit_verdict *v, struct err *e)
 	CLEANUP(snapshot_release) struct snapshot s = { .heads_fd = -1 };
 	int r = snapshot_take(&s, dir_fd, e);
 
-	return r < 0 ? r : check(&s, v, e);
+	return r < 0 ? r : check_snapshot(&s, v, e);
 }
 
-/* A moment without writers. Without a lock file nobody has written yet, and *ret_fd stays -1. */
+/* Waits for a moment without writers. Without a lock file nothing was written yet, and *ret_fd stays -1. */
 static int lock_for_reading(int dir_fd, int *ret_fd, struct err *e)
 {
 	struct flock fl = { .l_type = F_RDLCK, .l_whence = SEEK_SET };
@@ -182,7 +187,7 @@ int audit_verify(int state_fd, struct audit_verdict *v, struct err *e)
 		return r;
 	r = snapshot_take(&s, dir_fd, e);
 	lock_fd = fd_close(lock_fd);
-	return r < 0 ? r : check(&s, v, e);
+	return r < 0 ? r : check_snapshot(&s, v, e);
 }
 
 int audit_verify_bytes(const struct audit_bytes *in, struct audit_verdict *v, struct err *e)

@@ -76,7 +76,7 @@ static int print_tokens(void)
 	int r = state_open(&st, &e);
 
 	if (r == 0)
-		r = webd_look_creds(&st, &out, &old, &e);
+		r = webd_read_creds(&st, &out, &old, &e);
 	if (r == 0)
 		r = fd_write_all(1, out.data, out.len);
 	if (r < 0)

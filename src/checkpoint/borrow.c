@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Holds another run's workspace and copies its layer for a call (borrow.h). Never writes to that run. */
 #include "checkpoint/borrow.h"
 
 #include "base/clock.h"
@@ -17,9 +18,10 @@
 #define PATIENCE_NS (60 * NSEC_PER_SEC)
 #define STORE "objects"
 
-/* --- finding and holding ------------------------------------------------------------------------------------------ */
+/* --- finding and holding
+ * ----------------------------------------------------------------------------------------- */
 
-static int look_again(struct ckpt_run *r, struct err *e)
+static int reopen_run(struct ckpt_run *r, struct err *e)
 {
 	fd_close(r->run_fd);
 	r->run_fd = state_run_open(&r->st, r->id, &r->alive, e);
@@ -37,11 +39,12 @@ int borrow_open(struct borrow *b, const char *id, struct err *e)
 
 	*b = BORROW_INIT;
 	snprintf(r->id, sizeof(r->id), "%s", id);
-	/* A lease that somebody breaks is told by this signal, which would end us (scan.c). */
+	/* When another process breaks a lease (scan.c), the kernel sends this signal, whose default would end
+	 * us. */
 	signal(SIGIO, SIG_IGN);
 	ret = state_open(&r->st, e);
 	if (ret == 0)
-		ret = look_again(r, e);
+		ret = reopen_run(r, e);
 	if (ret == 0)
 		ret = run_meta_read(r->run_fd, &r->meta, e);
 	if (ret < 0)
@@ -56,19 +59,19 @@ void borrow_release(struct borrow *b)
 	*b = BORROW_INIT;
 }
 
-void borrow_let_go(struct borrow *b)
+void borrow_unhold(struct borrow *b)
 {
 	struct ckpt_run *r = &b->r;
 
 	link_close(&r->link);
-	/* The lock goes with the descriptor. */
+	/* Closing the descriptor releases the lock. */
 	if (!r->alive)
 		r->run_fd = fd_close(r->run_fd);
 	r->layers_fd = fd_close(r->layers_fd);
 	b->time = 0;
 }
 
-static int hold_ended(struct ckpt_run *r, struct err *e)
+static int lock_ended_run(struct ckpt_run *r, struct err *e)
 {
 	int fd = state_run_claim(&r->st, r->id, e);
 
@@ -81,8 +84,8 @@ static int hold_ended(struct ckpt_run *r, struct err *e)
 	return ckpt_recover(&r->st, r->id, fd, e);
 }
 
-/* -EAGAIN when it may be better in a moment. */
-static int hold_alive(struct ckpt_run *r, struct err *e)
+/* -EAGAIN: retry in a moment. */
+static int freeze_live_run(struct ckpt_run *r, struct err *e)
 {
 	int ret = ckpt_hold_still(r, e);
 
@@ -94,20 +97,20 @@ static int hold_alive(struct ckpt_run *r, struct err *e)
 	return err_hint(e, -EBUSY, "coffer stop %s, then again", r->id);
 }
 
-static int hold_once(struct ckpt_run *r, struct err *e)
+static int try_hold(struct ckpt_run *r, struct err *e)
 {
 	int ret;
 
 	link_close(&r->link);
 	r->layers_fd = fd_close(r->layers_fd);
-	ret = look_again(r, e);
+	ret = reopen_run(r, e);
 	if (ret == 0)
-		ret = r->alive ? hold_alive(r, e) : hold_ended(r, e);
+		ret = r->alive ? freeze_live_run(r, e) : lock_ended_run(r, e);
 	if (ret == 0)
 		ret = ckpt_open_places(r, e);
 	if (ret < 0)
 		return ret;
-	/* It may have been started again since, in another way. */
+	/* It may have been restarted meanwhile with other settings. */
 	run_meta_release(&r->meta);
 	return run_meta_read(r->run_fd, &r->meta, e);
 }
@@ -116,12 +119,12 @@ int borrow_hold(struct borrow *b, struct err *e)
 {
 	uint64_t until = clock_nsec(CLOCK_MONOTONIC) + PATIENCE_NS;
 	const struct timespec pause = { .tv_nsec = 5 * NSEC_PER_MSEC };
-	int ret = hold_once(&b->r, e);
+	int ret = try_hold(&b->r, e);
 
 	while (ret == -EAGAIN && clock_nsec(CLOCK_MONOTONIC) < until) {
 		clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
 		*e = ERR_INIT;
-		ret = hold_once(&b->r, e);
+		ret = try_hold(&b->r, e);
 	}
 	if (ret == -EAGAIN)
 		return err_hint(e, -EBUSY, "it was waited for; try again later");
@@ -129,17 +132,18 @@ int borrow_hold(struct borrow *b, struct err *e)
 	return ret < 0 ? ret : filetime_between(&b->time, e);
 }
 
-/* --- the copy ------------------------------------------------------------------------------------------------------- */
+/* --- the copy
+ * ---------------------------------------------------------------------------------------------------- */
 
-static int drop(int run_fd, const char *name, bool mapped, struct err *e)
+static int remove_layer_copy(int run_fd, const char *name, bool mapped, struct err *e)
 {
 	int r = mapped ? workspace_wipe(run_fd, name, -1, NULL, e) : fd_rm_rf(run_fd, name, e);
 
 	return r == -ENOENT ? 0 : r;
 }
 
-/* Reads the layer: most of it while the sandbox goes on, the rest while it is held. */
-static int read_layer(struct borrow *b, struct buf *manifest, struct err *e)
+/* Scans the layer: most of it while the sandbox continues, the rest while it is held. */
+static int scan_held_layer(struct borrow *b, struct buf *manifest, struct err *e)
 {
 	CLEANUP(known_release) struct known before = KNOWN_INIT;
 	CLEANUP(known_release) struct known after = KNOWN_INIT;
@@ -154,39 +158,39 @@ static int read_layer(struct borrow *b, struct buf *manifest, struct err *e)
 	s.live = r->alive;
 	if (ret == 0)
 		ret = ckpt_scan(&s, manifest, e);
-	/* B1 */
+	/* adr/0010 B1: a copy is valid only if the run stood still during the whole second pass. */
 	if (ret == 0 && r->alive && !link_is_frozen(&r->link))
 		ret = err_set(e, -EBUSY, "sandbox %s did not stand still for long enough", r->id);
 	time = b->time;
 	if (!held)
-		borrow_let_go(b);
+		borrow_unhold(b);
 	b->time = time;
 	return ret;
 }
 
-static int build(struct borrow *b, int run_fd, const struct buf *manifest, struct err *e)
+static int build_layer_copy(struct borrow *b, int run_fd, const struct buf *manifest, struct err *e)
 {
 	CLEANUP(known_release) struct known made = KNOWN_INIT;
 	const struct ckpt_tree tree = { "workspace", run_fd, LAYERS_FROM, LAYERS_FROM_NEW };
-	struct ckpt_build build = {
+	struct ckpt_build build_layer_copy = {
 		.store = &b->r.store,
 		.manifest = manifest,
 		.trees = &tree,
 		.n_trees = 1,
 		.after = &made,
 		.mapped = b->r.mapped,
-		/* Only in an overlay are the marks the kernel's own. */
+		/* Only the kernel interprets overlay marks, and only in an overlay. */
 		.no_marks = !str_eq(b->r.meta.ws_mode, "overlay"),
 	};
 
-	return ckpt_build(&build, e);
+	return ckpt_build(&build_layer_copy, e);
 }
 
-/* B6: it is there at once, whether or not there was one before. */
-static int put_in_place(const struct borrow *b, int run_fd, struct err *e)
+/* adr/0010 B6: the copy appears atomically, whether or not there was one before. */
+static int install_layer_copy(const struct borrow *b, int run_fd, struct err *e)
 {
 	if (renameat2(run_fd, LAYERS_FROM_NEW, run_fd, LAYERS_FROM, RENAME_EXCHANGE) == 0)
-		return drop(run_fd, LAYERS_FROM_NEW, b->r.mapped, e);
+		return remove_layer_copy(run_fd, LAYERS_FROM_NEW, b->r.mapped, e);
 	if (errno == ENOENT && renameat2(run_fd, LAYERS_FROM_NEW, run_fd, LAYERS_FROM, RENAME_NOREPLACE) == 0)
 		return 0;
 	return err_sys(e, -errno, "cannot put the copied layer in its place");
@@ -199,28 +203,29 @@ int borrow_copy(struct borrow *b, int run_fd, struct err *e)
 					 .label = "" };
 	autobuf struct buf manifest = BUF_INIT;
 	struct err ignored = ERR_INIT;
-	int ret = drop(run_fd, LAYERS_FROM_NEW, b->r.mapped, e), gone;
+	int ret = remove_layer_copy(run_fd, LAYERS_FROM_NEW, b->r.mapped, e), gone;
 
 	if (ret == 0)
 		ret = objects_open(&b->r.store, run_fd, e);
 	if (ret < 0)
 		return ret;
 	manifest_add_head(&manifest, &h);
-	ret = read_layer(b, &manifest, e);
+	ret = scan_held_layer(b, &manifest, e);
 	if (ret == 0)
-		ret = build(b, run_fd, &manifest, e);
+		ret = build_layer_copy(b, run_fd, &manifest, e);
 	if (ret == 0)
-		ret = put_in_place(b, run_fd, e);
+		ret = install_layer_copy(b, run_fd, e);
 	objects_release(&b->r.store);
 	gone = fd_rm_rf(run_fd, STORE, ret < 0 ? &ignored : e);
 	ret = ret < 0 ? ret : gone;
 	return ret < 0 ? err_wrap(e, ret, "cannot copy the workspace of %s", b->r.id) : 0;
 }
 
-/* --- for a call ------------------------------------------------------------------------------------------------------ */
+/* --- for a call
+ * ------------------------------------------------------------------------------------------------- */
 
-/* The call's own layer gives /workspace its mode and owner: those that the other sees. */
-static int match_top(const struct run *r, struct err *e)
+/* The call's own layer determines mode and owner of /workspace: copy those that the other sandbox sees. */
+static int copy_top_attributes(const struct run *r, struct err *e)
 {
 	const struct spec *s = r->spec;
 	struct stat st;
@@ -245,7 +250,7 @@ int borrow_populate(void *call, struct run *r, struct err *e)
 	s->from_fd = openat(s->run_fd, LAYERS_FROM, O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	if (s->from_fd < 0)
 		return err_sys(e, -errno, "cannot open the copied layer");
-	ret = match_top(r, e);
+	ret = copy_top_attributes(r, e);
 	return ret < 0 ? ret
 		       : workspace_merge_masks((struct base){ s->from_fd, s->ws_fd }, s->ws_path, c->show,
 					       c->from->r.mapped, &s->masks, &s->n_masks, e);

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checkpoints of a run: all that it wrote, in its workspace's layer, in the layer of its root file system and in its named
- * home, taken together.
+ * Checkpoints of a run: snapshots of everything that it wrote, in the layer of its workspace, the layer of
+ * its root file system and its named home, taken together.
  *
  *   STATE/objects/            content, shared by all runs (workspace/store/objects.h)
- *   runs/ID/checkpoints/      N-HASH: the manifest number N, named by its own hash; index; lock
- *   runs/ID/rollback          while trees are exchanged: which ones (the journal)
+ *   runs/ID/checkpoints/      N-HASH: the manifest of checkpoint N, named by its own hash; index; lock
+ *   runs/ID/rollback          the journal: the trees being exchanged
  *
- * Invariants
- *  K1  A checkpoint is in the list only when its manifest and all that it names are there and whole.
- *  K2  A rollback first makes a checkpoint of what it takes away. The new trees are made beside the old ones; then the
- *      journal is written; then each pair is exchanged in one act. Whoever takes the run next finishes what the journal
- *      says, or, where there is none, throws the new trees away.
- *  K3  What was done is in the audit log before it shows.
+ * Invariants (cited elsewhere as checkpoint.K1 …)
+ * K1  A checkpoint is in the list only if its manifest and all objects that it names exist and are complete.
+ * K2  A rollback first makes a checkpoint of the state that it takes away. The new trees are made beside the
+ *     old ones; then the journal is written; then each pair is exchanged atomically. After a crash, the next
+ *     process that takes the run finishes the exchanges in the journal, or, without a journal, deletes the
+ *     new trees.
+ * K3  Each act is in the audit log before its effect is visible.
  */
 #ifndef CHECKPOINT_CHECKPOINT_H
 #define CHECKPOINT_CHECKPOINT_H
@@ -28,7 +29,7 @@
 
 #define CKPT_TREES 3
 
-/* A tree that checkpoints cover: dirfd/name, and beside it what is being made. */
+/* A tree that checkpoints cover: dirfd/name, and dirfd/fresh for its replacement while that is made. */
 struct ckpt_tree {
 	const char *tree; /* "workspace", "root", "home" */
 	int dirfd;	  /* borrowed */
@@ -40,15 +41,15 @@ struct ckpt_run {
 	struct audit *audit;
 	char id[RUN_ID_LEN + 1];
 	struct run_meta meta;
-	int run_fd; /* of one that is not alive: with its lock, when it was opened to be changed */
+	int run_fd; /* if the run is not alive and was opened for changes, this descriptor holds its lock */
 	bool alive;
-	bool mapped; /* work on its files is done by a child, see workspace/tree/owner.h */
+	bool mapped; /* a child with the owner's ids works on its files, see workspace/tree/owner.h */
 	int dir_fd;  /* checkpoints/ */
 	int lock_fd;
 	int layers_fd, homes_fd;
 	struct objects store;
-	struct link link; /* while it stands still */
-	unsigned frozen;  /* enum proto_frozen, then */
+	struct link link; /* open while the run is frozen */
+	unsigned frozen;  /* enum proto_frozen: how it was frozen */
 	struct ckpts list;
 };
 
@@ -62,26 +63,26 @@ struct ckpt_run {
 			    .store = OBJECTS_INIT, \
 			    .link = LINK_INIT })
 
-/* Finds the run and its checkpoints. With `change` nobody else changes them until it is released, and one that is not
- * alive is held; what a crash left of a rollback is finished first. */
+/* Finds the run and its checkpoints. With `change`, other processes cannot change them until ckpt_release(),
+ * a run that is not alive is locked, and a rollback interrupted by a crash is finished first. */
 int ckpt_open(struct ckpt_run *r, const char *ref, bool change, struct err *e) MUST_CHECK;
 void ckpt_release(struct ckpt_run *r);
 
-/* "c3" or "3"; NULL: the last one that was not made by a rollback. */
+/* Finds "c3" or "3"; NULL: the latest one that was not made by a rollback. */
 int ckpt_find(const struct ckpt_run *r, const char *text, const struct ckpt **ret, struct err *e) MUST_CHECK;
 
-/* Could this word mean a checkpoint? */
+/* Does this word have the form of a checkpoint's name? */
 bool ckpt_is_name(const char *text);
 
-/* Reads a manifest, and that it is what it is called. */
+/* Reads a manifest and verifies its hash. */
 int ckpt_read(const struct ckpt_run *r, const struct ckpt *c, struct buf *ret, struct err *e) MUST_CHECK;
 
 struct ckpt_want {
 	const char *label; /* "" for none */
-	uint64_t keep;	   /* so many at most; 0: all */
-	bool only_changed; /* none when nothing has changed since the last */
+	uint64_t keep;	   /* maximum number to keep; 0: all */
+	bool only_changed; /* make none if nothing has changed since the last one */
 	bool undo;	   /* made by a rollback */
-	bool hold;	   /* one that lives goes on standing still, until r->link is closed */
+	bool hold;	   /* keep a live run frozen until r->link is closed */
 };
 
 struct ckpt_made {
@@ -90,13 +91,13 @@ struct ckpt_made {
 	uint64_t entries, files_read, new_objects, new_bytes, pruned;
 	uint32_t flags;
 	unsigned frozen;
-	uint64_t still_ns; /* how long it stood still */
+	uint64_t still_ns; /* how long the run was frozen */
 };
 
 int ckpt_make(struct ckpt_run *r, const struct ckpt_want *w, struct ckpt_made *ret, struct err *e) MUST_CHECK;
 
-/* The state as it is now as a manifest that is kept nowhere; with `content` the objects are, until the next gc. */
-int ckpt_now(struct ckpt_run *r, bool content, struct buf *ret, struct err *e) MUST_CHECK;
+/* The current state as a manifest that is not stored; with `content` its objects are, until the next gc. */
+int ckpt_scan_now(struct ckpt_run *r, bool content, struct buf *ret, struct err *e) MUST_CHECK;
 
 int ckpt_remove(struct ckpt_run *r, const struct ckpt *c, struct err *e) MUST_CHECK;
 
@@ -106,18 +107,19 @@ struct ckpt_rolled {
 	uint64_t entries, linked, copied;
 };
 
-/* Takes the run back. Afterwards it is not alive, and held by r->run_fd. */
+/* Rolls the run back. Afterwards it is not alive, and r->run_fd holds its lock. */
 int ckpt_rollback(struct ckpt_run *r, const struct ckpt *to, struct ckpt_rolled *ret,
 		  struct err *e) MUST_CHECK;
 
-/* Finishes or forgets what a crash left of a rollback. run_fd is held. */
+/* Finishes or discards a rollback that a crash interrupted. The caller holds run_fd's lock. */
 int ckpt_recover(struct state *st, const char *id, int run_fd, struct err *e) MUST_CHECK;
 
-/* For run.populate of a fork: fills the new run's layers from a checkpoint of r, and makes it its first one. */
+/* For run_origin.fill of a fork: fills the new run's layers from a checkpoint of `from`, which becomes its first
+ * checkpoint. */
 struct ckpt_fork {
 	struct ckpt_run *from;
 	const struct ckpt *at;
-	const char *home; /* the new run's own, made by it; NULL: it has none */
+	const char *home; /* home of the new run, made by it; NULL: none */
 };
 
 int ckpt_populate(void *fork, struct run *r, struct err *e) MUST_CHECK;

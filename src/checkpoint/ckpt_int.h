@@ -1,29 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the ckpt_*.c files share. */
+/* Shared by the ckpt_*.c files. */
 #ifndef CHECKPOINT_CKPT_INT_H
 #define CHECKPOINT_CKPT_INT_H
 
 #include "checkpoint/checkpoint.h"
 
 int ckpt_reload(struct ckpt_run *r, struct err *e) MUST_CHECK;
-/* Where the run's trees are, those that it has; returns how many. layers_fd may be -1. */
+/* Fills in the trees that the run has and returns their number. layers_fd may be -1. */
 size_t ckpt_trees(int layers_fd, int homes_fd, const char *id, const char *home,
 		  struct ckpt_tree ret[CKPT_TREES]);
 
-/* The top of a tree for reading, opened up when it is ours and closed to us; *ret_mode is then its own mode, else 0. */
+/* Opens the top directory of a tree for reading. If it is ours but its mode denies us, the mode is changed,
+ * and *ret_mode is the original mode; else 0. */
 int ckpt_open_top(const struct ckpt_tree *t, mode_t *ret_mode) MUST_CHECK;
-/* Closes it, and puts the mode back. */
+/* Closes it and restores the mode. */
 void ckpt_close_top(int fd, mode_t mode);
 
-/* Puts a manifest into a list as number N. It shows at once and whole, and is on the disk. */
+/* Adds a manifest to the list as number N: it appears atomically and is synced to disk. */
 int ckpt_publish(int dir_fd, uint32_t number, const unsigned char hash[HASH_LEN], const struct buf *manifest,
 		 struct err *e) MUST_CHECK;
 
-/* What is known of the files, and of which manifest in the list it is; nothing when there is nothing to be relied on. */
+/* Loads the index of known files and the manifest that it belongs to; empty if there is none to rely on. */
 int ckpt_load_known(const struct ckpt_run *r, struct known *ret, const struct ckpt **ret_base) MUST_CHECK;
 void ckpt_save_known(int dir_fd, const struct known *k, const unsigned char manifest[HASH_LEN]);
 
-/* All trees into `manifest`, behind what is there, with the end; `after` is filled. */
+/* Scans all trees and appends them, with the end mark, to `manifest`; fills `after`. */
 struct ckpt_scan {
 	struct ckpt_run *r;
 	bool live, hash_only, trust_inodes;
@@ -34,20 +35,21 @@ struct ckpt_scan {
 };
 int ckpt_scan(struct ckpt_scan *s, struct buf *manifest, struct err *e) MUST_CHECK;
 
-/* Of a run that lives: keeps content while it goes on, and what is known of it. */
+/* For a live run: stores content while the run continues, and updates the index of known files. */
 int ckpt_first_pass(struct ckpt_run *r, const struct ckpt_scan *how, struct known *k,
 		    struct err *e) MUST_CHECK;
-/* Makes it stand still until r->link is closed, and takes its layers. -ENOENT, -ECONNREFUSED: it is starting or ending;
- * -EPERM: its launcher will not now. */
+/* Freezes the run until r->link is closed, and opens its layers. -ENOENT, -ECONNREFUSED: it is starting or
+ * ending; -EPERM: its launcher refuses now. */
 int ckpt_hold_still(struct ckpt_run *r, struct err *e) MUST_CHECK;
 
-/* Opens what holds the layers and homes, of a run that is not alive or whose layers are no image. */
+/* Opens the directories with the layers and homes of a run that is not alive, or whose layers are not a disk
+ * image. */
 int ckpt_open_places(struct ckpt_run *r, struct err *e) MUST_CHECK;
 
 int ckpt_log(struct audit *a, const char *type, const char *id, const struct buf *fields,
 	     struct err *e) MUST_CHECK;
 
-/* Makes trees beside the ones that are there, from a manifest. `after` is filled with what was made. */
+/* Builds trees beside the existing ones, from a manifest; fills `after` with the files made. */
 struct ckpt_build {
 	struct objects *store;
 	const struct buf *manifest;

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Making a checkpoint.
+ * Makes a checkpoint.
  *
- * Of a run that lives most of the work is done while it goes on: a first pass keeps the content that is there. Then it
- * stands still, and a second pass finds what has changed since, which is little. It goes on before anything is brought
- * to the disk.
+ * For a live run most of the work is done while it continues: a first pass stores the content. Then the run
+ * is frozen, and a second pass finds the few changes since. It is released before anything is synced to disk.
  */
 #include "base/clock.h"
 #include "base/fd.h"
@@ -29,7 +28,8 @@ int ckpt_log(struct audit *a, const char *type, const char *id, const struct buf
 				 : audit_append(a, type, id, fields, e);
 }
 
-/* --- what is known ---------------------------------------------------------------------------------------------------- */
+/* --- the index of known files
+ * ------------------------------------------------------------------------------------ */
 
 int ckpt_load_known(const struct ckpt_run *r, struct known *ret, const struct ckpt **ret_base)
 {
@@ -39,7 +39,7 @@ int ckpt_load_known(const struct ckpt_run *r, struct known *ret, const struct ck
 	*ret_base = NULL;
 	if (n < 0)
 		return n == -ENOMEM ? n : 0;
-	/* The objects that it names are there as long as its manifest is. */
+	/* The objects that an index names exist as long as its manifest does. */
 	for (size_t i = r->list.n; i-- > 0;) {
 		n = known_parse(ret, b.data, b.len, r->list.v[i].hash);
 		if (n == 0) {
@@ -53,7 +53,7 @@ int ckpt_load_known(const struct ckpt_run *r, struct known *ret, const struct ck
 	return 0;
 }
 
-/* Only a memory: without it the next checkpoint reads everything again. */
+/* The index is only a cache: without it the next checkpoint reads everything again. */
 void ckpt_save_known(int dir_fd, const struct known *k, const unsigned char manifest[HASH_LEN])
 {
 	autobuf struct buf b = BUF_INIT;
@@ -63,15 +63,17 @@ void ckpt_save_known(int dir_fd, const struct known *k, const unsigned char mani
 		unlinkat(dir_fd, INDEX, 0);
 }
 
-/* --- one pass ------------------------------------------------------------------------------------------------------------ */
+/* --- one pass
+ * ---------------------------------------------------------------------------------------------------- */
 
-/* Counters first, then the manifest's part, then what is known, so that it can come from another process. */
+/* Precedes the manifest and the index in the output of a pass, which may come from a child process
+ * (owner_call). */
 struct scan_result {
 	uint64_t entries, files_read, new_objects, new_bytes;
 	uint64_t manifest_len, ents_len;
 };
 
-static int scan_one(struct scan *s, const struct ckpt_tree *t, struct err *e)
+static int scan_one_tree(struct scan *s, const struct ckpt_tree *t, struct err *e)
 {
 	mode_t mode;
 	int fd = ckpt_open_top(t, &mode), r;
@@ -84,7 +86,7 @@ static int scan_one(struct scan *s, const struct ckpt_tree *t, struct err *e)
 	return r;
 }
 
-static int scan_all(void *ctx, struct buf *out, struct err *e)
+static int scan_all_trees(void *ctx, struct buf *out, struct err *e)
 {
 	struct ckpt_scan *c = ctx;
 	struct ckpt_run *r = c->r;
@@ -112,7 +114,7 @@ static int scan_all(void *ctx, struct buf *out, struct err *e)
 	}
 	for (size_t i = 0; i < n && ret == 0; i++) {
 		if (!c->workspace_only || str_eq(trees[i].tree, "workspace"))
-			ret = scan_one(&s, &trees[i], e);
+			ret = scan_one_tree(&s, &trees[i], e);
 	}
 	if (ret < 0)
 		return ret;
@@ -132,7 +134,7 @@ int ckpt_scan(struct ckpt_scan *s, struct buf *manifest, struct err *e)
 	autobuf struct buf out = BUF_INIT;
 	struct scan_result res;
 	size_t at = sizeof(res);
-	int r = owner_call(s->r->mapped, scan_all, s, &out, e);
+	int r = owner_call(s->r->mapped, scan_all_trees, s, &out, e);
 
 	if (r < 0)
 		return r;
@@ -152,7 +154,8 @@ int ckpt_scan(struct ckpt_scan *s, struct buf *manifest, struct err *e)
 		       : 0;
 }
 
-/* --- standing still ---------------------------------------------------------------------------------------------------------- */
+/* --- freezing
+ * ---------------------------------------------------------------------------------------------------- */
 
 int ckpt_hold_still(struct ckpt_run *r, struct err *e)
 {
@@ -174,7 +177,7 @@ static bool layers_are_image(const struct ckpt_run *r)
 	return faccessat(r->run_fd, LAYERS_IMAGE, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-/* What fails here because it changes is found again by the second pass. */
+/* Errors caused by files changing meanwhile are ignored: the second pass finds those files again. */
 int ckpt_first_pass(struct ckpt_run *r, const struct ckpt_scan *how, struct known *k, struct err *e)
 {
 	CLEANUP(known_release) struct known after = KNOWN_INIT;
@@ -204,15 +207,15 @@ int ckpt_first_pass(struct ckpt_run *r, const struct ckpt_scan *how, struct know
 	return 0;
 }
 
-struct taken {
+struct scanned_state {
 	struct known known;
 	uint64_t entries, files_read, still_ns;
 	uint32_t flags;
 };
 
-/* All trees, behind the head that is there. */
-static int take_state(struct ckpt_run *r, struct known *before, bool hash_only, struct buf *manifest,
-		      struct taken *t, struct err *e)
+/* Scans all trees and appends them to the manifest's head. */
+static int scan_state(struct ckpt_run *r, struct known *before, bool hash_only, struct buf *manifest,
+		      struct scanned_state *t, struct err *e)
 {
 	struct ckpt_scan s = {
 		.r = r, .live = r->alive, .hash_only = hash_only, .before = before, .after = &t->known
@@ -240,7 +243,8 @@ static int take_state(struct ckpt_run *r, struct known *before, bool hash_only, 
 	return 0;
 }
 
-/* --- the whole ------------------------------------------------------------------------------------------------------------------ */
+/* --- storing the checkpoint
+ * -------------------------------------------------------------------------------------- */
 
 int ckpt_publish(int dir_fd, uint32_t number, const unsigned char hash[HASH_LEN], const struct buf *manifest,
 		 struct err *e)
@@ -260,7 +264,8 @@ int ckpt_publish(int dir_fd, uint32_t number, const unsigned char hash[HASH_LEN]
 	return r < 0 ? err_sys(e, r, "cannot write the checkpoint") : 0;
 }
 
-static int log_made(struct ckpt_run *r, const struct ckpt_made *m, const struct ckpt_want *w, struct err *e)
+static int log_checkpoint_made(struct ckpt_run *r, const struct ckpt_made *m, const struct ckpt_want *w,
+			       struct err *e)
 {
 	autobuf struct buf b = BUF_INIT;
 	struct json j = JSON_INIT(&b);
@@ -280,7 +285,7 @@ static int log_made(struct ckpt_run *r, const struct ckpt_made *m, const struct 
 	return ckpt_log(r->audit, "checkpoint.create", r->id, &b, e);
 }
 
-static int remove_file(struct ckpt_run *r, const struct ckpt *c, const char *why, struct err *e)
+static int remove_checkpoint_file(struct ckpt_run *r, const struct ckpt *c, const char *why, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT;
 	struct json j = JSON_INIT(&b);
@@ -301,22 +306,22 @@ static int remove_file(struct ckpt_run *r, const struct ckpt *c, const char *why
 
 int ckpt_remove(struct ckpt_run *r, const struct ckpt *c, struct err *e)
 {
-	return remove_file(r, c, "asked for", e);
+	return remove_checkpoint_file(r, c, "asked for", e);
 }
 
-/* The oldest go; the newest, and the one that is being gone back to, never. */
-static int prune(struct ckpt_run *r, uint64_t keep, uint64_t *ret_n, struct err *e)
+/* Removes the oldest checkpoints; never the newest, nor the target of a rollback. */
+static int prune_checkpoints(struct ckpt_run *r, uint64_t keep, uint64_t *ret_n, struct err *e)
 {
 	int ret = ckpt_reload(r, e);
 
 	for (size_t i = 0; keep && ret == 0 && r->list.n - i > keep; i++) {
-		ret = remove_file(r, &r->list.v[i], "more than are kept", e);
+		ret = remove_checkpoint_file(r, &r->list.v[i], "more than are kept", e);
 		*ret_n += ret == 0;
 	}
 	return ret < 0 || !*ret_n ? ret : ckpt_reload(r, e);
 }
 
-/* The part behind the head is the state; the same bytes are the same state. */
+/* The bytes after the head are the state: equal bytes are an equal state. */
 static bool is_same_state(struct ckpt_run *r, const struct ckpt *last, const struct buf *manifest,
 			  size_t head_len)
 {
@@ -331,8 +336,8 @@ static bool is_same_state(struct ckpt_run *r, const struct ckpt *last, const str
 	       memcmp(b.data + off, manifest->data + head_len, b.len - off) == 0;
 }
 
-static int finish(struct ckpt_run *r, const struct ckpt_want *w, const struct taken *t,
-		  const struct buf *manifest, struct ckpt_made *ret, struct err *e)
+static int store_checkpoint(struct ckpt_run *r, const struct ckpt_want *w, const struct scanned_state *t,
+			    const struct buf *manifest, struct ckpt_made *ret, struct err *e)
 {
 	int code;
 
@@ -345,28 +350,28 @@ static int finish(struct ckpt_run *r, const struct ckpt_want *w, const struct ta
 	ret->new_bytes = r->store.new_bytes;
 	code = objects_sync(&r->store, e);
 	if (code == 0)
-		code = log_made(r, ret, w, e);
+		code = log_checkpoint_made(r, ret, w, e);
 	if (code == 0)
 		code = ckpt_publish(r->dir_fd, ret->number, ret->hash, manifest, e);
 	if (code < 0)
 		return code;
 	ckpt_save_known(r->dir_fd, &t->known, ret->hash);
-	return prune(r, w->keep, &ret->pruned, e);
+	return prune_checkpoints(r, w->keep, &ret->pruned, e);
 }
 
-static uint32_t next_number(const struct ckpt_run *r)
+static uint32_t next_checkpoint_number(const struct ckpt_run *r)
 {
 	return r->list.n ? r->list.v[r->list.n - 1].number + 1 : 1;
 }
 
-/* The head's length does not depend on flags and number, so they are put in when they are known. */
-static int make(struct ckpt_run *r, const struct ckpt_want *w, struct known *before, const struct ckpt *base,
-		struct ckpt_made *ret, struct err *e)
+/* The length of the head does not depend on flags and number, so they are filled in once they are known. */
+static int make_checkpoint(struct ckpt_run *r, const struct ckpt_want *w, struct known *before,
+			   const struct ckpt *base, struct ckpt_made *ret, struct err *e)
 {
 	struct manifest_head h = { .time = clock_nsec(CLOCK_REALTIME),
-				   .number = next_number(r),
+				   .number = next_checkpoint_number(r),
 				   .label = w->label };
-	struct taken t = { 0 };
+	struct scanned_state t = { 0 };
 	autobuf struct buf manifest = BUF_INIT, head = BUF_INIT;
 	size_t head_len;
 	int code;
@@ -377,7 +382,7 @@ static int make(struct ckpt_run *r, const struct ckpt_want *w, struct known *bef
 		memcpy(h.parent, base->hash, HASH_LEN);
 	manifest_add_head(&manifest, &h);
 	head_len = manifest.len;
-	code = take_state(r, before, false, &manifest, &t, e);
+	code = scan_state(r, before, false, &manifest, &t, e);
 	if (!w->hold || code < 0)
 		link_close(&r->link);
 	if (code == 0 && w->only_changed && is_same_state(r, base, &manifest, head_len)) {
@@ -391,7 +396,7 @@ static int make(struct ckpt_run *r, const struct ckpt_want *w, struct known *bef
 		memcpy(manifest.data, head.data, head_len);
 		ret->flags = h.flags;
 		ret->number = h.number;
-		code = finish(r, w, &t, &manifest, ret, e);
+		code = store_checkpoint(r, w, &t, &manifest, ret, e);
 	}
 	known_release(&t.known);
 	return code;
@@ -410,20 +415,20 @@ int ckpt_make(struct ckpt_run *r, const struct ckpt_want *w, struct ckpt_made *r
 	if (code == 0)
 		code = ckpt_load_known(r, &before, &base);
 	if (code < 0)
-		return e->code ? code : err_sys(e, code, "cannot read what is known of the run's files");
-	code = make(r, w, &before, base, ret, e);
+		return e->code ? code : err_sys(e, code, "cannot read the index of the run's files");
+	code = make_checkpoint(r, w, &before, base, ret, e);
 	if (code == -ENOSPC || code == -EDQUOT)
 		return err_hint(e, code, "coffer checkpoint gc frees what no checkpoint needs");
 	return code;
 }
 
-int ckpt_now(struct ckpt_run *r, bool content, struct buf *ret, struct err *e)
+int ckpt_scan_now(struct ckpt_run *r, bool content, struct buf *ret, struct err *e)
 {
 	CLEANUP(known_release) struct known before = KNOWN_INIT;
 	const struct manifest_head h = { .time = clock_nsec(CLOCK_REALTIME),
 					 .number = UINT32_MAX,
 					 .label = "" };
-	struct taken t = { 0 };
+	struct scanned_state t = { 0 };
 	const struct ckpt *base;
 	int code = objects_lock(&r->store, e);
 
@@ -432,7 +437,7 @@ int ckpt_now(struct ckpt_run *r, bool content, struct buf *ret, struct err *e)
 	if (code < 0)
 		return code;
 	manifest_add_head(ret, &h);
-	code = take_state(r, &before, !content, ret, &t, e);
+	code = scan_state(r, &before, !content, ret, &t, e);
 	link_close(&r->link);
 	known_release(&t.known);
 	return code;

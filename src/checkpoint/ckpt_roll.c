@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Going back, and beginning elsewhere from a checkpoint. See checkpoint.h, K2, for the order of it.
+ * Rolls a run back to a checkpoint, and fills a new run from one (fork). checkpoint.K2 gives the order of a
+ * rollback.
  *
- * The journal is text: a line for each tree, its name and the number of the inode that the new tree's top directory has.
- * By that number whoever finishes the work knows which pairs were exchanged already.
+ * The journal is text: for each tree a line with its name and the inode number of the new tree's top
+ * directory. By that number a process that finishes the rollback knows which pairs were exchanged already.
  */
 #include "base/clock.h"
 #include "base/fd.h"
@@ -21,17 +22,18 @@
 
 #define JOURNAL "rollback"
 #define JOURNAL_MAX 4096
-#define OVER_NS (30 * NSEC_PER_SEC) /* for the launcher of what was ended to clear up behind it */
+#define OVER_NS (30 * NSEC_PER_SEC) /* for the ended run's launcher to clean up */
 #define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)
 
-/* --- making trees ------------------------------------------------------------------------------------------------- */
+/* --- building trees
+ * ---------------------------------------------------------------------------------------------- */
 
 struct build_result {
 	uint64_t entries, linked, copied, ents_len;
 };
 
-static int build_one(struct ckpt_build *b, struct manifest_reader *m, const struct ckpt_tree *t,
-		     struct known *after, struct build_result *res, struct err *e)
+static int build_one_tree(struct ckpt_build *b, struct manifest_reader *m, const struct ckpt_tree *t,
+			  struct known *after, struct build_result *res, struct err *e)
 {
 	mode_t mode = 0;
 	struct restore r = {
@@ -48,7 +50,7 @@ static int build_one(struct ckpt_build *b, struct manifest_reader *m, const stru
 	return ret;
 }
 
-static const struct ckpt_tree *tree_of(const struct ckpt_build *b, const char *name)
+static const struct ckpt_tree *find_build_tree(const struct ckpt_build *b, const char *name)
 {
 	for (size_t i = 0; i < b->n_trees; i++) {
 		if (str_eq(b->trees[i].tree, name))
@@ -57,7 +59,7 @@ static const struct ckpt_tree *tree_of(const struct ckpt_build *b, const char *n
 	return NULL;
 }
 
-static int build_all(void *ctx, struct buf *out, struct err *e)
+static int build_all_trees(void *ctx, struct buf *out, struct err *e)
 {
 	struct ckpt_build *b = ctx;
 	CLEANUP(known_release) struct known after = KNOWN_INIT;
@@ -73,10 +75,10 @@ static int build_all(void *ctx, struct buf *out, struct err *e)
 
 		if (ent.type == MANIFEST_END)
 			continue;
-		t = tree_of(b, ent.name);
+		t = find_build_tree(b, ent.name);
 		if (!t)
 			return err_set(e, -EBADMSG, "the checkpoint has a tree that the run has not");
-		r = build_one(b, &m, t, &after, &res, e);
+		r = build_one_tree(b, &m, t, &after, &res, e);
 		if (r < 0)
 			return r;
 	}
@@ -94,7 +96,7 @@ int ckpt_build(struct ckpt_build *b, struct err *e)
 {
 	autobuf struct buf out = BUF_INIT;
 	struct build_result res;
-	int r = owner_call(b->mapped, build_all, b, &out, e);
+	int r = owner_call(b->mapped, build_all_trees, b, &out, e);
 
 	if (r < 0)
 		return r;
@@ -109,9 +111,10 @@ int ckpt_build(struct ckpt_build *b, struct err *e)
 									: 0;
 }
 
-/* --- the journal ------------------------------------------------------------------------------------------------------ */
+/* --- the journal
+ * ------------------------------------------------------------------------------------------------- */
 
-static int inode_of(int dirfd, const char *name, uint64_t *ret)
+static int inode_number(int dirfd, const char *name, uint64_t *ret)
 {
 	struct stat st;
 
@@ -121,7 +124,7 @@ static int inode_of(int dirfd, const char *name, uint64_t *ret)
 	return 0;
 }
 
-static int write_journal(int run_fd, const struct ckpt_tree *trees, size_t n, struct err *e)
+static int write_rollback_journal(int run_fd, const struct ckpt_tree *trees, size_t n, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT;
 	int r = 0;
@@ -129,7 +132,7 @@ static int write_journal(int run_fd, const struct ckpt_tree *trees, size_t n, st
 	for (size_t i = 0; i < n && r == 0; i++) {
 		uint64_t ino = 0;
 
-		r = inode_of(trees[i].dirfd, trees[i].fresh, &ino);
+		r = inode_number(trees[i].dirfd, trees[i].fresh, &ino);
 		/* A tree that the checkpoint does not have stays as it is. */
 		if (r == -ENOENT) {
 			r = 0;
@@ -146,22 +149,22 @@ static int write_journal(int run_fd, const struct ckpt_tree *trees, size_t n, st
 	return r < 0 ? err_sys(e, r, "cannot write down the rollback") : 0;
 }
 
-/* One pair; fine when it was done before. */
-static int exchange(const struct ckpt_tree *t, uint64_t want)
+/* Exchanges one pair; succeeds if that was done before. */
+static int exchange_tree(const struct ckpt_tree *t, uint64_t want)
 {
 	uint64_t now = 0, fresh = 0;
-	int r = inode_of(t->dirfd, t->name, &now);
+	int r = inode_number(t->dirfd, t->name, &now);
 
 	if (r == 0 && now == want)
 		return 0;
-	if (inode_of(t->dirfd, t->fresh, &fresh) < 0 || fresh != want)
+	if (inode_number(t->dirfd, t->fresh, &fresh) < 0 || fresh != want)
 		return -ESTALE;
 	if (renameat2(t->dirfd, t->fresh, t->dirfd, t->name, r == 0 ? RENAME_EXCHANGE : RENAME_NOREPLACE) < 0)
 		return -errno;
 	return 0;
 }
 
-static int follow_journal(const char *text, const struct ckpt_tree *trees, size_t n, struct err *e)
+static int follow_rollback_journal(const char *text, const struct ckpt_tree *trees, size_t n, struct err *e)
 {
 	char tree[16];
 	unsigned long long ino;
@@ -172,7 +175,7 @@ static int follow_journal(const char *text, const struct ckpt_tree *trees, size_
 		r = -ESTALE;
 		for (size_t i = 0; i < n; i++) {
 			if (str_eq(trees[i].tree, tree))
-				r = exchange(&trees[i], ino);
+				r = exchange_tree(&trees[i], ino);
 		}
 	}
 	if (r == 0 && *text)
@@ -180,8 +183,8 @@ static int follow_journal(const char *text, const struct ckpt_tree *trees, size_
 	return r < 0 ? err_sys(e, r, "cannot put the rolled back files into place") : 0;
 }
 
-/* What is beside a tree goes: half of a new one, or all of an old one. */
-static int drop_fresh(const struct ckpt_tree *trees, size_t n, struct err *e)
+/* Removes the trees beside the current ones: incomplete new ones, or complete old ones. */
+static int remove_fresh_trees(const struct ckpt_tree *trees, size_t n, struct err *e)
 {
 	for (size_t i = 0; i < n; i++) {
 		char links[sizeof(trees[i].fresh) + 8];
@@ -197,19 +200,19 @@ static int drop_fresh(const struct ckpt_tree *trees, size_t n, struct err *e)
 	return 0;
 }
 
-static int finish_exchange(int run_fd, const struct ckpt_tree *trees, size_t n, struct err *e)
+static int finish_rollback(int run_fd, const struct ckpt_tree *trees, size_t n, struct err *e)
 {
 	autobuf struct buf text = BUF_INIT;
 	int r = fd_read_file(run_fd, JOURNAL, JOURNAL_MAX, &text);
 
 	if (r == -ENOENT)
-		return drop_fresh(trees, n, e);
+		return remove_fresh_trees(trees, n, e);
 	if (r < 0)
-		return err_sys(e, r, "cannot read what was written down of a rollback");
-	r = follow_journal(buf_cstr(&text), trees, n, e);
+		return err_sys(e, r, "cannot read the journal of a rollback");
+	r = follow_rollback_journal(buf_cstr(&text), trees, n, e);
 	if (r == 0 && unlinkat(run_fd, JOURNAL, 0) < 0)
 		r = err_sys(e, -errno, "cannot end the rollback");
-	return r < 0 ? r : drop_fresh(trees, n, e);
+	return r < 0 ? r : remove_fresh_trees(trees, n, e);
 }
 
 int ckpt_recover(struct state *st, const char *id, int run_fd, struct err *e)
@@ -221,7 +224,7 @@ int ckpt_recover(struct state *st, const char *id, int run_fd, struct err *e)
 	bool journal = fstatat(run_fd, JOURNAL, &sb, AT_SYMLINK_NOFOLLOW) == 0;
 	size_t n;
 
-	/* Most runs have never been rolled back. */
+	/* Fast path: most runs have never been rolled back. */
 	if (!journal && fstatat(run_fd, "checkpoints", &sb, AT_SYMLINK_NOFOLLOW) < 0)
 		return 0;
 	if (run_meta_read(run_fd, &m, NULL) < 0)
@@ -231,13 +234,14 @@ int ckpt_recover(struct state *st, const char *id, int run_fd, struct err *e)
 		return layers;
 	homes = openat(st->fd, "homes", DIR_FLAGS);
 	n = ckpt_trees(layers, homes, id, m.home, trees);
-	return finish_exchange(run_fd, trees, n, e);
+	return finish_rollback(run_fd, trees, n, e);
 }
 
-/* --- going back ------------------------------------------------------------------------------------------------------- */
+/* --- rolling back
+ * ------------------------------------------------------------------------------------------------ */
 
-/* Two sandboxes may share a home; it cannot be exchanged below one that runs. */
-static int check_home(struct ckpt_run *r, struct err *e)
+/* Sandboxes may share a home; it cannot be exchanged under one that runs. */
+static int check_home_unused(struct ckpt_run *r, struct err *e)
 {
 	autostrv struct strv runs = STRV_INIT;
 	int ret = r->meta.home ? state_run_list(&r->st, &runs, e) : 0;
@@ -259,8 +263,8 @@ static int check_home(struct ckpt_run *r, struct err *e)
 	return ret;
 }
 
-/* All that the checkpoint names must be there before anything is ended for it. */
-static int check_content(struct ckpt_run *r, const struct buf *manifest, struct err *e)
+/* All objects that the checkpoint names must exist before the run is ended for it. */
+static int check_content_exists(struct ckpt_run *r, const struct buf *manifest, struct err *e)
 {
 	CLEANUP(hashes_release) struct hashes h = { 0 };
 	struct objects_use use;
@@ -276,7 +280,7 @@ static int check_content(struct ckpt_run *r, const struct buf *manifest, struct 
 				 (unsigned long long)(h.n - use.objects));
 }
 
-static int log_roll(struct ckpt_run *r, const char *type, const struct ckpt_rolled *rolled, struct err *e)
+static int log_rollback(struct ckpt_run *r, const char *type, const struct ckpt_rolled *rolled, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT;
 	struct json j = JSON_INIT(&b);
@@ -292,8 +296,8 @@ static int log_roll(struct ckpt_run *r, const char *type, const struct ckpt_roll
 	return ckpt_log(r->audit, type, r->id, &b, e);
 }
 
-/* Ends it while it stands still, so that nothing is written that is in no checkpoint, and takes its directory. */
-static int end_run(struct ckpt_run *r, struct err *e)
+/* Ends the run while it is frozen, so that nothing is written that no checkpoint has, and takes its lock. */
+static int end_frozen_run(struct ckpt_run *r, struct err *e)
 {
 	uint64_t until = clock_nsec(CLOCK_MONOTONIC) + OVER_NS;
 	int ret = link_rollback(&r->link, e), fd;
@@ -306,8 +310,7 @@ static int end_run(struct ckpt_run *r, struct err *e)
 		const struct timespec pause = { .tv_nsec = 2 * (long)NSEC_PER_MSEC };
 
 		if (clock_nsec(CLOCK_MONOTONIC) > until)
-			return err_set(e, -ETIMEDOUT, "%s has ended, but clearing up behind it takes long",
-				       r->id);
+			return err_set(e, -ETIMEDOUT, "%s has ended, but its cleanup takes long", r->id);
 		nanosleep(&pause, NULL);
 	}
 	if (fd < 0)
@@ -318,8 +321,9 @@ static int end_run(struct ckpt_run *r, struct err *e)
 	return 0;
 }
 
-/* What is known of the files that were just made, so that the next checkpoint need not read them. */
-static void remember(struct ckpt_run *r, const struct known *made, const unsigned char manifest[HASH_LEN])
+/* Indexes the files just made, so that the next checkpoint need not read them. */
+static void index_restored_files(struct ckpt_run *r, const struct known *made,
+				 const unsigned char manifest[HASH_LEN])
 {
 	CLEANUP(known_release) struct known after = KNOWN_INIT;
 	autobuf struct buf scratch = BUF_INIT;
@@ -331,8 +335,8 @@ static void remember(struct ckpt_run *r, const struct known *made, const unsigne
 		ckpt_save_known(r->dir_fd, &after, manifest);
 }
 
-static int put_back(struct ckpt_run *r, const struct ckpt *to, const struct buf *manifest,
-		    struct ckpt_rolled *ret, struct err *e)
+static int restore_checkpoint(struct ckpt_run *r, const struct ckpt *to, const struct buf *manifest,
+			      struct ckpt_rolled *ret, struct err *e)
 {
 	CLEANUP(known_release) struct known before = KNOWN_INIT;
 	CLEANUP(known_release) struct known made = KNOWN_INIT;
@@ -353,23 +357,23 @@ static int put_back(struct ckpt_run *r, const struct ckpt *to, const struct buf 
 	b.n_trees = ckpt_trees(r->layers_fd, r->homes_fd, r->id, r->meta.home, trees);
 	if (ckpt_load_known(r, &before, &base) < 0)
 		return err_set(e, -ENOMEM, "out of memory");
-	code = drop_fresh(trees, b.n_trees, e);
+	code = remove_fresh_trees(trees, b.n_trees, e);
 	if (code == 0)
 		code = ckpt_build(&b, e);
 	if (code == 0)
-		code = write_journal(r->run_fd, trees, b.n_trees, e);
+		code = write_rollback_journal(r->run_fd, trees, b.n_trees, e);
 	if (code < 0) {
 		struct err ignored = ERR_INIT;
 
-		(void)!drop_fresh(trees, b.n_trees, &ignored);
+		(void)!remove_fresh_trees(trees, b.n_trees, &ignored);
 		return code;
 	}
 	ret->entries = b.entries;
 	ret->linked = b.linked;
 	ret->copied = b.copied;
-	code = finish_exchange(r->run_fd, trees, b.n_trees, e);
+	code = finish_rollback(r->run_fd, trees, b.n_trees, e);
 	if (code == 0)
-		remember(r, &made, to->hash);
+		index_restored_files(r, &made, to->hash);
 	return code;
 }
 
@@ -386,29 +390,30 @@ int ckpt_rollback(struct ckpt_run *r, const struct ckpt *to, struct ckpt_rolled 
 	snprintf(label, sizeof(label), "before rollback to c%u", to->number);
 	code = objects_lock(&r->store, e);
 	if (code == 0)
-		code = check_home(r, e);
+		code = check_home_unused(r, e);
 	if (code == 0)
 		code = ckpt_read(r, to, &manifest, e);
 	if (code == 0)
-		code = check_content(r, &manifest, e);
-	/* `to` points into the list, which is read anew when a checkpoint is made. */
+		code = check_content_exists(r, &manifest, e);
+	/* `to` points into the list, which ckpt_make() reloads: from here on `target` is used. */
 	if (code == 0)
 		code = ckpt_make(r, &w, &undo, e);
 	if (code < 0)
 		return code;
 	ret->undo = undo.number;
-	code = log_roll(r, "checkpoint.rollback", ret, e);
+	code = log_rollback(r, "checkpoint.rollback", ret, e);
 	if (code == 0 && r->alive)
-		code = end_run(r, e);
+		code = end_frozen_run(r, e);
 	link_close(&r->link);
 	if (code == 0)
-		code = put_back(r, &target, &manifest, ret, e);
-	return code < 0 ? code : log_roll(r, "checkpoint.rolled_back", ret, e);
+		code = restore_checkpoint(r, &target, &manifest, ret, e);
+	return code < 0 ? code : log_rollback(r, "checkpoint.rolled_back", ret, e);
 }
 
-/* --- beginning elsewhere ---------------------------------------------------------------------------------------------- */
+/* --- forking
+ * ---------------------------------------------------------------------------------------------------- */
 
-static int log_fork(struct ckpt_fork *f, const struct run *r, struct err *e)
+static int log_checkpoint_fork(struct ckpt_fork *f, const struct run *r, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT;
 	struct json j = JSON_INIT(&b);
@@ -420,8 +425,8 @@ static int log_fork(struct ckpt_fork *f, const struct run *r, struct err *e)
 	return ckpt_log(r->audit, "checkpoint.fork", r->spec->id, &b, e);
 }
 
-/* The trees as they are to be, in place of the empty ones. */
-static int take_place(const struct ckpt_tree *t, struct err *e)
+/* Moves a built tree into the place of the empty one. */
+static int install_fork_tree(const struct ckpt_tree *t, struct err *e)
 {
 	if (faccessat(t->dirfd, t->fresh, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
 		return 0;
@@ -432,8 +437,8 @@ static int take_place(const struct ckpt_tree *t, struct err *e)
 	return 0;
 }
 
-/* A home that was opened already is the empty one; the spec must hold the one that was filled. */
-static int reopen_home(struct spec *s, int homes, const char *home, struct err *e)
+/* The home that the spec has open is the empty one: open the filled one in its place. */
+static int reopen_fork_home(struct spec *s, int homes, const char *home, struct err *e)
 {
 	int fd = openat(homes, home, DIR_FLAGS);
 
@@ -444,7 +449,8 @@ static int reopen_home(struct spec *s, int homes, const char *home, struct err *
 	return 0;
 }
 
-static int first_checkpoint(struct run *r, const struct buf *manifest, const struct ckpt *at, struct err *e)
+static int publish_first_checkpoint(struct run *r, const struct buf *manifest, const struct ckpt *at,
+				    struct err *e)
 {
 	autoclose int dir = ckpt_open_dir(r->spec->run_fd, true, e);
 
@@ -467,15 +473,15 @@ int ckpt_populate(void *fork, struct run *r, struct err *e)
 	int ret = ckpt_read(f->from, f->at, &manifest, e);
 
 	if (ret == 0)
-		ret = log_fork(f, r, e);
+		ret = log_checkpoint_fork(f, r, e);
 	if (ret < 0)
 		return ret;
 	homes = f->home ? openat(r->st->fd, "homes", DIR_FLAGS) : -1;
 	b.n_trees = ckpt_trees(s->layers_fd, homes, s->id, f->home, trees);
 	ret = ckpt_build(&b, e);
 	for (size_t i = 0; i < b.n_trees && ret == 0; i++)
-		ret = take_place(&trees[i], e);
+		ret = install_fork_tree(&trees[i], e);
 	if (ret == 0 && f->home && s->home_fd >= 0)
-		ret = reopen_home(s, homes, f->home, e);
-	return ret < 0 ? ret : first_checkpoint(r, &manifest, f->at, e);
+		ret = reopen_fork_home(s, homes, f->home, e);
+	return ret < 0 ? ret : publish_first_checkpoint(r, &manifest, f->at, e);
 }

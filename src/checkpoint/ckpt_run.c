@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A run's checkpoints: the list, its lock, and what is where. */
+/* Opens a run's checkpoints: the list and its lock, the run and its trees. */
 #include "base/clock.h"
 #include "base/fd.h"
 #include "checkpoint/ckpt_int.h"
@@ -58,9 +58,10 @@ int ckpt_read(const struct ckpt_run *r, const struct ckpt *c, struct buf *ret, s
 	return ckpt_list_read(r->dir_fd, c, ret, e);
 }
 
-/* --- trees ---------------------------------------------------------------------------------------------------------- */
+/* --- trees
+ * ------------------------------------------------------------------------------------------------------- */
 
-static bool has(int dirfd, const char *name)
+static bool name_exists(int dirfd, const char *name)
 {
 	struct stat st;
 
@@ -72,14 +73,15 @@ size_t ckpt_trees(int layers_fd, int homes_fd, const char *id, const char *home,
 {
 	size_t n = 0;
 
-	if (layers_fd >= 0 && (has(layers_fd, "upper") || has(layers_fd, "upper.new")))
+	if (layers_fd >= 0 && (name_exists(layers_fd, "upper") || name_exists(layers_fd, "upper.new")))
 		ret[n++] = (struct ckpt_tree){ "workspace", layers_fd, "upper", "upper.new" };
-	if (layers_fd >= 0 && (has(layers_fd, "root-upper") || has(layers_fd, "root-upper.new")))
+	if (layers_fd >= 0 &&
+	    (name_exists(layers_fd, "root-upper") || name_exists(layers_fd, "root-upper.new")))
 		ret[n++] = (struct ckpt_tree){ "root", layers_fd, "root-upper", "root-upper.new" };
 	if (homes_fd >= 0 && home && str_is_name(home)) {
 		ret[n] = (struct ckpt_tree){ .tree = "home", .dirfd = homes_fd };
 		snprintf(ret[n].name, sizeof(ret[n].name), "%s", home);
-		/* No home's name begins with a dot. */
+		/* No home has a name that begins with a dot. */
 		snprintf(ret[n].fresh, sizeof(ret[n].fresh), ".new-%s-%s", id, home);
 		n++;
 	}
@@ -127,9 +129,10 @@ int ckpt_open_places(struct ckpt_run *r, struct err *e)
 	return 0;
 }
 
-/* --- opening ---------------------------------------------------------------------------------------------------------- */
+/* --- opening
+ * ----------------------------------------------------------------------------------------------------- */
 
-static int lock_list(struct ckpt_run *r, struct err *e)
+static int lock_checkpoints(struct ckpt_run *r, struct err *e)
 {
 	r->lock_fd = openat(r->dir_fd, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (r->lock_fd < 0)
@@ -141,8 +144,8 @@ static int lock_list(struct ckpt_run *r, struct err *e)
 	return 0;
 }
 
-/* One that lives is its launcher's; one that does not is ours while we work on it. */
-static int take_run(struct ckpt_run *r, struct err *e)
+/* A live run belongs to its launcher; a run that is not alive is locked while we change it. */
+static int open_run_for_change(struct ckpt_run *r, struct err *e)
 {
 	int fd;
 
@@ -161,7 +164,7 @@ static int take_run(struct ckpt_run *r, struct err *e)
 	return ckpt_recover(&r->st, r->id, r->run_fd, e);
 }
 
-static int open_list(struct ckpt_run *r, bool change, struct err *e)
+static int open_checkpoints(struct ckpt_run *r, bool change, struct err *e)
 {
 	int ret = run_meta_read(r->run_fd, &r->meta, e);
 
@@ -174,7 +177,7 @@ static int open_list(struct ckpt_run *r, bool change, struct err *e)
 		r->dir_fd = -1;
 		return ret;
 	}
-	ret = change ? lock_list(r, e) : 0;
+	ret = change ? lock_checkpoints(r, e) : 0;
 	return ret < 0 ? ret : ckpt_reload(r, e);
 }
 
@@ -183,7 +186,8 @@ int ckpt_open(struct ckpt_run *r, const char *ref, bool change, struct err *e)
 	int ret;
 
 	*r = CKPT_RUN_INIT;
-	/* A lease that somebody breaks is told by this signal, which would end us (scan.c). */
+	/* When another process breaks a lease (scan.c), the kernel sends this signal, whose default would end
+	 * us. */
 	signal(SIGIO, SIG_IGN);
 	ret = state_open(&r->st, e);
 	if (ret == 0 && change)
@@ -194,18 +198,18 @@ int ckpt_open(struct ckpt_run *r, const char *ref, bool change, struct err *e)
 		ret = state_resolve(&r->st, ref, r->id, e);
 	if (ret == 0)
 		ret = objects_open(&r->store, r->st.fd, e);
-	/* The list is read without the content. */
+	/* The list can be read without the object store. */
 	if (!change && (ret == -EROFS || ret == -ENOSPC))
 		ret = 0;
 	if (ret < 0)
 		return ret;
 	if (change) {
-		ret = take_run(r, e);
+		ret = open_run_for_change(r, e);
 	} else {
 		r->run_fd = state_run_open(&r->st, r->id, &r->alive, e);
 		ret = r->run_fd < 0 ? r->run_fd : 0;
 	}
-	return ret < 0 ? ret : open_list(r, change, e);
+	return ret < 0 ? ret : open_checkpoints(r, change, e);
 }
 
 void ckpt_release(struct ckpt_run *r)

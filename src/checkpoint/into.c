@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Opens the workspace of a call's origin for writing (into.h). A child process fetches the mount, in the
+ * sandbox's namespaces or in new ones, and passes it back as a descriptor: the parent never leaves its own
+ * namespaces.
+ */
 #include "checkpoint/into.h"
 
 #include "base/fd.h"
@@ -30,31 +35,32 @@
 #define WORK "into-work"
 #define COUNT_CAP 1000000
 #define STAT_MS 10000
-#define STAGE "/tmp" /* hidden in the child's own mount namespace only */
+#define STAGE "/tmp" /* covered in the child's own mount namespace only */
 
-/* --- a child that fetches a mount ---------------------------------------------------------------------------------- */
+/* --- a child that fetches a mount
+ * -------------------------------------------------------------------------------- */
 
-struct fetch {
-	/* In the child: the tree, detached. */
-	int (*make)(const struct fetch *f, int sock, struct err *e);
+struct mount_fetch {
+	/* Runs in the child: returns the detached tree. */
+	int (*make)(const struct mount_fetch *f, int sock, struct err *e);
 	struct into *i;
-	int userns, mntns;     /* of one that runs */
-	const struct ids *ids; /* of one that has ended; NULL: host root, who needs none */
+	int userns, mntns;     /* of a running sandbox */
+	const struct ids *ids; /* of an ended sandbox; NULL: host root, which needs none */
 };
 
-/* Exits, so that nothing of the parent's is released twice. */
-static _Noreturn void fetch_in_child(const struct fetch *f, int sock, pid_t parent)
+/* Always exits, so that nothing of the parent is released twice. */
+static _Noreturn void fetch_in_child(const struct mount_fetch *f, int sock, pid_t parent)
 {
 	struct err e = ERR_INIT;
 	int fd = f->make(f, sock, &e), r;
 
-	/* Not before: a change of credentials undoes it. */
+	/* Not earlier: a change of credentials clears the parent-death signal. */
 	spawn_die_with(parent);
 	r = fdpass_send(sock, &e, sizeof(e), &fd, fd >= 0);
 	_exit(r < 0);
 }
 
-static int answer_child(const struct fetch *f, int sock, pid_t pid, struct err *e)
+static int serve_fetch_child(const struct mount_fetch *f, int sock, pid_t pid, struct err *e)
 {
 	struct err told = ERR_INIT;
 	size_t len = 0;
@@ -80,7 +86,7 @@ static int answer_child(const struct fetch *f, int sock, pid_t pid, struct err *
 	return err_set(e, -EIO, "the process that opens the workspace of %s died", f->i->n.r.id);
 }
 
-static int fetch_tree(const struct fetch *f, struct err *e)
+static int fetch_workspace_mount(const struct mount_fetch *f, struct err *e)
 {
 	autoclose int ours = -1, theirs = -1;
 	pid_t pid, parent = getpid();
@@ -98,16 +104,17 @@ static int fetch_tree(const struct fetch *f, struct err *e)
 		fetch_in_child(f, theirs, parent);
 	}
 	theirs = fd_close(theirs);
-	r = answer_child(f, ours, pid, e);
+	r = serve_fetch_child(f, ours, pid, e);
 	ours = fd_close(ours);
 	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
 		;
 	return r;
 }
 
-/* --- one that runs -------------------------------------------------------------------------------------------------- */
+/* --- a running sandbox
+ * ------------------------------------------------------------------------------------------- */
 
-static int init_pid(struct into *i, pid_t *ret, struct err *e)
+static int sandbox_init_pid(struct into *i, pid_t *ret, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT;
 	json_int_t pid = 0;
@@ -126,13 +133,13 @@ static int init_pid(struct into *i, pid_t *ret, struct err *e)
 	return 0;
 }
 
-/* Its mount namespace, and the user namespace that owns it. The number is that of the process while its launcher, who
- * alone may reap it, still says so. */
-static int open_namespaces(struct into *i, struct fetch *f, struct err *e)
+/* Opens its mount namespace and the user namespace that owns it. The pid is valid as long as the launcher,
+ * which alone can reap the process, reports the same pid afterwards. */
+static int open_namespaces(struct into *i, struct mount_fetch *f, struct err *e)
 {
 	char path[48];
 	pid_t pid, again = 0;
-	int r = init_pid(i, &pid, e);
+	int r = sandbox_init_pid(i, &pid, e);
 
 	if (r < 0)
 		return r;
@@ -141,14 +148,15 @@ static int open_namespaces(struct into *i, struct fetch *f, struct err *e)
 	f->userns = f->mntns < 0 ? -1 : ioctl(f->mntns, NS_GET_USERNS);
 	if (f->mntns < 0 || f->userns < 0) {
 		r = err_sys(e, -errno, "cannot open the namespaces of %s", i->n.r.id);
-		/* Started in a user namespace that is not ours and not below ours: nobody here has a say over it. */
+		/* It was started in a user namespace that is neither ours nor below ours, so we have no
+		 * rights over it. */
 		return err_hint(e, r, "coffer stop %s, then again; or where it was started", i->n.r.id);
 	}
-	r = init_pid(i, &again, e);
+	r = sandbox_init_pid(i, &again, e);
 	return r == 0 && again != pid ? err_set(e, -ESTALE, "sandbox %s is ending", i->n.r.id) : r;
 }
 
-static int make_of_running(const struct fetch *f, int sock, struct err *e)
+static int open_workspace_of_running(const struct mount_fetch *f, int sock, struct err *e)
 {
 	autoclose int dir = -1;
 	int tree;
@@ -161,8 +169,8 @@ static int make_of_running(const struct fetch *f, int sock, struct err *e)
 	return tree < 0 ? err_sys(e, tree, "cannot open the workspace of %s", f->i->n.r.id) : tree;
 }
 
-/* As host root every id of a sandbox is another outside; the call's layer has to be seen with this one's. */
-static int map_upper(struct into *i, int layers_fd, int userns, struct err *e)
+/* For host root each sandbox has other ids outside: show the call's layer with the ids of this sandbox. */
+static int idmap_call_layer(struct into *i, int layers_fd, int userns, struct err *e)
 {
 	autoclose int tree = -1;
 	struct stat st;
@@ -185,7 +193,7 @@ static int map_upper(struct into *i, int layers_fd, int userns, struct err *e)
 	return 0;
 }
 
-static int take_tree(struct into *i, int mount, struct err *e)
+static int take_workspace_mount(struct into *i, int mount, struct err *e)
 {
 	if (mount < 0)
 		return mount;
@@ -194,24 +202,25 @@ static int take_tree(struct into *i, int mount, struct err *e)
 	return i->tree < 0 ? err_sys(e, -errno, "cannot open the workspace of %s", i->n.r.id) : 0;
 }
 
-static int open_running(struct into *i, int layers_fd, struct err *e)
+static int open_into_running(struct into *i, int layers_fd, struct err *e)
 {
-	struct fetch f = { .make = make_of_running, .i = i, .userns = -1, .mntns = -1 };
+	struct mount_fetch f = { .make = open_workspace_of_running, .i = i, .userns = -1, .mntns = -1 };
 	int r = open_namespaces(i, &f, e);
 
 	if (r == 0)
-		r = take_tree(i, fetch_tree(&f, e), e);
+		r = take_workspace_mount(i, fetch_workspace_mount(&f, e), e);
 	if (r == 0)
-		r = map_upper(i, layers_fd, f.userns, e);
+		r = idmap_call_layer(i, layers_fd, f.userns, e);
 	fd_close(f.userns);
 	fd_close(f.mntns);
 	return r;
 }
 
-/* --- one that has ended ----------------------------------------------------------------------------------------------- */
+/* --- an ended sandbox
+ * ------------------------------------------------------------------------------------------- */
 
-/* The same directory as the one that was opened outside, in this mount namespace. */
-static int reopen(const char *path, int fd)
+/* Opens the directory that fd was opened on outside, in this mount namespace. */
+static int reopen_same_directory(const char *path, int fd)
 {
 	autoclose int again = fd_openat2(AT_FDCWD, path, O_PATH | O_DIRECTORY, 0,
 					 RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
@@ -224,7 +233,7 @@ static int reopen(const char *path, int fd)
 	return a.st_dev == b.st_dev && a.st_ino == b.st_ino ? TAKE_FD(again) : -ESTALE;
 }
 
-static int enter_own_namespaces(const struct fetch *f, int sock, struct err *e)
+static int enter_new_namespaces(const struct mount_fetch *f, int sock, struct err *e)
 {
 	char c = 0, map[IDS_MAP_LEN];
 	int r = unshare(f->ids ? CLONE_NEWUSER | CLONE_NEWNS : CLONE_NEWNS) < 0 ? -errno : 0;
@@ -249,7 +258,7 @@ static int enter_own_namespaces(const struct fetch *f, int sock, struct err *e)
 		       : 0;
 }
 
-/* What holds upper/: the run's directory, or a disk image, which is mounted nowhere yet. */
+/* Opens the directory with upper/: the run's directory, or a disk image, which is not mounted yet. */
 static int open_layers_here(const struct ckpt_run *r, int *ret_attach)
 {
 	char path[PATH_MAX];
@@ -259,19 +268,19 @@ static int open_layers_here(const struct ckpt_run *r, int *ret_attach)
 		return *ret_attach;
 	}
 	snprintf(path, sizeof(path), "%s/runs/%s", r->st.path, r->id);
-	return reopen(path, r->run_fd);
+	return reopen_same_directory(path, r->run_fd);
 }
 
-static int make_of_ended(const struct fetch *f, int sock, struct err *e)
+static int mount_workspace_of_ended(const struct mount_fetch *f, int sock, struct err *e)
 {
 	const struct ckpt_run *r = &f->i->n.r;
 	autoclose int layers = -1, lower = -1;
-	int attach = -1, ret = enter_own_namespaces(f, sock, e);
+	int attach = -1, ret = enter_new_namespaces(f, sock, e);
 	char options[256];
 
 	if (ret < 0)
 		return ret;
-	lower = reopen(r->meta.workspace, f->i->lower);
+	lower = reopen_same_directory(r->meta.workspace, f->i->lower);
 	layers = lower < 0 ? -1 : open_layers_here(r, &attach);
 	ret = lower < 0 ? lower : layers < 0 ? layers : mnt_tmpfs(STAGE, 1 << 20, 64, 0700);
 	if (ret == 0 && (mkdir(STAGE "/layers", 0700) < 0 || mkdir(STAGE "/ws", 0700) < 0))
@@ -289,10 +298,10 @@ static int make_of_ended(const struct fetch *f, int sock, struct err *e)
 	return ret < 0 ? err_sys(e, ret, "cannot lay the layer of %s over its workspace", r->id) : ret;
 }
 
-static int open_ended(struct into *i, struct err *e)
+static int open_into_ended(struct into *i, struct err *e)
 {
 	CLEANUP(ids_release) struct ids ids = IDS_INIT;
-	struct fetch f = { .make = make_of_ended, .i = i };
+	struct mount_fetch f = { .make = mount_workspace_of_ended, .i = i };
 	struct ckpt_run *r = &i->n.r;
 	int ret = 0;
 
@@ -311,32 +320,34 @@ static int open_ended(struct into *i, struct err *e)
 		return err_sys(e, ret, "the directory that %s worked on is not there: %s", r->id,
 			       r->meta.workspace);
 	}
-	/* One may be there from somebody who was killed. */
+	/* A killed process may have left one. */
 	ret = fd_rm_rf(r->layers_fd, WORK, e);
 	if (ret == 0 && mkdirat(r->layers_fd, WORK, 0700) < 0)
 		ret = err_sys(e, -errno, "cannot make a work directory for %s", r->id);
-	return ret < 0 ? ret : take_tree(i, fetch_tree(&f, e), e);
+	return ret < 0 ? ret : take_workspace_mount(i, fetch_workspace_mount(&f, e), e);
 }
 
-/* --- the whole -------------------------------------------------------------------------------------------------------- */
+/* --- public functions
+ * ------------------------------------------------------------------------------------------- */
 
-static int refuse(const struct ckpt_run *r, const char *hint, struct err *e, const char *why)
+static int refuse_into(const struct ckpt_run *r, const char *hint, struct err *e, const char *why)
 {
 	err_set(e, -EOPNOTSUPP, "nothing can be put into the workspace of %s: %s", r->id, why);
 	return err_hint(e, -EOPNOTSUPP, "%s", hint);
 }
 
-static int check(const struct ckpt_run *r, struct err *e)
+static int check_writable(const struct ckpt_run *r, struct err *e)
 {
 	char stop[80];
 
 	snprintf(stop, sizeof(stop), "coffer stop %s, then again", r->id);
 	if (r->alive && str_eq(r->meta.engine ? r->meta.engine : "", "gvisor"))
-		return refuse(r, stop, e,
-			      "it runs on engine gvisor, which would not see what is written from outside");
+		return refuse_into(
+			r, stop, e,
+			"it runs on engine gvisor, which would not see what is written from outside");
 	if (!r->alive && !str_eq(r->meta.ws_mode ? r->meta.ws_mode : "", "overlay"))
-		return refuse(r, "coffer diff -p shows what the call wrote", e,
-			      "it was an empty one, and wiped at its end");
+		return refuse_into(r, "coffer diff -p shows what the call wrote", e,
+				   "it was an empty one, and wiped at its end");
 	return 0;
 }
 
@@ -351,26 +362,26 @@ int into_open(struct into *i, const char *id, int layers_fd, bool mapped, struct
 		return err_hint(e, r, "coffer diff -p shows what that was, coffer discard throws it away");
 	}
 	if (r == 0)
-		r = check(&i->n.r, e);
+		r = check_writable(&i->n.r, e);
 	if (r == 0)
 		r = borrow_hold(&i->n, e);
-	/* It may have ended, or been started again, while it was waited for. */
+	/* It may have ended, or been restarted, while we waited. */
 	if (r == 0)
-		r = check(&i->n.r, e);
+		r = check_writable(&i->n.r, e);
 	if (r < 0)
 		return r;
 	i->mapped = mapped || i->n.r.mapped;
 	i->upper = openat(layers_fd, "upper", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	if (i->upper < 0)
 		return err_sys(e, -errno, "cannot open the call's layer");
-	return i->n.r.alive ? open_running(i, layers_fd, e) : open_ended(i, e);
+	return i->n.r.alive ? open_into_running(i, layers_fd, e) : open_into_ended(i, e);
 }
 
 int into_begin(const struct into *i, struct err *e)
 {
 	if (!i->as_other)
 		return 0;
-	/* Root keeps its capabilities over files when it makes them in another's name. */
+	/* Root keeps its capabilities over files while it makes them as another user. */
 	if (prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP) < 0)
 		return err_sys(e, -errno, "cannot keep the right to write to %s", i->n.r.id);
 	setfsgid(i->gid);
@@ -409,7 +420,7 @@ void into_close(struct into *i)
 	fd_close(i->mount);
 	fd_close(i->upper);
 	fd_close(i->lower);
-	/* What cannot be removed now is by whoever comes next. */
+	/* If it cannot be removed now, the next into_open() removes it. */
 	if (i->n.time && !i->n.r.alive && i->n.r.layers_fd >= 0)
 		(void)!fd_rm_rf(i->n.r.layers_fd, WORK, &ignored);
 	borrow_release(&i->n);

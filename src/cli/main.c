@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From the command line to a verb. */
+/*
+ * Finds the verb that the command line names and runs it. Nothing else is decided here: each verb parses its
+ * own options. Two internal commands are dispatched before the verbs; they are in no table, so they have no
+ * help and no man page.
+ */
 #include "cli/main.h"
 #include "cli/admin/notify_asks.h"
 
@@ -14,8 +18,9 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-/* With one of 0-2 closed, the next file we open would become somebody's stdout. */
-static int fill_stdio(struct err *e)
+/* If a caller started us with one of descriptors 0 to 2 closed, the next file that we open would get that
+ * number, and output would be written into it. */
+static int open_missing_stdio(struct err *e)
 {
 	for (int fd = 0; fd <= STDERR_FILENO; fd++) {
 		if (fcntl(fd, F_GETFD) >= 0)
@@ -26,7 +31,7 @@ static int fill_stdio(struct err *e)
 	return 0;
 }
 
-static int unknown_verb(const char *word)
+static int report_unknown_verb(const char *word)
 {
 	struct err e = ERR_INIT;
 	const char *names[64];
@@ -46,8 +51,8 @@ static int unknown_verb(const char *word)
 	return EXIT_USAGE;
 }
 
-/* `coffer --help`, `coffer -V`: what people type before they know the verbs. */
-static const char *alias(const char *word)
+/* `coffer --help` and `coffer -V` are options by their form; they are verbs here. */
+static const char *verb_of_flag(const char *word)
 {
 	if (str_eq(word, "-h") || str_eq(word, "--help"))
 		return "help";
@@ -61,19 +66,19 @@ int coffer_main(int argc, char **argv)
 	struct err e = ERR_INIT;
 	const struct verb *v;
 
-	if (fill_stdio(&e) < 0)
+	if (open_missing_stdio(&e) < 0)
 		return say_error(&e);
 	if (argc < 2)
 		return help_overview(STDERR_FILENO) ? EXIT_OURS : EXIT_USAGE;
-	/* Not for people: what cofferd executes for the API. */
+	/* Internal: cofferd executes this for a request to the API. */
 	if (str_eq(argv[1], "web-work"))
 		return web_work(argc - 1, argv + 1);
-	/* Nor is this: what a guard executes, so that people are told of questions. */
+	/* Internal: a guard executes this to notify people of pending questions. */
 	if (str_eq(argv[1], "notify-asks"))
 		return notify_asks(argc - 1, argv + 1);
-	v = verb_find(alias(argv[1]));
+	v = verb_find(verb_of_flag(argv[1]));
 	if (!v)
-		return unknown_verb(argv[1]);
+		return report_unknown_verb(argv[1]);
 	argv[1] = (char *)v->name;
 	return v->run(argc - 1, argv + 1);
 }

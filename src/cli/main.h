@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The command line as a function: what src/bin/coffer.c calls. */
+/* The whole command line as one function, which src/bin/coffer.c calls. */
 #ifndef CLI_MAIN_H
 #define CLI_MAIN_H
 

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The service manager's protocol for cofferd (activate.h), by hand: two variables do not justify linking
+ * libsystemd.
+ */
 #include "cofferdc/activate.h"
 
 #include "base/cleanup.h"
@@ -23,7 +27,7 @@ unsigned activate_count(void)
 	return (unsigned)n;
 }
 
-static int option(int fd, int name)
+static int socket_option(int fd, int name)
 {
 	int v = -1;
 	socklen_t len = sizeof(v);
@@ -35,16 +39,16 @@ int activate_take(struct err *e)
 {
 	int fd = ACTIVATE_FIRST, r;
 
-	if (option(fd, SO_DOMAIN) != AF_UNIX || option(fd, SO_TYPE) != SOCK_SEQPACKET ||
-	    option(fd, SO_ACCEPTCONN) != 1) {
+	if (socket_option(fd, SO_DOMAIN) != AF_UNIX || socket_option(fd, SO_TYPE) != SOCK_SEQPACKET ||
+	    socket_option(fd, SO_ACCEPTCONN) != 1) {
 		err_set(e, -EINVAL,
-			"the socket that was handed over is not a listening one for whole messages");
+			"the socket of the service manager is not a listening SOCK_SEQPACKET socket");
 		return err_hint(e, -EINVAL, "ListenSequentialPacket= in the socket unit");
 	}
 	r = fd_set_cloexec(fd, true);
 	if (r == 0)
 		r = fd_set_nonblock(fd, true);
-	return r < 0 ? err_sys(e, r, "cannot use the socket that was handed over") : fd;
+	return r < 0 ? err_sys(e, r, "cannot use the socket of the service manager") : fd;
 }
 
 void activate_notify(const char *text)

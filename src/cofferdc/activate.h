@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a service manager hands to a service, and hears from it: LISTEN_FDS and NOTIFY_SOCKET, as sd_listen_fds(3) and
- * sd_notify(3) describe them. */
+/*
+ * Socket activation and readiness: LISTEN_FDS and NOTIFY_SOCKET of a service manager, as sd_listen_fds(3) and
+ * sd_notify(3) describe them.
+ */
 #ifndef COFFERDC_ACTIVATE_H
 #define COFFERDC_ACTIVATE_H
 
 #include "base/err.h"
 
-#define ACTIVATE_FIRST 3 /* the first descriptor that is handed over */
+#define ACTIVATE_FIRST 3 /* the first descriptor passed by the service manager */
 
-/* How many descriptors were handed to this process. */
+/* Number of descriptors that were passed to this process. */
 unsigned activate_count(void);
 
-/* Descriptor ACTIVATE_FIRST as a listening SOCK_SEQPACKET socket, or what is wrong with it. */
+/* Returns descriptor ACTIVATE_FIRST after checking that it is a listening SOCK_SEQPACKET socket. */
 int activate_take(struct err *e) MUST_CHECK;
 
-/* "READY=1", "STOPPING=1", …; nothing happens where nobody asked to be told. */
+/* Sends "READY=1", "STOPPING=1", …; does nothing without a NOTIFY_SOCKET. */
 void activate_notify(const char *text);
 
 #endif

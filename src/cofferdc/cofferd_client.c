@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Asking cofferd, and starting it. See cofferd_client.h. */
+/*
+ * The client of cofferd (cofferd_client.h): one request per connection, and starting the daemon. Never trusts
+ * a response beyond what cofferd_msg.c has checked.
+ */
 #include "cofferdc/cofferd_client.h"
 #include "base/clock.h"
 #include "base/fd.h"
@@ -27,7 +30,7 @@
 #define ANSWER_MSEC 2000
 #define PATIENT_MSEC 60000
 #define STATUS_MAX (64u << 20)
-#define KEEP_TRIES 50 /* while one cofferd leaves and the next one comes */
+#define KEEP_TRIES 50 /* while one cofferd exits and the next one starts */
 
 int cofferd_build(int fd, struct cofferd_build *ret)
 {
@@ -48,7 +51,7 @@ int cofferd_build(int fd, struct cofferd_build *ret)
 	return 0;
 }
 
-/* By way of /proc/self/fd, since a state directory's path may be longer than a socket's. */
+/* By /proc/self/fd, since the path of a state directory may be longer than a socket address. */
 void cofferd_address(const struct state *st, struct sockaddr_un *ret)
 {
 	*ret = (struct sockaddr_un){ .sun_family = AF_UNIX };
@@ -62,7 +65,7 @@ int cofferd_pack(const struct strv *template, struct buf *out)
 	return buf_error(out) ? -ENOMEM : out->len > COFFERD_TEMPLATE_MAX ? -E2BIG : 0;
 }
 
-static int dial(const struct state *st)
+static int connect_cofferd(const struct state *st)
 {
 	autoclose int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	struct sockaddr_un a;
@@ -75,8 +78,9 @@ static int dial(const struct state *st)
 	return TAKE_FD(fd);
 }
 
-/* A cofferd that does not answer is as good as none; but to keep a sandbox it waits for the disk. */
-static int wait_answer(int fd, int msec)
+/* Waits for a response. A cofferd that does not respond is treated as absent; registering a sandbox may wait
+ * for the disk, hence PATIENT_MSEC. */
+static int wait_reply(int fd, int msec)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };
 	int n;
@@ -87,8 +91,8 @@ static int wait_answer(int fd, int msec)
 	return n <= 0 ? -ETIMEDOUT : 0;
 }
 
-static int send_ask(int fd, enum cofferd_want want, const struct strv *template, const char *id,
-		    const struct buf *more)
+static int send_request(int fd, enum cofferd_want want, const struct strv *template, const char *id,
+			const struct buf *more)
 {
 	struct cofferd_ask head = { .magic = COFFERD_MAGIC, .want = want };
 	autobuf struct buf b = BUF_INIT;
@@ -108,13 +112,13 @@ static int send_ask(int fd, enum cofferd_want want, const struct strv *template,
 	return r < 0 ? r : fdpass_send(fd, b.data, b.len, NULL, 0);
 }
 
-/* The answer to a question that was sent, with a descriptor or -1. */
-static int hear_answer(int fd, int msec, struct cofferd_reply *ret, int *ret_sock)
+/* Receives the response to a request, with a descriptor or -1. */
+static int recv_reply(int fd, int msec, struct cofferd_reply *ret, int *ret_sock)
 {
 	unsigned char data[sizeof(*ret)];
 	autoclose int sock = -1;
 	size_t len;
-	int r = wait_answer(fd, msec), n;
+	int r = wait_reply(fd, msec), n;
 
 	if (r < 0)
 		return r;
@@ -127,20 +131,20 @@ static int hear_answer(int fd, int msec, struct cofferd_reply *ret, int *ret_soc
 	return r;
 }
 
-/* One question, one answer. */
-static int ask(struct state *st, enum cofferd_want want, const struct strv *template, const char *id,
-	       struct cofferd_reply *ret, int *ret_sock)
+/* Sends one request and receives its response. */
+static int call_cofferd(struct state *st, enum cofferd_want want, const struct strv *template, const char *id,
+			struct cofferd_reply *ret, int *ret_sock)
 {
-	autoclose int fd = dial(st);
-	int r = fd < 0 ? fd : send_ask(fd, want, template, id, NULL);
+	autoclose int fd = connect_cofferd(st);
+	int r = fd < 0 ? fd : send_request(fd, want, template, id, NULL);
 
-	return r < 0 ? r : hear_answer(fd, want == COFFERD_TAKE ? ANSWER_MSEC : PATIENT_MSEC, ret, ret_sock);
+	return r < 0 ? r : recv_reply(fd, want == COFFERD_TAKE ? ANSWER_MSEC : PATIENT_MSEC, ret, ret_sock);
 }
 
 int cofferd_take(struct state *st, const struct strv *template, int *ret_sock, char ret_id[RUN_ID_LEN + 1])
 {
 	struct cofferd_reply reply;
-	int r = ask(st, COFFERD_TAKE, template, NULL, &reply, ret_sock);
+	int r = call_cofferd(st, COFFERD_TAKE, template, NULL, &reply, ret_sock);
 
 	if (r < 0)
 		return r;
@@ -152,24 +156,26 @@ int cofferd_take(struct state *st, const struct strv *template, int *ret_sock, c
 
 int cofferd_ask(struct state *st, enum cofferd_want want, struct cofferd_reply *ret)
 {
-	int sock = -1, r = ask(st, want, NULL, NULL, ret, &sock);
+	int sock = -1, r = call_cofferd(st, want, NULL, NULL, ret, &sock);
 
 	if (r == 0)
 		fd_close(sock);
 	return r;
 }
 
-/* --- one that is being started ---------------------------------------------------------------------------------------- */
+/* --- a cofferd that is starting
+ * ---------------------------------------------------------------------------------- */
 
 /*
- * Between the fork and the first word that a cofferd answers nobody listens, and yet it comes. So whoever starts one takes a
- * shared lock before, which the new process keeps until it serves or is gone.
+ * Between the fork and the first response of a cofferd nobody listens on the socket, although a daemon is
+ * coming. Therefore its starter takes a shared lock first, which the new process keeps until it serves or
+ * exits.
  */
 #define STARTING "cofferd.starting"
 #define SETTLE_TRIES 6000
 #define SETTLE_PAUSE (10 * (long)NSEC_PER_MSEC)
 
-static int open_starting(const struct state *st)
+static int open_starting_lock(const struct state *st)
 {
 	int fd = openat(st->fd, STARTING, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 
@@ -180,7 +186,7 @@ static int open_starting(const struct state *st)
 	return fd;
 }
 
-static void settle(const struct state *st)
+static void wait_until_started(const struct state *st)
 {
 	autoclose int fd = openat(st->fd, STARTING, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
 
@@ -194,7 +200,7 @@ int cofferd_tell(struct state *st, enum cofferd_want want, struct cofferd_reply 
 
 	if (r != -ECONNREFUSED)
 		return r;
-	settle(st);
+	wait_until_started(st);
 	return cofferd_ask(st, want, ret);
 }
 
@@ -202,36 +208,36 @@ int cofferd_status(struct state *st, struct buf *ret, struct err *e)
 {
 	struct cofferd_reply reply;
 	autoclose int fd = -1;
-	int r = ask(st, COFFERD_STATUS, NULL, NULL, &reply, &fd);
+	int r = call_cofferd(st, COFFERD_STATUS, NULL, NULL, &reply, &fd);
 
 	if (r < 0)
 		return err_sys(e, r, "cofferd does not answer");
 	if (reply.error)
 		return err_set(e, reply.error, "%s", reply.why);
 	r = fd < 0 ? -EPROTO : fd_read_all(fd, STATUS_MAX, ret);
-	return r < 0 ? err_sys(e, r, "cannot read what cofferd tells") : 0;
+	return r < 0 ? err_sys(e, r, "cannot read cofferd's response") : 0;
 }
 
-/* Is it only that one leaves, or has just left? */
-static bool is_passing(int r, const struct cofferd_reply *reply)
+/* Does this result only mean that a cofferd is exiting or has just exited? */
+static bool is_cofferd_exiting(int r, const struct cofferd_reply *reply)
 {
 	return r == -ECONNREFUSED || r == -EPIPE || r == -ECONNRESET || (r == 0 && reply->leaves);
 }
 
-static int ask_web(struct state *st, const struct webctl *c, struct cofferd_reply *ret, int *ret_fd)
+static int call_cofferd_web(struct state *st, const struct webctl *c, struct cofferd_reply *ret, int *ret_fd)
 {
 	autobuf struct buf more = BUF_INIT;
-	autoclose int fd = dial(st);
+	autoclose int fd = connect_cofferd(st);
 	int r;
 
 	buf_add(&more, c, sizeof(*c));
 	r = fd < 0 ? fd : buf_error(&more);
 	if (r == 0)
-		r = send_ask(fd, COFFERD_WEB, NULL, NULL, &more);
-	return r < 0 ? r : hear_answer(fd, PATIENT_MSEC, ret, ret_fd);
+		r = send_request(fd, COFFERD_WEB, NULL, NULL, &more);
+	return r < 0 ? r : recv_reply(fd, PATIENT_MSEC, ret, ret_fd);
 }
 
-static int refused(const struct cofferd_reply *reply, struct err *e)
+static int set_refusal(const struct cofferd_reply *reply, struct err *e)
 {
 	err_set(e, reply->error, "%.*s", (int)sizeof(reply->why), reply->why);
 	return reply->hint[0] ? err_hint(e, reply->error, "%.*s", (int)sizeof(reply->hint), reply->hint)
@@ -244,22 +250,22 @@ int cofferd_web(struct state *st, const struct webctl *c, struct buf *ret, struc
 		const struct timespec pause = { .tv_nsec = 100 * (long)NSEC_PER_MSEC };
 		struct cofferd_reply reply = { 0 };
 		autoclose int fd = -1;
-		int r = ask_web(st, c, &reply, &fd);
+		int r = call_cofferd_web(st, c, &reply, &fd);
 
-		if (!is_passing(r, &reply)) {
+		if (!is_cofferd_exiting(r, &reply)) {
 			if (r < 0)
 				return err_sys(e, r, "cofferd does not answer");
 			if (reply.error)
-				return refused(&reply, e);
+				return set_refusal(&reply, e);
 			r = fd < 0 ? -EPROTO : fd_read_all(fd, STATUS_MAX, ret);
-			return r < 0 ? err_sys(e, r, "cannot read what cofferd tells") : 0;
+			return r < 0 ? err_sys(e, r, "cannot read cofferd's response") : 0;
 		}
 		r = cofferd_launch(st, false, e);
 		if (r < 0)
 			return r;
 		nanosleep(&pause, NULL);
 	}
-	return err_set(e, -ECONNREFUSED, "cofferd leaves whenever it is asked something");
+	return err_set(e, -ECONNREFUSED, "cofferd exits on every request");
 }
 
 int cofferd_keep(struct state *st, const char *id, struct err *e)
@@ -267,10 +273,10 @@ int cofferd_keep(struct state *st, const char *id, struct err *e)
 	for (int i = 0; i < KEEP_TRIES; i++) {
 		const struct timespec pause = { .tv_nsec = 100 * (long)NSEC_PER_MSEC };
 		struct cofferd_reply reply = { 0 };
-		int sock = -1, r = ask(st, COFFERD_KEEP, NULL, id, &reply, &sock);
+		int sock = -1, r = call_cofferd(st, COFFERD_KEEP, NULL, id, &reply, &sock);
 
 		fd_close(sock);
-		if (!is_passing(r, &reply)) {
+		if (!is_cofferd_exiting(r, &reply)) {
 			if (r < 0)
 				return err_sys(e, r, "cofferd does not answer");
 			return reply.error ? err_set(e, reply.error, "%s", reply.why) : 0;
@@ -280,12 +286,12 @@ int cofferd_keep(struct state *st, const char *id, struct err *e)
 			return r;
 		nanosleep(&pause, NULL);
 	}
-	return err_set(e, -ECONNREFUSED, "cofferd leaves whenever it is asked something");
+	return err_set(e, -ECONNREFUSED, "cofferd exits on every request");
 }
 
-/* --- the vault -------------------------------------------------------------------------------------------------------- */
+/* --- the vault ------------------------------------------------------------------------------------------ */
 
-static int take_reply(int r, const struct cofferd_reply *reply, struct err *e)
+static int check_reply(int r, const struct cofferd_reply *reply, struct err *e)
 {
 	if (r < 0)
 		return err_sys(e, r, "cofferd does not answer");
@@ -297,24 +303,24 @@ static int take_reply(int r, const struct cofferd_reply *reply, struct err *e)
 }
 
 /* NOLINTNEXTLINE(readability-function-size): what is asked for, and the two things that it is had by */
-int cofferd_hold(struct state *st, const char *id, const struct vault_grants *ask, int patience,
+int cofferd_hold(struct state *st, const char *id, const struct vault_grants *call_cofferd, int patience,
 		 struct vault_proc *ret, int *ret_lease, struct err *e)
 {
 	struct cofferd_reply reply = { 0 };
 	autobuf struct buf packed = BUF_INIT;
-	autoclose int fd = dial(st), channel = -1;
+	autoclose int fd = connect_cofferd(st), channel = -1;
 	int r;
 
 	if (fd < 0)
 		return err_sys(e, fd, "cannot reach cofferd");
-	r = grants_pack(ask, GRANTS_ASKED, &packed);
+	r = grants_pack(call_cofferd, GRANTS_ASKED, &packed);
 	if (r == 0)
-		r = send_ask(fd, COFFERD_HOLD, NULL, id, &packed);
+		r = send_request(fd, COFFERD_HOLD, NULL, id, &packed);
 	if (r == 0)
-		r = hear_answer(fd, patience, &reply, &channel);
-	r = take_reply(r, &reply, e);
+		r = recv_reply(fd, patience, &reply, &channel);
+	r = check_reply(r, &reply, e);
 	if (r == 0 && channel < 0)
-		r = err_set(e, -EPROTO, "cofferd did not hand over a channel of the vault");
+		r = err_set(e, -EPROTO, "cofferd did not send a channel of the vault");
 	if (r < 0)
 		return r;
 	*ret = VAULT_PROC_INIT;
@@ -328,12 +334,12 @@ int cofferd_hold(struct state *st, const char *id, const struct vault_grants *as
 int cofferd_unlock(struct state *st, struct vault_proc *ret, int *ret_conn, struct err *e)
 {
 	struct cofferd_reply reply = { 0 };
-	autoclose int fd = dial(st), channel = -1;
-	int r = fd < 0 ? fd : send_ask(fd, COFFERD_UNLOCK, NULL, NULL, NULL);
+	autoclose int fd = connect_cofferd(st), channel = -1;
+	int r = fd < 0 ? fd : send_request(fd, COFFERD_UNLOCK, NULL, NULL, NULL);
 
 	if (r == 0)
-		r = hear_answer(fd, PATIENT_MSEC, &reply, &channel);
-	r = take_reply(r, &reply, e);
+		r = recv_reply(fd, PATIENT_MSEC, &reply, &channel);
+	r = check_reply(r, &reply, e);
 	if (r < 0 || channel < 0)
 		return r;
 	*ret = VAULT_PROC_INIT;
@@ -345,25 +351,25 @@ int cofferd_unlock(struct state *st, struct vault_proc *ret, int *ret_conn, stru
 int cofferd_unlocked(int conn, struct err *e)
 {
 	struct cofferd_reply reply = { 0 };
-	int none = -1, r = send_ask(conn, COFFERD_UNLOCKED, NULL, NULL, NULL);
+	int none = -1, r = send_request(conn, COFFERD_UNLOCKED, NULL, NULL, NULL);
 
 	if (r == 0)
-		r = hear_answer(conn, PATIENT_MSEC, &reply, &none);
+		r = recv_reply(conn, PATIENT_MSEC, &reply, &none);
 	fd_close(none);
-	return take_reply(r, &reply, e);
+	return check_reply(r, &reply, e);
 }
 
-/* --- starting --------------------------------------------------------------------------------------------------------- */
+/* --- starting ------------------------------------------------------------------------------------------- */
 
-/* What cofferd is executed with; none of it is the caller's but what is listed here. */
-struct program {
+/* The program, arguments and environment of cofferd: nothing else of the caller is passed on. */
+struct cofferd_program {
 	int cofferd, coffer;
-	int starting; /* a lock that it keeps until it serves; -1: none */
+	int starting; /* the lock that it keeps until it serves; -1: none */
 	struct strv argv;
 	struct strv env;
 };
 
-static void program_release(struct program *p)
+static void cofferd_program_release(struct cofferd_program *p)
 {
 	fd_close(p->cofferd);
 	fd_close(p->coffer);
@@ -372,7 +378,7 @@ static void program_release(struct program *p)
 	strv_release(&p->env);
 }
 
-static int program_open(struct program *p, const struct state *st, struct err *e)
+static int cofferd_program_open(struct cofferd_program *p, const struct state *st, struct err *e)
 {
 	static const char *const vars[] = { "COFFER_POOL_MEMORY", "PATH", "HOME", "XDG_CONFIG_HOME",
 					    "CREDENTIALS_DIRECTORY" };
@@ -393,9 +399,9 @@ static int program_open(struct program *p, const struct state *st, struct err *e
 	return r < 0 ? err_set(e, -ENOMEM, "out of memory") : 0;
 }
 
-/* Nobody's child, with nothing of the caller's but the coffer program itself on descriptor 3, and a pipe for last words where somebody
- * waits for them (-1: nobody). */
-static int start_cofferd(struct program *p, const struct state *st, int words)
+/* Starts cofferd as an orphan, with nothing of the caller but the coffer program itself on descriptor 3, and
+ * a pipe for its error message if the caller waits for one (-1: no). */
+static int start_cofferd(struct cofferd_program *p, const struct state *st, int words)
 {
 	int fds[] = { SPAWN_NULL, SPAWN_NULL, words >= 0 ? words : SPAWN_NULL,
 		      p->coffer, [COFFERD_FD_STARTING] = -1 };
@@ -408,7 +414,7 @@ static int start_cofferd(struct program *p, const struct state *st, int words)
 					  SPAWN_SESSION | SPAWN_ORPHAN };
 	struct spawned none = SPAWNED_INIT;
 
-	p->starting = open_starting(st);
+	p->starting = open_starting_lock(st);
 	if (p->starting < 0)
 		return -errno;
 	fds[COFFERD_FD_STARTING] = p->starting;
@@ -417,8 +423,8 @@ static int start_cofferd(struct program *p, const struct state *st, int words)
 
 int cofferd_start(struct state *st, const struct strv *template)
 {
-	CLEANUP(program_release) struct program p = { 0 };
-	int r = program_open(&p, st, NULL);
+	CLEANUP(cofferd_program_release) struct cofferd_program p = { 0 };
+	int r = cofferd_program_open(&p, st, NULL);
 
 	if (r == 0)
 		r = strv_add(&p.argv, "--starting");
@@ -429,8 +435,8 @@ int cofferd_start(struct state *st, const struct strv *template)
 	return r < 0 ? r : start_cofferd(&p, st, -1);
 }
 
-/* It lets go of the pipe once it serves; what comes before that is why it does not. */
-static int hear(int fd, struct err *e)
+/* cofferd closes the pipe once it serves; text before that is the reason for its failure. */
+static int read_start_error(int fd, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT;
 	int r = fd_read_all(fd, sizeof(e->msg) - 1, &b);
@@ -447,11 +453,11 @@ static int hear(int fd, struct err *e)
 
 int cofferd_launch(struct state *st, bool stay, struct err *e)
 {
-	CLEANUP(program_release) struct program p = { 0 };
+	CLEANUP(cofferd_program_release) struct cofferd_program p = { 0 };
 	autoclose int in = -1, out = -1;
 	struct cofferd_reply reply;
 	struct err why = ERR_INIT;
-	int fds[2], r = program_open(&p, st, e);
+	int fds[2], r = cofferd_program_open(&p, st, e);
 
 	if (r == 0)
 		r = strv_add(&p.argv, "--starting");
@@ -469,28 +475,29 @@ int cofferd_launch(struct state *st, bool stay, struct err *e)
 	out = fd_close(out);
 	if (r < 0)
 		return err_sys(e, r, "cannot start cofferd");
-	r = hear(in, &why);
-	/* Somebody else may have been quicker. */
+	r = read_start_error(in, &why);
+	/* Another process may have started one first. */
 	if (r < 0 && cofferd_ask(st, COFFERD_STAT, &reply) < 0)
 		return err_set(e, r, "%s", why.msg);
 	return 0;
 }
 
-int cofferd_look_tokens(struct state *st, struct buf *ret, struct err *e)
+int cofferd_list_tokens(struct state *st, struct buf *ret, struct err *e)
 {
-	CLEANUP(program_release) struct program p = { 0 };
+	CLEANUP(cofferd_program_release) struct cofferd_program p = { 0 };
 	const struct webctl c = { .op = WEBCTL_LS };
 	struct cofferd_reply reply = { 0 };
 	autoclose int in = -1, out = -1, said = -1;
-	int pair[2], fds[] = { SPAWN_NULL, SPAWN_NULL, 2 }, status, r = ask_web(st, &c, &reply, &said);
+	int pair[2], fds[] = { SPAWN_NULL, SPAWN_NULL, 2 }, status,
+		     r = call_cofferd_web(st, &c, &reply, &said);
 	struct spawn s = { .fds = fds, .n_fds = ARRAY_SIZE(fds), .flags = SPAWN_SAME_ID };
 	struct spawned got = SPAWNED_INIT;
 
 	if (r == 0 && !reply.error && !reply.leaves && said >= 0)
 		return fd_read_all(said, STATUS_MAX, ret) < 0
-			       ? err_set(e, -EIO, "cannot read what cofferd tells")
+			       ? err_set(e, -EIO, "cannot read cofferd's response")
 			       : 0;
-	r = program_open(&p, st, e);
+	r = cofferd_program_open(&p, st, e);
 	if (r == 0 && strv_add(&p.argv, "--tokens") < 0)
 		r = err_set(e, -ENOMEM, "out of memory");
 	if (r < 0)
@@ -514,11 +521,12 @@ int cofferd_look_tokens(struct state *st, struct buf *ret, struct err *e)
 	return 0;
 }
 
-int cofferd_become(struct state *st, struct err *e)
+int cofferd_exec(struct state *st, struct err *e)
 {
-	CLEANUP(program_release) struct program p = { 0 };
+	CLEANUP(cofferd_program_release) struct cofferd_program p = { 0 };
 	static const char *const vars[] = { "LISTEN_FDS", "LISTEN_PID", "NOTIFY_SOCKET" };
-	int n = ACTIVATE_FIRST + (int)activate_count(), fds[SPAWN_FDS_MAX], r = program_open(&p, st, e);
+	int n = ACTIVATE_FIRST + (int)activate_count(), fds[SPAWN_FDS_MAX],
+	    r = cofferd_program_open(&p, st, e);
 	struct spawn s = { .fds = fds,
 			   .n_fds = (size_t)n + 1,
 			   .flags = SPAWN_SAME_ID | SPAWN_OUTLIVES | SPAWN_MAY_GAIN | SPAWN_KEEP_UMASK };
@@ -532,7 +540,7 @@ int cofferd_become(struct state *st, struct err *e)
 		return e->code ? r : err_set(e, r, "out of memory");
 	for (int i = 0; i < n; i++)
 		fds[i] = i;
-	/* Right behind what was handed over. */
+	/* Right after the descriptors of the service manager. */
 	fds[n] = p.coffer;
 	s.exe = p.cofferd;
 	s.argv = p.argv.v;

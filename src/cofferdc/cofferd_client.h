@@ -1,21 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cofferd, one for each state directory: keeps sandboxes ready for `coffer call`, and those with a restart policy going
- * (keeper.h, doc/adr/0012). Started when it is needed, by hand (`coffer gateway start`) or by a service manager; unless it
- * is to stay, it leaves when there is nothing to keep. It makes sandboxes by executing coffer, so that every one has a
- * launcher and a guard of its own as any other. It reads nothing from a sandbox, and no command passes through it.
+ * The client of cofferd, and how it is started. There is one cofferd for each state directory: it keeps the
+ * warm pool of sandboxes for `coffer call`, restarts those with a restart policy (keeper.h, doc/adr/0012),
+ * keeps the vault and serves the API. It is started when it is needed, by hand (`coffer gateway start`) or by
+ * a service manager; unless told to stay, it exits when it has nothing to do. It makes sandboxes by executing
+ * coffer, so that each has a launcher and a guard of its own. It reads nothing from a sandbox, and no command
+ * passes through it.
  *
- * Over STATE/cofferd.sock (SOCK_SEQPACKET): a client sends struct cofferd_ask and what belongs to the question behind it.
- * The answer is struct cofferd_reply, with a descriptor where the question has one for an answer.
+ * On STATE/cofferd.sock (SOCK_SEQPACKET) a client sends struct cofferd_ask followed by the body of the
+ * request. The response is struct cofferd_reply, with a descriptor where the request has one for a result.
  *
- * Over STATE/metrics.sock it tells how the running sandboxes are (metrics.h), and stays while somebody asks for that.
+ * On STATE/metrics.sock it serves metrics of the running sandboxes (metrics.h), and stays while they are
+ * scraped.
  *
- * Invariants
- *  D1  A sandbox's descriptor is handed out once, and closed here at the same time.
- *  D2  There is one cofferd per state directory: it holds a lock for as long as it lives.
- *  D3  Who is handed a sandbox is the same build of the same program and has the same / and /usr, for a sandbox shows those
- *      of who makes it, and a container may share the state directory. A client of whom that is not true gets none, and
- *      ends a cofferd that has nothing else to do.
+ * Invariants (cited elsewhere as cofferd_client.D1 …)
+ * D1  A sandbox's descriptor is handed out once, and cofferd closes its own copy at the same time.
+ * D2  There is one cofferd per state directory: it holds a lock as long as it lives.
+ * D3  A client gets a sandbox only if it is the same build of the same program and sees the same / and /usr:
+ *     a sandbox shows those of its maker, and a container may share the state directory. Another client gets
+ *     none, and stops a cofferd that has nothing else to do.
  */
 #ifndef COFFERDC_COFFERD_CLIENT_H
 #define COFFERDC_COFFERD_CLIENT_H
@@ -29,27 +32,27 @@
 #define COFFERD_TEMPLATE_MAX (16u << 10)
 
 enum cofferd_want {
-	COFFERD_TAKE = 1, /* a sandbox of the template behind it; the template is worth keeping ready */
-	COFFERD_STOP,	  /* leave, and take all that is ready along */
-	COFFERD_STAT,	  /* how many are ready */
-	COFFERD_KEEP,	  /* the run whose id is behind it has a restart policy */
-	COFFERD_STATUS,	  /* all there is to tell: a memory file with JSON */
-	COFFERD_RELOAD,	  /* look at everything again; leave when the program was replaced */
-	COFFERD_STAY,	  /* do not leave for want of work */
-	COFFERD_DROP,	  /* let go of the pool; leave unless there is something else to do */
-	COFFERD_HOLD, /* a channel of the vault for the run whose id is behind it, and packed grants that ask; as long as
-			   * this connection lasts */
-	COFFERD_UNLOCK,	  /* have the vault open; with a passphrase the answer is a channel to type it over */
-	COFFERD_UNLOCKED, /* that is done; over the same connection */
-	COFFERD_LOCK,	  /* close it */
-	COFFERD_WEB,	  /* about the API: the struct webctl behind it; a memory file with JSON */
+	COFFERD_TAKE = 1, /* a sandbox of the template in the body, which is worth keeping ready */
+	COFFERD_STOP,	  /* exit, and end all ready sandboxes */
+	COFFERD_STAT,	  /* number of ready sandboxes */
+	COFFERD_KEEP,	  /* register the run whose id is the body for its restart policy */
+	COFFERD_STATUS,	  /* complete status: a memory file with JSON */
+	COFFERD_RELOAD,	  /* check everything again; exit if the program was replaced */
+	COFFERD_STAY,	  /* do not exit when idle */
+	COFFERD_DROP,	  /* drop the warm pool; exit unless there is other work */
+	COFFERD_HOLD,	  /* body: id, packed grants. A vault channel, valid as long as this connection */
+	COFFERD_UNLOCK,	  /* open the vault; the response may be a channel to type the passphrase over */
+	COFFERD_UNLOCKED, /* the passphrase was typed; on the same connection */
+	COFFERD_LOCK,	  /* lock the vault */
+	COFFERD_WEB,	  /* a request about the API: body is a struct webctl; a memory file with JSON */
 	COFFERD_WANT_END
 };
 
-/* Which build a program is: its file. */
+/* Identifies a build of a program by its file. */
 struct cofferd_build {
 	uint64_t dev, ino, size, mtime;
-	uint64_t root_dev, root_ino, usr_dev, usr_ino; /* which machine's or container's files it sees */
+	uint64_t root_dev, root_ino, usr_dev,
+		usr_ino; /* identifies the machine or container whose files it sees */
 };
 
 struct cofferd_ask {
@@ -60,61 +63,66 @@ struct cofferd_ask {
 /* The state of the vault that cofferd keeps; daemon/vaultd.h says what each allows. */
 enum vaultd_state {
 	VAULTD_ABSENT, /* there is no vault file */
-	VAULTD_LOCKED, /* it has a passphrase, which nobody has typed */
-	VAULTD_READY,  /* it opens by itself when it is needed */
+	VAULTD_LOCKED, /* it needs a passphrase, which has not been typed */
+	VAULTD_READY,  /* it opens by itself when needed */
 	VAULTD_OPEN,
 	VAULTD_STATE_COUNT
 };
 
 struct cofferd_reply {
 	uint32_t magic;
-	bool has;    /* a descriptor comes with it */
-	bool stays;  /* it does not leave for want of work */
-	bool leaves; /* this was its last word */
+	bool has;    /* a descriptor is attached */
+	bool stays;  /* it does not exit when idle */
+	bool leaves; /* it exits after this response */
 	char id[RUN_ID_LEN + 1];
-	int32_t error; /* negative errno, and why */
+	int32_t error; /* negative errno; the reason is in `why` */
 	uint32_t pid;
 	uint32_t ready, starting, templates; /* COFFERD_STAT */
 	uint64_t held;
 	uint32_t vault;	  /* enum vaultd_state */
-	uint64_t counter; /* COFFERD_HOLD: how often its file was saved */
+	uint64_t counter; /* COFFERD_HOLD: save counter of the vault file */
 	char why[320];
 	char hint[160];
 };
 
-/* The client's side. 0 with a descriptor in *ret_sock; -ENOENT when none is ready; -ECONNREFUSED when there is no
- * cofferd. */
+/* Takes a ready sandbox: 0 with its descriptor in *ret_sock; -ENOENT if none is ready; -ECONNREFUSED if there
+ * is no cofferd. */
 int cofferd_take(struct state *st, const struct strv *template, int *ret_sock,
 		 char ret_id[RUN_ID_LEN + 1]) MUST_CHECK;
 int cofferd_ask(struct state *st, enum cofferd_want want, struct cofferd_reply *ret) MUST_CHECK;
-/* The same for who wants it to stop something: also of one that is only just being started, for which it waits. */
+/* The same for requests that must reach a cofferd that is just starting: waits for it. */
 int cofferd_tell(struct state *st, enum cofferd_want want, struct cofferd_reply *ret) MUST_CHECK;
-/* One JSON object. -ECONNREFUSED when there is no cofferd. */
+/* Gets the status, one JSON object. -ECONNREFUSED if there is no cofferd. */
 int cofferd_status(struct state *st, struct buf *ret, struct err *e) MUST_CHECK;
 struct webctl;
-/* About the API: asks a cofferd that is started when there is none. One JSON object. */
+/* Sends a request about the API; starts cofferd if there is none. *ret is one JSON object. */
 int cofferd_web(struct state *st, const struct webctl *c, struct buf *ret, struct err *e) MUST_CHECK;
-/* Which tokens and sessions there are, where nothing can be written: no cofferd is started for it. As WEBCTL_LS of cofferd_web(). */
-int cofferd_look_tokens(struct state *st, struct buf *ret, struct err *e) MUST_CHECK;
-/* Has a sandbox with a restart policy kept, by a cofferd that is started when there is none. */
+/* Lists tokens and sessions, as WEBCTL_LS of cofferd_web(), without starting a daemon: also works where
+ * nothing can be written. */
+int cofferd_list_tokens(struct state *st, struct buf *ret, struct err *e) MUST_CHECK;
+/* Registers a sandbox for its restart policy; starts cofferd if there is none. */
 int cofferd_keep(struct state *st, const char *id, struct err *e) MUST_CHECK;
 
 struct vault_grants;
 struct vault_proc;
 
-/* A channel of the vault that cofferd keeps, for one run, as if it had been started by the caller; it is the run's as long as
- * *ret_lease is open. -ECONNREFUSED when there is no cofferd, -VAULT_LOCKED. `patience` in ms. */
+/* Gets a channel of cofferd's vault for one run, which behaves as if the caller had started the vault; valid
+ * while *ret_lease is open. -ECONNREFUSED if there is no cofferd, -VAULT_LOCKED. `patience` is a timeout in
+ * ms. */
 int cofferd_hold(struct state *st, const char *id, const struct vault_grants *ask, int patience,
 		 struct vault_proc *ret, int *ret_lease, struct err *e) MUST_CHECK;
-/* 0: it is open. 1: *ret is a vault to be opened; then cofferd_unlocked() with *ret_conn. */
+/* 0: the vault is open. 1: *ret is a vault that needs its passphrase; then call cofferd_unlocked() with
+ * *ret_conn. */
 int cofferd_unlock(struct state *st, struct vault_proc *ret, int *ret_conn, struct err *e) MUST_CHECK;
 int cofferd_unlocked(int conn, struct err *e) MUST_CHECK;
 
-/* Starts one in the background, with a first template, and does not wait for it. */
+/* Starts cofferd in the background with a first template, without waiting for it. */
 int cofferd_start(struct state *st, const struct strv *template) MUST_CHECK;
-/* Starts one and waits until it serves, or says why it does not. 0 also when another one was quicker. */
+/* Starts cofferd and waits until it serves, or returns its reason for not doing so. 0 also if another one was
+ * faster. */
 int cofferd_launch(struct state *st, bool stay, struct err *e) MUST_CHECK;
-/* Becomes cofferd, in the foreground, with what a service manager has handed over. Returns on failure only. */
-int cofferd_become(struct state *st, struct err *e) MUST_CHECK;
+/* Executes cofferd in place of this process, in the foreground, with the descriptors of the service manager.
+ * Returns only on failure. */
+int cofferd_exec(struct state *st, struct err *e) MUST_CHECK;
 
 #endif

@@ -26,11 +26,11 @@ struct webctl {
 	uint32_t pad;
 	uint64_t expires; /* CLOCK_REALTIME ns; 0: never */
 	unsigned char hash[HASH_LEN];
-	char name[72];	 /* of the token; WEBCTL_RM: which */
+	char name[72];	 /* of the token; WEBCTL_RM: the one to remove */
 	char listen[72]; /* "127.0.0.1:8787" */
-	char hosts[256]; /* names that Host may have, comma-separated */
+	char hosts[256]; /* accepted values of Host, comma-separated */
 };
 
-/* Texts end, numbers are in range. -EPROTO. */
+/* Checks that texts are terminated and numbers in range. -EPROTO. */
 int webctl_parse(const void *data, size_t len, struct webctl *ret) MUST_CHECK;
 #endif

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads `tools:` and `apply:` of a policy file (acts_read.h), and writes them back. Checks of the rules
+ * themselves are in policy/acts.c.
+ */
+
 #include "config/acts_read.h"
 
 #include "base/cleanup.h"
@@ -15,7 +20,8 @@ struct draft {
 	enum policy_action action;
 };
 
-static int take_names(struct source *s, const struct ynode *n, struct draft *d, enum policy_action a)
+/* Stores which list of names the rule has, and its action. */
+static int tool_set_names(struct source *s, const struct ynode *n, struct draft *d, enum policy_action a)
 {
 	if (d->names)
 		return read_fail(s, n, "a rule on tools has one of 'allow', 'ask' and 'deny'");
@@ -24,22 +30,23 @@ static int take_names(struct source *s, const struct ynode *n, struct draft *d, 
 	return 0;
 }
 
-static int key_allow(struct source *s, const struct ynode *n, void *to)
+static int tool_key_allow(struct source *s, const struct ynode *n, void *to)
 {
-	return take_names(s, n, to, POLICY_ALLOW);
+	return tool_set_names(s, n, to, POLICY_ALLOW);
 }
 
-static int key_ask(struct source *s, const struct ynode *n, void *to)
+static int tool_key_ask(struct source *s, const struct ynode *n, void *to)
 {
-	return take_names(s, n, to, POLICY_ASK);
+	return tool_set_names(s, n, to, POLICY_ASK);
 }
 
-static int key_deny(struct source *s, const struct ynode *n, void *to)
+static int tool_key_deny(struct source *s, const struct ynode *n, void *to)
 {
-	return take_names(s, n, to, POLICY_DENY);
+	return tool_set_names(s, n, to, POLICY_DENY);
 }
 
-static int take_text(struct source *s, const struct ynode *n, const char *what, char *ret, size_t size)
+static int read_bounded_text(struct source *s, const struct ynode *n, const char *what, char *ret,
+			     size_t size)
 {
 	const char *text = "";
 	int r = read_text(s, n, what, &text);
@@ -52,7 +59,8 @@ static int take_text(struct source *s, const struct ynode *n, const char *what, 
 	return 0;
 }
 
-static int key_when(struct source *s, const struct ynode *n, void *to)
+/* `when:`, the conditions of a rule on tools. */
+static int tool_key_when(struct source *s, const struct ynode *n, void *to)
 {
 	struct draft *d = to;
 	int r = 0;
@@ -67,9 +75,10 @@ static int key_when(struct source *s, const struct ynode *n, void *to)
 	for (size_t i = 0; r == 0 && i < n->n; i++) {
 		struct tool_when *w = &d->when[i];
 
-		r = take_text(s, n->keys[i], "the name of an argument", w->key, sizeof(w->key));
+		r = read_bounded_text(s, n->keys[i], "the name of an argument", w->key, sizeof(w->key));
 		r = r < 0 ? r
-			  : take_text(s, n->items[i], "the value of an argument", w->value, sizeof(w->value));
+			  : read_bounded_text(s, n->items[i], "the value of an argument", w->value,
+					      sizeof(w->value));
 	}
 	d->rule.when = d->when;
 	d->rule.n_when = n->n;
@@ -77,22 +86,22 @@ static int key_when(struct source *s, const struct ynode *n, void *to)
 }
 
 static const struct key rule_keys[] = {
-	{ "allow", key_allow },
-	{ "ask", key_ask },
-	{ "deny", key_deny },
-	{ "when", key_when },
+	{ "allow", tool_key_allow },
+	{ "ask", tool_key_ask },
+	{ "deny", tool_key_deny },
+	{ "when", tool_key_when },
 };
 
-static int add_name(struct source *s, const struct ynode *n, void *to)
+static int add_tool_name(struct source *s, const struct ynode *n, void *to)
 {
 	struct draft *d = to;
-	int r = take_text(s, n, "the name of a tool", d->rule.name, sizeof(d->rule.name));
+	int r = read_bounded_text(s, n, "the name of a tool", d->rule.name, sizeof(d->rule.name));
 
 	d->rule.line = n->line;
 	return r < 0 ? r : read_wrap(s, n, acts_add_rule(&s->out->acts, &d->rule, s->e));
 }
 
-static int read_tool(struct source *s, const struct ynode *n, void *to)
+static int read_tool_rule(struct source *s, const struct ynode *n, void *to)
 {
 	struct draft d = { 0 };
 	int r = read_map(s, n, "a rule on tools", rule_keys, ARRAY_SIZE(rule_keys), &d);
@@ -104,7 +113,7 @@ static int read_tool(struct source *s, const struct ynode *n, void *to)
 		return r;
 	d.rule.action = d.action;
 	snprintf(d.rule.source, sizeof(d.rule.source), "%s", s->name);
-	return read_each(s, d.names, add_name, &d);
+	return read_each(s, d.names, add_tool_name, &d);
 }
 
 int read_tools(struct source *s, const struct ynode *n, void *to)
@@ -112,12 +121,12 @@ int read_tools(struct source *s, const struct ynode *n, void *to)
 	if (n->kind != YNODE_SEQ && !ynode_is_null(n))
 		return read_fail(s, n, "expected a list of rules (lines that begin with -), but here is %s",
 				 ynode_kind_name(n));
-	/* The rules of one would be exceptions to those of the other. */
+	/* The rules of one list would be exceptions to those of the other. */
 	if (s->out->acts.has_tools)
 		return read_fail(s, n,
 				 "another file has a list of tools already, and two cannot be combined");
 	s->out->acts.has_tools = true;
-	return read_each(s, n, read_tool, to);
+	return read_each(s, n, read_tool_rule, to);
 }
 
 int read_apply(struct source *s, const struct ynode *n, void *to)
@@ -132,7 +141,7 @@ int read_apply(struct source *s, const struct ynode *n, void *to)
 	(void)to;
 	if (r < 0)
 		return r;
-	/* Of several files the strictest. */
+	/* Of several files the strictest applies. */
 	if (!a->has_apply || v < (unsigned)a->apply) {
 		a->apply = (enum policy_action)v;
 		a->apply_line = n->line;
@@ -176,7 +185,7 @@ void config_acts_format(const struct acts *a, struct buf *out)
 		if (r->n_when)
 			json_obj(&j, "when");
 		for (size_t k = 0; k < r->n_when; k++) {
-			/* A key of json_str() is one of ours; this one may have any letter. */
+			/* json_str() takes only keys of ours; this key may contain any character. */
 			json_str(&j, NULL, r->when[k].key);
 			buf_addc(out, ':');
 			j.comma = false;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a policy file says of tools and of `coffer apply` (policy/acts.h):
+ * The parts of a policy file about tools and `coffer apply` (policy/acts.h):
  *
  *	tools:
  *	  - allow: [read_file, list_files]
@@ -14,11 +14,12 @@
 
 #include "config/read.h"
 
-/* Keys of the top of a file, beside `egress:`. */
+/* Top-level keys of a file, beside `egress:`. */
 int read_tools(struct source *s, const struct ynode *n, void *to) MUST_CHECK;
 int read_apply(struct source *s, const struct ynode *n, void *to) MUST_CHECK;
 
-/* Is there nothing in it but that? Then it says nothing of the network, and is no layer of that. */
+/* Does the file contain nothing else? Then it has no rules on the network, and is not a layer of the
+ * policy. */
 bool acts_are_all(const struct ynode *root);
 
 #endif

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A rule's capture: credentials that a server issues at one of the rule's endpoints.
+ * A rule's `capture:`: credentials that a server issues at an endpoint of the rule's host.
  *	endpoint: POST /oauth/token     METHOD PATH
- *	json: [access_token]            members of the answer that are good for the hosts of `for`
- *	claims: [id_token]              the same, where a program reads what a signed token says
- *	refresh: [refresh_token]        members that go back to the endpoint, in a body
- *	for: [api.example.com]          HOST[:PORT][/path]; without it, the rule's own
+ *	json: [access_token]            members of the response that may be sent to the hosts of `for`
+ *	claims: [id_token]              the same, for a signed token whose claims a program reads
+ *	refresh: [refresh_token]        members that are sent back to the endpoint, in a body
+ *	for: [api.example.com]          HOST[:PORT][/path]; default: the rule's own
  *	as: bearer
- *	name: example                   without it, the rule's domain
- * Without json, claims and refresh it is what OAuth has: these four names.
+ *	name: example                   default: the rule's domain
+ * Without json, claims and refresh, OAuth's four names apply.
  */
 #include "config/capture_read.h"
 
@@ -35,13 +35,14 @@ struct draft {
 	bool has_refresh;
 };
 
-static void draft_release(struct draft *d)
+static void capture_draft_release(struct draft *d)
 {
 	free(d->method);
 	buf_release(&d->members);
 }
 
-static int key_endpoint(struct source *s, const struct ynode *n, void *to)
+/* `endpoint:`, METHOD PATH. */
+static int capture_key_endpoint(struct source *s, const struct ynode *n, void *to)
 {
 	static const char form[] = "a method and a path: POST /oauth/token";
 	struct draft *d = to;
@@ -64,7 +65,7 @@ static int key_endpoint(struct source *s, const struct ynode *n, void *to)
 	return read_wrap(s, n, pathpat_check(d->path, strlen(d->path), s->e));
 }
 
-static bool is_member(const char *name)
+static bool is_member_name(const char *name)
 {
 	size_t n = strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.");
 
@@ -72,7 +73,7 @@ static bool is_member(const char *name)
 	       !strstr(name, "..");
 }
 
-static bool is_there(const struct draft *d, const char *name)
+static bool has_member(const struct draft *d, const char *name)
 {
 	autofree char *copy = strdup(d->members.len ? d->members.data : "");
 	char *save = NULL;
@@ -85,7 +86,8 @@ static bool is_there(const struct draft *d, const char *name)
 	return false;
 }
 
-static int add_member(struct source *s, const struct ynode *n, void *to)
+/* One member of json:, claims: or refresh:. */
+static int add_capture_member(struct source *s, const struct ynode *n, void *to)
 {
 	struct draft *d = to;
 	const char *text;
@@ -93,11 +95,11 @@ static int add_member(struct source *s, const struct ynode *n, void *to)
 
 	if (r < 0)
 		return r;
-	if (!is_member(text))
+	if (!is_member_name(text))
 		return read_fail(s, n,
 				 "expected the name of a member of the answer, such as access_token or "
 				 "data.token");
-	if (is_there(d, text))
+	if (has_member(d, text))
 		return read_fail(s, n, "'%s' is named twice", text);
 	if (d->n_members++ == MEMBERS_MAX)
 		return read_fail(s, n, "at most %d members of an answer are captured", MEMBERS_MAX);
@@ -105,31 +107,32 @@ static int add_member(struct source *s, const struct ynode *n, void *to)
 	return buf_error(&d->members) ? err_set(s->e, -ENOMEM, "out of memory") : 0;
 }
 
-static int key_json(struct source *s, const struct ynode *n, void *to)
+static int capture_key_json(struct source *s, const struct ynode *n, void *to)
 {
 	((struct draft *)to)->how = "";
-	return read_each(s, n, add_member, to);
+	return read_each(s, n, add_capture_member, to);
 }
 
-static int key_claims(struct source *s, const struct ynode *n, void *to)
+static int capture_key_claims(struct source *s, const struct ynode *n, void *to)
 {
 	((struct draft *)to)->how = "=claims";
-	return read_each(s, n, add_member, to);
+	return read_each(s, n, add_capture_member, to);
 }
 
-static int key_refresh(struct source *s, const struct ynode *n, void *to)
+static int capture_key_refresh(struct source *s, const struct ynode *n, void *to)
 {
 	struct draft *d = to;
 	size_t before = d->n_members;
 	int r;
 
 	d->how = "=refresh";
-	r = read_each(s, n, add_member, to);
+	r = read_each(s, n, add_capture_member, to);
 	d->has_refresh = d->n_members > before;
 	return r;
 }
 
-static int add_host(struct source *s, const struct ynode *n, void *to)
+/* One host of `for:`. Exact hosts only: a credential must not be sent to names that others may register. */
+static int add_capture_host(struct source *s, const struct ynode *n, void *to)
 {
 	struct draft *d = to;
 	const char *text, *slash;
@@ -141,7 +144,7 @@ static int add_host(struct source *s, const struct ynode *n, void *to)
 		return r;
 	slash = strchr(text, '/');
 	if (strchr(text, '*') || strstr(text, "://"))
-		return read_fail(s, n, "what is captured is good for exact hosts: HOST[:PORT][/path]");
+		return read_fail(s, n, "captured credentials are for exact hosts: HOST[:PORT][/path]");
 	r = host_port_parse(text, slash ? (size_t)(slash - text) : strlen(text), 443, &h, &port, s->e);
 	if (r == 0 && slash)
 		r = pathpat_check(slash, strlen(slash), s->e);
@@ -150,16 +153,17 @@ static int add_host(struct source *s, const struct ynode *n, void *to)
 	if (h.kind == HOST_NAME && psl_is_suffix(h.text))
 		return read_fail(s, n, "%s is a public suffix: anybody may have a name below it", h.text);
 	if (d->c->hosts.n == HOSTS_MAX)
-		return read_fail(s, n, "what is captured is good for at most %d hosts", HOSTS_MAX);
+		return read_fail(s, n, "captured credentials are for at most %d hosts", HOSTS_MAX);
 	return strv_add(&d->c->hosts, text) < 0 ? err_set(s->e, -ENOMEM, "out of memory") : 0;
 }
 
-static int key_for(struct source *s, const struct ynode *n, void *to)
+static int capture_key_for(struct source *s, const struct ynode *n, void *to)
 {
-	return read_each(s, n, add_host, to);
+	return read_each(s, n, add_capture_host, to);
 }
 
-static bool is_way(const char *text)
+/* Is it a way to send a credential? vault/common/binding.h checks it again. */
+static bool is_capture_way(const char *text)
 {
 	static const char *const words[] = { "bearer", "basic", "path", "body", "cookie" };
 	static const char *const named[] = { "header:", "query:", "cookie:" };
@@ -175,7 +179,7 @@ static bool is_way(const char *text)
 	return false;
 }
 
-static int key_as(struct source *s, const struct ynode *n, void *to)
+static int capture_key_as(struct source *s, const struct ynode *n, void *to)
 {
 	static const char form[] = "bearer, basic, header:NAME, query:NAME, path, body or cookie";
 	struct config_capture *c = ((struct draft *)to)->c;
@@ -184,13 +188,13 @@ static int key_as(struct source *s, const struct ynode *n, void *to)
 
 	if (r < 0)
 		return r;
-	if (!is_way(text) || strlen(text) >= sizeof(c->as))
+	if (!is_capture_way(text) || strlen(text) >= sizeof(c->as))
 		return read_fail(s, n, "expected %s", form);
 	memcpy(c->as, text, strlen(text) + 1);
 	return 0;
 }
 
-static int key_name(struct source *s, const struct ynode *n, void *to)
+static int capture_key_name(struct source *s, const struct ynode *n, void *to)
 {
 	struct config_capture *c = ((struct draft *)to)->c;
 
@@ -198,38 +202,39 @@ static int key_name(struct source *s, const struct ynode *n, void *to)
 }
 
 static const struct key capture_keys[] = {
-	{ "endpoint", key_endpoint }, { "json", key_json }, { "claims", key_claims },
-	{ "refresh", key_refresh },   { "for", key_for },   { "as", key_as },
-	{ "name", key_name },
+	{ "endpoint", capture_key_endpoint }, { "json", capture_key_json }, { "claims", capture_key_claims },
+	{ "refresh", capture_key_refresh },   { "for", capture_key_for },   { "as", capture_key_as },
+	{ "name", capture_key_name },
 };
 
-static int check(struct source *s, const struct ynode *n, struct draft *d)
+/* Fills in the defaults, and checks that the keys fit together. */
+static int check_capture(struct source *s, const struct ynode *n, struct draft *d)
 {
 	if (!d->path)
-		return read_fail(s, n, "what is captured needs its 'endpoint': POST /oauth/token");
+		return read_fail(s, n, "'capture' needs an 'endpoint': POST /oauth/token");
 	if (!d->n_members) {
 		d->has_refresh = !pathpat_has_star(d->path);
 		buf_adds(&d->members, " access_token id_token=claims");
 		buf_adds(&d->members, d->has_refresh ? " refresh_token=refresh" : "");
 	}
 	if (d->has_refresh && pathpat_has_star(d->path))
-		return read_fail(s, d->endpoint_at, "what goes back to an endpoint needs one without '*'");
+		return read_fail(s, d->endpoint_at, "'refresh' needs an endpoint without '*'");
 	return 0;
 }
 
 int capture_parse(struct source *s, const struct ynode *n, struct config_capture *ret)
 {
-	CLEANUP(draft_release) struct draft d = { .c = ret };
-	int r = read_map(s, n, "what is captured", capture_keys, ARRAY_SIZE(capture_keys), &d);
+	CLEANUP(capture_draft_release) struct draft d = { .c = ret };
+	int r = read_map(s, n, "'capture'", capture_keys, ARRAY_SIZE(capture_keys), &d);
 
-	r = r < 0 ? r : check(s, n, &d);
+	r = r < 0 ? r : check_capture(s, n, &d);
 	if (r < 0)
 		return r;
 	if (d.has_refresh)
 		snprintf(ret->path, sizeof(ret->path), "%s", d.path);
 	if (!ret->as[0])
 		snprintf(ret->as, sizeof(ret->as), "bearer");
-	/* The host comes in between, when the rule is whole. */
+	/* The host is inserted when the rule is complete. */
 	if (asprintf(&ret->issue, "%s\n%s%s", d.method, d.path, buf_cstr(&d.members)) < 0) {
 		ret->issue = NULL;
 		return err_set(s->e, -ENOMEM, "out of memory");
@@ -244,14 +249,15 @@ void capture_drop(struct config_capture *c)
 	*c = (struct config_capture){ 0 };
 }
 
-static int set_host(struct source *s, const struct policy_rule *r, struct config_capture *c)
+/* Inserts the rule's host into the endpoint. */
+static int set_endpoint_host(struct source *s, const struct policy_rule *r, struct config_capture *c)
 {
 	autobuf struct buf b = BUF_INIT;
 	char *rest = strchr(c->issue, '\n');
 	struct host h;
 
 	if (host_canon(r->host.text, strlen(r->host.text), &h, NULL) < 0)
-		return err_set(s->e, -EINVAL, "what is captured needs a rule for one host");
+		return err_set(s->e, -EINVAL, "'capture' needs a rule for one host");
 	*rest++ = '\0';
 	memcpy(c->host, h.text, strlen(h.text) + 1);
 	c->port = r->ports[0].lo;
@@ -261,7 +267,7 @@ static int set_host(struct source *s, const struct policy_rule *r, struct config
 	return c->issue ? 0 : err_set(s->e, -ENOMEM, "out of memory");
 }
 
-static bool is_same(const struct config_capture *a, const struct config_capture *b)
+static bool is_same_capture(const struct config_capture *a, const struct config_capture *b)
 {
 	if (!str_eq(a->name, b->name) || !str_eq(a->issue, b->issue) || !str_eq(a->as, b->as) ||
 	    a->hosts.n != b->hosts.n)
@@ -284,18 +290,18 @@ int capture_keep(struct source *s, const struct ynode *n, struct policy_rule *r,
 	    r->ports[0].lo != r->ports[0].hi)
 		return read_fail(s, n, "'capture' needs a rule for one domain and one port, not a pattern");
 	if (!c->name[0] && strlen(r->host.text) >= sizeof(c->name))
-		return read_fail(s, n, "what is captured needs a 'name'");
+		return read_fail(s, n, "'capture' needs a 'name'");
 	if (!c->name[0])
 		memcpy(c->name, r->host.text, strlen(r->host.text) + 1);
 	memcpy(r->capture, c->name, sizeof(r->capture));
-	x = set_host(s, r, c);
+	x = set_endpoint_host(s, r, c);
 	if (x == 0 && !c->hosts.n && strv_addf(&c->hosts, "%s:%u", c->host, c->port) < 0)
 		x = err_set(s->e, -ENOMEM, "out of memory");
 	if (x < 0)
 		return x;
 	for (size_t i = 0; i < out->n_captures; i++) {
-		/* One preset, in a file and on the command line. */
-		if (is_same(&out->captures[i], c))
+		/* The same preset may be used in a file and on the command line. */
+		if (is_same_capture(&out->captures[i], c))
 			return 0;
 		if (str_eq(out->captures[i].name, c->name))
 			return read_fail(s, n,

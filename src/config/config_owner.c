@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reads files that decide, and refuses those that somebody else could change (config_owner.h). */
+
 #include "config/config_owner.h"
 
 #include "base/cleanup.h"
@@ -15,7 +17,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static int check_directory(const struct stat *st, const char *shown, struct err *e)
+/* May everybody replace files in this directory? */
+static int check_directory_mode(const struct stat *st, const char *shown, struct err *e)
 {
 	if ((st->st_mode & S_IWOTH) && !(st->st_mode & S_ISVTX)) {
 		err_set(e, -EPERM, "everybody may replace %s: its directory is writable for all", shown);
@@ -24,7 +27,8 @@ static int check_directory(const struct stat *st, const char *shown, struct err 
 	return 0;
 }
 
-static int check_held(int fd, const char *shown, struct err *e)
+/* Checks owner and mode of an open file. */
+static int check_open_file(int fd, const char *shown, struct err *e)
 {
 	struct stat st;
 
@@ -42,11 +46,11 @@ static int check_held(int fd, const char *shown, struct err *e)
 	return 0;
 }
 
-static int check_file(int fd, const char *path, const char *shown, struct err *e)
+static int check_file_and_directory(int fd, const char *path, const char *shown, struct err *e)
 {
 	autofree char *copy = strdup(path);
 	struct stat st;
-	int r = check_held(fd, shown, e);
+	int r = check_open_file(fd, shown, e);
 
 	if (r < 0)
 		return r;
@@ -54,10 +58,10 @@ static int check_file(int fd, const char *path, const char *shown, struct err *e
 		return err_set(e, -ENOMEM, "out of memory");
 	if (stat(dirname(copy), &st) < 0)
 		return err_sys(e, -errno, "cannot look at the directory of %s", shown);
-	return check_directory(&st, shown, e);
+	return check_directory_mode(&st, shown, e);
 }
 
-/* A pipe or device would hang or never end. */
+/* A pipe or device could block or never end. */
 static int open_regular(int dir, const char *path, int flags, const char *shown, struct err *e)
 {
 	autoclose int fd = openat(dir, path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | flags);
@@ -74,11 +78,12 @@ static int open_regular(int dir, const char *path, int flags, const char *shown,
 	return TAKE_FD(fd);
 }
 
-static int check_or_warn(int fd, const char *path, const char *shown, bool must, char **ret_warning,
-			 struct err *e)
+/* Checks the file; a violation is an error with `must`, otherwise a warning. */
+static int check_owner_or_warn(int fd, const char *path, const char *shown, bool must, char **ret_warning,
+			       struct err *e)
 {
 	struct err why = ERR_INIT;
-	int r = check_file(fd, path, shown, &why);
+	int r = check_file_and_directory(fd, path, shown, &why);
 
 	if (r == 0)
 		return 0;
@@ -91,7 +96,7 @@ static int check_or_warn(int fd, const char *path, const char *shown, bool must,
 	return *ret_warning ? 0 : err_set(e, -ENOMEM, "out of memory");
 }
 
-static int cannot_read(int r, const char *shown, size_t max, struct err *e)
+static int report_cannot_read(int r, const char *shown, size_t max, struct err *e)
 {
 	if (r == -EFBIG)
 		return err_set(e, r, "%s is larger than %zu KiB", shown, max / 1024);
@@ -111,12 +116,12 @@ int owner_read(const char *path, size_t max, bool must, struct buf *ret, char **
 		fd = open_regular(AT_FDCWD, path, 0, shown, e);
 		if (fd < 0)
 			return fd;
-		r = check_or_warn(fd, path, shown, must, ret_warning, e);
+		r = check_owner_or_warn(fd, path, shown, must, ret_warning, e);
 		if (r < 0)
 			return r;
 		r = fd_read_all(fd, max, ret);
 	}
-	return cannot_read(r, shown, max, e);
+	return report_cannot_read(r, shown, max, e);
 }
 
 int owner_read_at(int dir, const char *name, const char *shown, size_t max, struct buf *ret, struct err *e)
@@ -129,17 +134,18 @@ int owner_read_at(int dir, const char *name, const char *shown, size_t max, stru
 		return fd;
 	if (fstat(dir, &st) < 0)
 		return err_sys(e, -errno, "cannot look at the directory of %s", shown);
-	r = check_held(fd, shown, e);
-	r = r < 0 ? r : check_directory(&st, shown, e);
+	r = check_open_file(fd, shown, e);
+	r = r < 0 ? r : check_directory_mode(&st, shown, e);
 	if (r < 0)
 		return r;
-	r = cannot_read(fd_read_all(fd, max, ret), shown, max, e);
+	r = report_cannot_read(fd_read_all(fd, max, ret), shown, max, e);
 	return r < 0 ? r : TAKE_FD(fd);
 }
 
-#define LINKS_MAX 40 /* as the kernel has it */
+#define LINKS_MAX 40 /* the kernel's limit */
 
-static int check_link(const char *at, const struct stat *st, struct err *e)
+/* Checks the owner of a symbolic link, and its directory. */
+static int check_link_owner(const char *at, const struct stat *st, struct err *e)
 {
 	autofree char *copy = strdup(at);
 	char shown[256];
@@ -156,11 +162,11 @@ static int check_link(const char *at, const struct stat *st, struct err *e)
 	}
 	if (stat(dirname(copy), &dir) < 0)
 		return err_sys(e, -errno, "cannot look at the directory of %s", shown);
-	return check_directory(&dir, shown, e);
+	return check_directory_mode(&dir, shown, e);
 }
 
-/* What is left of a path when a link in it was read: its target, then the rest. */
-static int follow_link(const char *at, struct buf *path, const char *rest, struct buf *rest_ret)
+/* The rest of a path after a link in it was read: the link's target, then the remaining names. */
+static int resolve_link(const char *at, struct buf *path, const char *rest, struct buf *rest_ret)
 {
 	char to[PATH_MAX];
 	ssize_t n = readlink(at, to, sizeof(to));
@@ -175,15 +181,15 @@ static int follow_link(const char *at, struct buf *path, const char *rest, struc
 	return rest_ret->len >= PATH_MAX ? -ENAMETOOLONG : buf_error(rest_ret);
 }
 
-static void cut_path(struct buf *b, size_t len)
+static void truncate_path(struct buf *b, size_t len)
 {
 	b->len = len;
 	if (b->data)
 		b->data[len] = '\0';
 }
 
-/* One more name of the path: 1 when it is a link, and `rest` is what it leads to. */
-static int follow_name(struct buf *path, const char *name, size_t len, const char *after, struct buf *rest,
+/* Appends one more name to the path: 1 if it is a link, and `rest` is what it leads to. */
+static int append_name(struct buf *path, const char *name, size_t len, const char *after, struct buf *rest,
 		       struct stat *st)
 {
 	size_t before = path->len;
@@ -194,7 +200,7 @@ static int follow_name(struct buf *path, const char *name, size_t len, const cha
 	if (len == 2 && memcmp(name, "..", 2) == 0) {
 		const char *slash = strrchr(buf_cstr(path), '/');
 
-		cut_path(path, slash ? (size_t)(slash - buf_cstr(path)) : 0);
+		truncate_path(path, slash ? (size_t)(slash - buf_cstr(path)) : 0);
 		return 0;
 	}
 	buf_addc(path, '/');
@@ -205,28 +211,28 @@ static int follow_name(struct buf *path, const char *name, size_t len, const cha
 		return -errno;
 	if (!S_ISLNK(st->st_mode))
 		return 0;
-	r = follow_link(buf_cstr(path), path, after, rest);
+	r = resolve_link(buf_cstr(path), path, after, rest);
 	if (r == 0 && path->len > before)
-		cut_path(path, before);
+		truncate_path(path, before);
 	return r < 0 ? r : 1;
 }
 
-static int note_link(const char *at, const struct stat *st, bool must, struct strv *ret, struct err *e)
+static int record_link(const char *at, const struct stat *st, bool must, struct strv *ret, struct err *e)
 {
-	int r = must ? check_link(at, st, e) : 0;
+	int r = must ? check_link_owner(at, st, e) : 0;
 
 	if (r < 0)
 		return r;
 	return strv_add(ret, at) < 0 ? err_set(e, -ENOMEM, "out of memory") : 0;
 }
 
-/* A path from here begins with the current directory, whose links are behind us. */
-static int begin_at(const char *path, struct buf *at, struct err *e)
+/* A relative path begins with the current directory, whose own links do not matter any more. */
+static int start_directory(const char *path, struct buf *at, struct err *e)
 {
 	autofree char *cwd = path[0] == '/' ? NULL : getcwd(NULL, 0);
 
 	if (path[0] != '/' && !cwd)
-		return err_sys(e, -errno, "cannot tell the current directory");
+		return err_sys(e, -errno, "cannot determine the current directory");
 	buf_adds(at, cwd ? cwd : "");
 	return 0;
 }
@@ -235,7 +241,7 @@ int owner_links(const char *path, bool must, struct strv *ret, struct err *e)
 {
 	autobuf struct buf at = BUF_INIT, rest = BUF_INIT, next = BUF_INIT;
 	unsigned links = 0;
-	int begun = begin_at(path, &at, e);
+	int begun = start_directory(path, &at, e);
 
 	if (begun < 0)
 		return begun;
@@ -252,16 +258,17 @@ int owner_links(const char *path, bool must, struct strv *ret, struct err *e)
 			here = NULL;
 			return err_set(e, -ENOMEM, "out of memory");
 		}
-		r = follow_name(&at, name, len, after, &next, &st);
+		r = append_name(&at, name, len, after, &next, &st);
 		if (r < 0)
-			return r == -ENOMEM ? err_set(e, r, "out of memory") : 0; /* opening it says why */
+			/* opening it reports the reason */
+			return r == -ENOMEM ? err_set(e, r, "out of memory") : 0;
 		if (r == 0) {
 			buf_clear(&next);
 			buf_adds(&next, after);
 		} else if (++links > LINKS_MAX) {
 			return err_set(e, -ELOOP, "too many links lead to %s", path);
 		}
-		r = r ? note_link(here, &st, must, ret, e) : 0;
+		r = r ? record_link(here, &st, must, ret, e) : 0;
 		if (r < 0)
 			return r;
 		buf_clear(&rest);

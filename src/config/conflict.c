@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What of the command line a policy file does not grant: resolvers, and what --allow names. */
+/* Compares the command line with the policy files: what --resolver and --allow name but the files do not
+ * grant. */
 #include "config/conflict.h"
 
 #include "base/cleanup.h"
@@ -8,15 +9,16 @@
 #include <errno.h>
 #include <string.h>
 
-static int no_memory(struct err *e)
+static int conflict_no_memory(struct err *e)
 {
 	return err_set(e, -ENOMEM, "out of memory");
 }
 
 /* --- resolvers ------------------------------------------------------------------------------------------ */
 
-/* One host that can answer: no group of hosts, and nothing that the kernel takes for this one by accident. */
-static bool may_answer(const struct addr *a)
+/* A single host that can answer: not a group of hosts, nor an address that the kernel maps to this machine by
+ * accident. */
+static bool can_be_resolver(const struct addr *a)
 {
 	switch (addr_special(a)) {
 	case ADDR_UNSPECIFIED:
@@ -42,8 +44,8 @@ int read_resolver_text(const char *text, struct policy_resolver *ret, struct err
 			e, -EINVAL,
 			"'%s': expected a resolver's address: 9.9.9.9, 10.0.0.53:5353, [2620:fe::fe]:53",
 			str_safe(text, shown, sizeof(shown)));
-	if (!may_answer(&h.addr))
-		return err_set(e, -EINVAL, "'%s' is %s, and no resolver's",
+	if (!can_be_resolver(&h.addr))
+		return err_set(e, -EINVAL, "'%s' is %s, which cannot be a resolver",
 			       str_safe(text, shown, sizeof(shown)),
 			       addr_special_name(addr_special(&h.addr)));
 	res.addr = h.addr;
@@ -51,7 +53,7 @@ int read_resolver_text(const char *text, struct policy_resolver *ret, struct err
 	return 0;
 }
 
-static bool is_among(const struct policy_resolver *r, const struct policy_resolver *l, size_t n)
+static bool has_resolver(const struct policy_resolver *r, const struct policy_resolver *l, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		if (addr_eq(&l[i].addr, &r->addr) && l[i].port == r->port)
@@ -76,14 +78,14 @@ int conflict_resolvers(const struct config_policy_args *a, struct config_policy 
 		size_t n_now = policy_resolvers(out->policy, &now);
 
 		r = read_resolver_text(a->resolvers[i], &one, e);
-		if (r == 0 && n && !is_among(&one, of_files, n))
+		if (r == 0 && n && !has_resolver(&one, of_files, n))
 			r = strv_addf(
 				    &out->conflicts,
-				    "--resolver %s: not asked, for the policy file names others; the stricter wins",
+				    "--resolver %s: not used, because the policy file names others; the stricter wins",
 				    a->resolvers[i]) < 0
-				    ? no_memory(e)
+				    ? conflict_no_memory(e)
 				    : 0;
-		else if (r == 0 && !is_among(&one, now, n_now))
+		else if (r == 0 && !has_resolver(&one, now, n_now))
 			r = policy_add_resolver(out->policy, &one, e);
 		if (r < 0)
 			return err_wrap(e, r, "--resolver");
@@ -92,13 +94,13 @@ int conflict_resolvers(const struct config_policy_args *a, struct config_policy 
 		return 0;
 	err_set(e, -EINVAL,
 		"--resolver and the policy file name different resolvers: there is none that both allow");
-	return err_hint(e, -EINVAL, "leave --resolver out, or name one that stands in the file");
+	return err_hint(e, -EINVAL, "omit --resolver, or name one that the file has");
 }
 
 /* --- allow ---------------------------------------------------------------------------------------------- */
 
-/* Some name that the rule is about. */
-static int sample(const struct policy_rule *r, struct host *ret)
+/* An example of a name that the rule covers. */
+static int sample_rule_host(const struct policy_rule *r, struct host *ret)
 {
 	autobuf struct buf name = BUF_INIT;
 
@@ -110,7 +112,7 @@ static int sample(const struct policy_rule *r, struct host *ret)
 	return host_canon(buf_cstr(&name), name.len, ret, NULL);
 }
 
-static bool has_port(const struct policy_rule *r, uint16_t port)
+static bool rule_has_port(const struct policy_rule *r, uint16_t port)
 {
 	for (unsigned i = 0; i < r->n_ports; i++) {
 		if (port >= r->ports[i].lo && port <= r->ports[i].hi)
@@ -119,8 +121,8 @@ static bool has_port(const struct policy_rule *r, uint16_t port)
 	return false;
 }
 
-/* Is there anything in this rule of a file that the other one, of the command line, would let through? */
-static bool overlaps(const struct policy_rule *file, const struct policy_rule *line)
+/* Is there anything in this rule of a file that the rule of the command line would let through? */
+static bool rules_overlap(const struct policy_rule *file, const struct policy_rule *line)
 {
 	bool host = file->by_addr != line->by_addr ? false
 		    : file->by_addr		   ? addr_range_covers(&line->range, &file->range) ||
@@ -129,22 +131,22 @@ static bool overlaps(const struct policy_rule *file, const struct policy_rule *l
 					      hostpat_covers(&file->host, &line->host);
 
 	for (unsigned i = 0; host && i < file->n_ports; i++) {
-		if (has_port(line, file->ports[i].lo) || has_port(line, file->ports[i].hi))
+		if (rule_has_port(line, file->ports[i].lo) || rule_has_port(line, file->ports[i].hi))
 			return true;
 	}
 	for (unsigned i = 0; host && i < line->n_ports; i++) {
-		if (has_port(file, line->ports[i].lo))
+		if (rule_has_port(file, line->ports[i].lo))
 			return true;
 	}
 	return false;
 }
 
 /*
- * One rule of the command line against the files alone. A pattern or a range of ports of which a file allows
+ * Compares one rule of the command line with the files alone. A pattern or port range of which a file allows
  * a part is no conflict: it has an effect.
  */
-static int conflict(const struct policy *files, const char *file, const struct policy_rule *r,
-		    struct strv *ret)
+static int add_conflict(const struct policy *files, const char *file, const struct policy_rule *r,
+			struct strv *ret)
 {
 	struct policy_verdict v;
 	struct host h = { 0 };
@@ -155,7 +157,7 @@ static int conflict(const struct policy *files, const char *file, const struct p
 	const char *source = r->source;
 	size_t from, what;
 
-	if (sample(r, &h) < 0)
+	if (sample_rule_host(r, &h) < 0)
 		return 0;
 	policy_connect(files, &t, &v);
 	if (policy_allows(&v))
@@ -163,7 +165,7 @@ static int conflict(const struct policy *files, const char *file, const struct p
 	for (size_t i = 0; !one && i < policy_rule_count(files); i++) {
 		const struct policy_rule *f = policy_rule_at(files, i);
 
-		if (f->action != POLICY_DENY && overlaps(f, r))
+		if (f->action != POLICY_DENY && rules_overlap(f, r))
 			return 0;
 	}
 	/* "allow HOST:PORT (WHERE…)" */
@@ -195,8 +197,8 @@ int config_policy_conflicts(const struct config_policy_args *a, struct strv *ret
 	r = r < 0 ? r : config_policy_load(&only_allow, &allow, e);
 	for (size_t i = 0; r == 0 && i < policy_rule_count(allow.policy); i++) {
 		if (policy_rule_at(allow.policy, i)->action == POLICY_ALLOW &&
-		    conflict(files.policy, file, policy_rule_at(allow.policy, i), ret) < 0)
-			r = no_memory(e);
+		    add_conflict(files.policy, file, policy_rule_at(allow.policy, i), ret) < 0)
+			r = conflict_no_memory(e);
 	}
 	return r;
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a rule says about single requests:
+ * The parts of a rule about single requests:
  *	http:     - allow: GET /repos/x            METHOD[,METHOD…] PATH
  *	graphql:  - allow: mutation addComment      TYPE FIELD[,FIELD…]      (path: /graphql unless named)
  *	git:      - allow: push o/r refs/heads/x    fetch REPO, or push REPO REF [create,update,delete,force]
- * Each may be one text or a list of them. Under deny:, the texts may stand without "deny:".
+ * Each may be one text or a list of texts. Under deny:, the texts may omit "deny:".
  */
 #include "config/read.h"
 
@@ -15,7 +15,7 @@
 #include <string.h>
 
 #define WORDS_MAX 5
-#define NOT_THE_FORM 1 /* beside 0 and negative errno: the caller knows what was expected */
+#define NOT_THE_FORM 1 /* a result besides 0 and negative errno: the caller knows the expected form */
 
 struct words {
 	char *text; /* owned, cut into pieces */
@@ -28,7 +28,7 @@ static void words_release(struct words *w)
 	free(w->text);
 }
 
-static int split(struct source *s, const char *text, struct words *w)
+static int split_words(struct source *s, const char *text, struct words *w)
 {
 	char *save = NULL;
 
@@ -43,7 +43,7 @@ static int split(struct source *s, const char *text, struct words *w)
 	return 0;
 }
 
-/* What an element says so far, on its way to one entry or more. */
+/* One element so far; it becomes one entry or several. */
 struct pending {
 	struct policy_rule *rule;
 	struct policy_entry en;
@@ -52,13 +52,14 @@ struct pending {
 	const char *form;
 };
 
-static int commit(struct source *s, const struct ynode *n, struct pending *p)
+static int add_pending_entry(struct source *s, const struct ynode *n, struct pending *p)
 {
 	p->en.line = n->line;
 	return read_wrap(s, n, policy_rule_add_entry(p->rule, &p->en, s->e));
 }
 
-static int add_http(struct source *s, const struct ynode *n, struct pending *p, const struct words *w)
+/* METHOD[,METHOD…] PATH. */
+static int add_http_entry(struct source *s, const struct ynode *n, struct pending *p, const struct words *w)
 {
 	autofree char *path = NULL;
 	int r;
@@ -78,13 +79,14 @@ static int add_http(struct source *s, const struct ynode *n, struct pending *p, 
 	if (!path)
 		return err_set(s->e, -ENOMEM, "out of memory");
 	p->en.path = path;
-	r = commit(s, n, p);
+	r = add_pending_entry(s, n, p);
 	p->en.path = NULL;
 	return r;
 }
 
-static int parse_set(struct source *s, const struct ynode *n, const char *text, const char *const *words,
-		     size_t n_words, unsigned *ret)
+/* A comma-separated set of words, or "*" for all, as bits. */
+static int parse_word_set(struct source *s, const struct ynode *n, const char *text, const char *const *words,
+			  size_t n_words, unsigned *ret)
 {
 	autofree char *copy = strdup(text);
 	char *save = NULL;
@@ -107,7 +109,9 @@ static int parse_set(struct source *s, const struct ynode *n, const char *text, 
 	return 0;
 }
 
-static int add_graphql(struct source *s, const struct ynode *n, struct pending *p, const struct words *w)
+/* TYPE FIELD[,FIELD…]; one entry for each field. */
+static int add_graphql_entries(struct source *s, const struct ynode *n, struct pending *p,
+			       const struct words *w)
 {
 	static const char *const types[] = { "query", "mutation", "subscription" };
 	autofree char *fields = NULL;
@@ -118,7 +122,7 @@ static int add_graphql(struct source *s, const struct ynode *n, struct pending *
 	if (w->n != 2)
 		return NOT_THE_FORM;
 	p->en.kind = POLICY_GRAPHQL;
-	r = parse_set(s, n, w->v[0], types, ARRAY_SIZE(types), &p->en.acts);
+	r = parse_word_set(s, n, w->v[0], types, ARRAY_SIZE(types), &p->en.acts);
 	if (r == 0 && p->path) {
 		r = read_text(s, p->path, "a path such as /graphql", &path);
 		if (r == 0)
@@ -132,14 +136,14 @@ static int add_graphql(struct source *s, const struct ynode *n, struct pending *
 	p->en.path = (char *)path;
 	for (char *f = strtok_r(fields, ",", &save); r == 0 && f; f = strtok_r(NULL, ",", &save)) {
 		p->en.name = f;
-		r = commit(s, n, p);
+		r = add_pending_entry(s, n, p);
 	}
 	p->en.path = p->en.name = NULL;
 	return r;
 }
 
 /* "o/r", "/o/r", "o/r.git" → "/o/r" */
-static int repo_path(struct source *s, const struct ynode *n, const char *text, char **ret)
+static int parse_repo_path(struct source *s, const struct ynode *n, const char *text, char **ret)
 {
 	size_t len;
 
@@ -157,20 +161,21 @@ static int repo_path(struct source *s, const struct ynode *n, const char *text, 
 	return read_wrap(s, n, pathpat_check(*ret, strlen(*ret), s->e));
 }
 
-static int push_acts(struct source *s, const struct ynode *n, struct pending *p, const struct words *w)
+static int set_push_acts(struct source *s, const struct ynode *n, struct pending *p, const struct words *w)
 {
 	static const char *const acts[] = { "create", "update", "delete", "force" };
 
 	if (w->n == 4)
-		return parse_set(s, n, w->v[3], acts, ARRAY_SIZE(acts), &p->en.acts);
-	/* Deleting wants its own word; a denial means all of it. */
+		return parse_word_set(s, n, w->v[3], acts, ARRAY_SIZE(acts), &p->en.acts);
+	/* An allow must name deletion explicitly; a denial covers everything. */
 	p->en.acts = POLICY_GIT_PUSH_ALL;
 	if (p->en.action == POLICY_ALLOW)
 		p->en.acts &= ~(unsigned)POLICY_PUSH_DELETE;
 	return 0;
 }
 
-static int add_git(struct source *s, const struct ynode *n, struct pending *p, const struct words *w)
+/* fetch REPO, or push REPO REF [ACTS]. */
+static int add_git_entry(struct source *s, const struct ynode *n, struct pending *p, const struct words *w)
 {
 	autofree char *repo = NULL;
 	autofree char *ref = NULL;
@@ -181,50 +186,50 @@ static int add_git(struct source *s, const struct ynode *n, struct pending *p, c
 		return NOT_THE_FORM;
 	p->en.kind = POLICY_GIT;
 	p->en.acts = POLICY_GIT_FETCH;
-	r = fetch ? 0 : push_acts(s, n, p, w);
-	r = r < 0 ? r : repo_path(s, n, w->v[1], &repo);
+	r = fetch ? 0 : set_push_acts(s, n, p, w);
+	r = r < 0 ? r : parse_repo_path(s, n, w->v[1], &repo);
 	if (r < 0)
 		return r;
 	if (!fetch && !(ref = strdup(w->v[2])))
 		return err_set(s->e, -ENOMEM, "out of memory");
 	p->en.path = repo;
 	p->en.name = ref;
-	r = commit(s, n, p);
+	r = add_pending_entry(s, n, p);
 	p->en.path = p->en.name = NULL;
 	return r;
 }
 
-static int add_text(struct source *s, const struct ynode *n, void *to)
+static int add_entry_text(struct source *s, const struct ynode *n, void *to)
 {
 	CLEANUP(words_release) struct words w = { 0 };
 	struct pending *p = to;
 	const char *text;
 	int r = read_text(s, n, p->form, &text);
 
-	r = r ? r : split(s, text, &w);
+	r = r ? r : split_words(s, text, &w);
 	r = r ? r : p->add(s, n, p, &w);
 	return r == NOT_THE_FORM ? read_fail(s, n, "expected %s", p->form) : r;
 }
 
-static int key_allow(struct source *s, const struct ynode *n, void *to)
+static int entry_key_allow(struct source *s, const struct ynode *n, void *to)
 {
 	((struct pending *)to)->en.action = POLICY_ALLOW;
-	return read_each(s, n, add_text, to);
+	return read_each(s, n, add_entry_text, to);
 }
 
-static int key_ask(struct source *s, const struct ynode *n, void *to)
+static int entry_key_ask(struct source *s, const struct ynode *n, void *to)
 {
 	((struct pending *)to)->en.action = POLICY_ASK;
-	return read_each(s, n, add_text, to);
+	return read_each(s, n, add_entry_text, to);
 }
 
-static int key_deny(struct source *s, const struct ynode *n, void *to)
+static int entry_key_deny(struct source *s, const struct ynode *n, void *to)
 {
 	((struct pending *)to)->en.action = POLICY_DENY;
-	return read_each(s, n, add_text, to);
+	return read_each(s, n, add_entry_text, to);
 }
 
-static int key_path(struct source *s, const struct ynode *n, void *to)
+static int entry_key_path(struct source *s, const struct ynode *n, void *to)
 {
 	struct pending *p = to;
 
@@ -232,39 +237,41 @@ static int key_path(struct source *s, const struct ynode *n, void *to)
 }
 
 static const struct key entry_keys[] = {
-	{ "allow", key_allow },
-	{ "ask", key_ask },
-	{ "deny", key_deny },
-	{ "path", key_path },
+	{ "allow", entry_key_allow },
+	{ "ask", entry_key_ask },
+	{ "deny", entry_key_deny },
+	{ "path", entry_key_path },
 };
 
-static int read_element(struct source *s, const struct ynode *n, void *to)
+static int read_entry_element(struct source *s, const struct ynode *n, void *to)
 {
 	struct pending *p = to;
 
 	if (n->kind == YNODE_TEXT && p->rule->action == POLICY_DENY)
-		return key_deny(s, n, p);
+		return entry_key_deny(s, n, p);
 	if (n->kind == YNODE_TEXT) {
 		read_fail(s, n, "say whether that is allowed: allow, ask or deny");
 		return err_hint(s->e, -EINVAL, "- allow: %.100s", n->text);
 	}
-	p->path = p->add == add_graphql ? ynode_get(n, "path") : NULL;
+	p->path = p->add == add_graphql_entries ? ynode_get(n, "path") : NULL;
 	return read_map(s, n, "a request", entry_keys, ARRAY_SIZE(entry_keys), p);
 }
 
 static int read_entries(struct source *s, const struct ynode *n, struct pending *p)
 {
 	size_t before = p->rule->n_entries;
-	int r = read_each(s, n, read_element, p);
+	int r = read_each(s, n, read_entry_element, p);
 
 	if (r == 0 && p->rule->n_entries == before)
-		return read_fail(s, n, "nothing is listed here; leave the key out to have no such rules");
+		return read_fail(s, n, "the list is empty; remove the key to have no such rules");
 	return r;
 }
 
 int read_http(struct source *s, const struct ynode *n, void *rule)
 {
-	struct pending p = { .rule = rule, .add = add_http, .form = "a method and a path: GET /repos/**" };
+	struct pending p = { .rule = rule,
+			     .add = add_http_entry,
+			     .form = "a method and a path: GET /repos/**" };
 
 	return read_entries(s, n, &p);
 }
@@ -272,7 +279,7 @@ int read_http(struct source *s, const struct ynode *n, void *rule)
 int read_graphql(struct source *s, const struct ynode *n, void *rule)
 {
 	struct pending p = { .rule = rule,
-			     .add = add_graphql,
+			     .add = add_graphql_entries,
 			     .form = "an operation and its fields: mutation addComment,addReaction" };
 
 	return read_entries(s, n, &p);
@@ -282,7 +289,7 @@ int read_git(struct source *s, const struct ynode *n, void *rule)
 {
 	struct pending p = {
 		.rule = rule,
-		.add = add_git,
+		.add = add_git_entry,
 		.form = "'fetch OWNER/REPO' or 'push OWNER/REPO refs/heads/NAME [create,update]'"
 	};
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is allowed in a policy, and yet most likely not what was meant. One sentence each, with file and line. */
+/* Warnings about valid rules that are most likely not what was intended. One sentence each, with file and
+ * line. */
 #ifndef CONFIG_LINT_H
 #define CONFIG_LINT_H
 
@@ -7,7 +8,8 @@
 #include "base/str.h"
 #include "policy/build.h"
 
-/* Before the policy is sealed, all rules of the layer added. In observe, a deny needs no allow to matter. */
+/* Before the policy is sealed, with all rules of the layer added. In observe, a deny matters even without an
+ * allow. */
 int lint_layer(const struct policy *p, unsigned layer, bool observe, struct strv *warnings,
 	       struct err *e) MUST_CHECK;
 

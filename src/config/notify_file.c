@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reads notify.yaml, the list of notification targets (notify_file.h). Sends nothing. */
+
 #include "config/notify_file.h"
 
 #include "base/cleanup.h"
@@ -34,8 +36,8 @@ void notify_conf_release(struct notify_conf *c)
 	*c = NOTIFY_CONF_INIT;
 }
 
-/* https://HOST[:PORT][/path]: what is sent is not for whoever listens on the way. */
-static int take_url(struct source *s, const struct ynode *n, struct notify_target *t)
+/* https://HOST[:PORT][/path]: only encrypted, because the contents are not for listeners on the way. */
+static int notify_set_url(struct source *s, const struct ynode *n, struct notify_target *t)
 {
 	autobuf struct buf path = BUF_INIT;
 	const char *text = "", *rest;
@@ -68,16 +70,16 @@ static int take_url(struct source *s, const struct ynode *n, struct notify_targe
 	return 0;
 }
 
-static int key_url(struct source *s, const struct ynode *n, void *to)
+static int notify_key_url(struct source *s, const struct ynode *n, void *to)
 {
-	return take_url(s, n, to);
+	return notify_set_url(s, n, to);
 }
 
-/* Its path is only a prefix. */
-static int key_homeserver(struct source *s, const struct ynode *n, void *to)
+/* The path of a homeserver is only a prefix. */
+static int notify_key_homeserver(struct source *s, const struct ynode *n, void *to)
 {
 	struct notify_target *t = to;
-	int r = take_url(s, n, t);
+	int r = notify_set_url(s, n, t);
 	size_t len = strlen(t->path);
 
 	if (r == 0 && strchr(t->path, '?'))
@@ -87,7 +89,7 @@ static int key_homeserver(struct source *s, const struct ynode *n, void *to)
 	return r;
 }
 
-static int key_room(struct source *s, const struct ynode *n, void *to)
+static int notify_key_room(struct source *s, const struct ynode *n, void *to)
 {
 	struct notify_target *t = to;
 	const char *text = "";
@@ -101,23 +103,24 @@ static int key_room(struct source *s, const struct ynode *n, void *to)
 	return 0;
 }
 
-static int key_secret(struct source *s, const struct ynode *n, void *to)
+static int notify_key_secret(struct source *s, const struct ynode *n, void *to)
 {
 	return read_name(s, n, ((struct notify_target *)to)->secret,
 			 sizeof(((struct notify_target *)to)->secret));
 }
 
-static int key_secret_file(struct source *s, const struct ynode *n, void *to)
+static int notify_key_secret_file(struct source *s, const struct ynode *n, void *to)
 {
 	return read_path(s, n, &((struct notify_target *)to)->secret_file);
 }
 
-static int key_ca(struct source *s, const struct ynode *n, void *to)
+static int notify_key_ca(struct source *s, const struct ynode *n, void *to)
 {
 	return read_path(s, n, &((struct notify_target *)to)->ca);
 }
 
-static int key_to(struct source *s, const struct ynode *n, void *to)
+/* `to:`, the only address that is dialled. */
+static int notify_key_to(struct source *s, const struct ynode *n, void *to)
 {
 	struct notify_target *t = to;
 	const char *text = "";
@@ -136,14 +139,15 @@ static int key_to(struct source *s, const struct ynode *n, void *to)
 	return 0;
 }
 
-#define KEYS_OF_BOTH                                                                    \
-	{ "secret", key_secret }, { "secret_file", key_secret_file }, { "ca", key_ca }, \
-	{                                                                               \
-		"to", key_to                                                            \
+#define KEYS_OF_BOTH                                                                                         \
+	{ "secret", notify_key_secret }, { "secret_file", notify_key_secret_file }, { "ca", notify_key_ca }, \
+	{                                                                                                    \
+		"to", notify_key_to                                                                          \
 	}
 
-static int check_call(struct source *s, const struct ynode *n, struct notify_target *t, const char *what,
-		      bool needs_secret)
+/* What webhook and matrix have in common: an address, and one source of the secret. */
+static int check_http_target(struct source *s, const struct ynode *n, struct notify_target *t,
+			     const char *what, bool needs_secret)
 {
 	if (!t->host.len)
 		return read_fail(s, n, "%s has no '%s'", what,
@@ -158,29 +162,29 @@ static int check_call(struct source *s, const struct ynode *n, struct notify_tar
 	return 0;
 }
 
-static int key_webhook(struct source *s, const struct ynode *n, void *to)
+static int notify_key_webhook(struct source *s, const struct ynode *n, void *to)
 {
-	static const struct key keys[] = { { "url", key_url }, KEYS_OF_BOTH };
+	static const struct key keys[] = { { "url", notify_key_url }, KEYS_OF_BOTH };
 	struct notify_target *t = to;
 	int r = read_map(s, n, "a webhook", keys, ARRAY_SIZE(keys), t);
 
-	return r < 0 ? r : check_call(s, n, t, "a webhook", true);
+	return r < 0 ? r : check_http_target(s, n, t, "a webhook", true);
 }
 
-static int key_matrix(struct source *s, const struct ynode *n, void *to)
+static int notify_key_matrix(struct source *s, const struct ynode *n, void *to)
 {
-	static const struct key keys[] = { { "homeserver", key_homeserver },
-					   { "room", key_room },
+	static const struct key keys[] = { { "homeserver", notify_key_homeserver },
+					   { "room", notify_key_room },
 					   KEYS_OF_BOTH };
 	struct notify_target *t = to;
 	int r = read_map(s, n, "matrix", keys, ARRAY_SIZE(keys), t);
 
 	if (r == 0 && !t->room[0])
 		return read_fail(s, n, "matrix has no 'room'");
-	return r < 0 ? r : check_call(s, n, t, "matrix", true);
+	return r < 0 ? r : check_http_target(s, n, t, "matrix", true);
 }
 
-static int add_arg(struct source *s, const struct ynode *n, void *to)
+static int add_command_arg(struct source *s, const struct ynode *n, void *to)
 {
 	struct notify_target *t = to;
 	const char *text = "";
@@ -193,27 +197,27 @@ static int add_arg(struct source *s, const struct ynode *n, void *to)
 	return strv_add(&t->argv, text) < 0 ? err_set(s->e, -ENOMEM, "out of memory") : 0;
 }
 
-/* A list only: a line of text would have to be taken apart by somebody's rules. */
-static int key_command(struct source *s, const struct ynode *n, void *to)
+/* Only a list: a single text would have to be split by some quoting rules. */
+static int notify_key_command(struct source *s, const struct ynode *n, void *to)
 {
 	struct notify_target *t = to;
 	int r;
 
 	if (n->kind != YNODE_SEQ || n->n == 0)
 		return read_fail(s, n, "expected a list: [program, argument, ...]");
-	r = read_each(s, n, add_arg, t);
+	r = read_each(s, n, add_command_arg, t);
 	if (r == 0 && !t->argv.v[0][0])
 		return read_fail(s, n, "expected the name of a program");
 	return r;
 }
 
-static int key_name(struct source *s, const struct ynode *n, void *to)
+static int notify_key_name(struct source *s, const struct ynode *n, void *to)
 {
 	return read_name(s, n, ((struct notify_target *)to)->name,
 			 sizeof(((struct notify_target *)to)->name));
 }
 
-static int key_timeout(struct source *s, const struct ynode *n, void *to)
+static int notify_key_timeout(struct source *s, const struct ynode *n, void *to)
 {
 	int r = read_seconds(s, n, 120, &((struct notify_target *)to)->timeout);
 
@@ -222,8 +226,8 @@ static int key_timeout(struct source *s, const struct ynode *n, void *to)
 	return r;
 }
 
-/* Which of the three it is stands first, so that what is read in it knows. */
-static int find_kind(struct source *s, const struct ynode *n, struct notify_target *t)
+/* Finds the kind before the rest is read, because the other keys depend on it. */
+static int find_target_kind(struct source *s, const struct ynode *n, struct notify_target *t)
 {
 	size_t found = 0;
 
@@ -238,13 +242,14 @@ static int find_kind(struct source *s, const struct ynode *n, struct notify_targ
 	return 0;
 }
 
-static int add_target(struct source *s, const struct ynode *n, void *to)
+/* One element of `notify:`. */
+static int add_notify_target(struct source *s, const struct ynode *n, void *to)
 {
-	static const struct key keys[] = { { "name", key_name },
-					   { "command", key_command },
-					   { "webhook", key_webhook },
-					   { "matrix", key_matrix },
-					   { "timeout", key_timeout } };
+	static const struct key keys[] = { { "name", notify_key_name },
+					   { "command", notify_key_command },
+					   { "webhook", notify_key_webhook },
+					   { "matrix", notify_key_matrix },
+					   { "timeout", notify_key_timeout } };
 	struct notify_conf *c = to;
 	struct notify_target *t;
 	int r;
@@ -253,7 +258,7 @@ static int add_target(struct source *s, const struct ynode *n, void *to)
 		return read_fail(s, n, "there are at most %d targets", NOTIFY_TARGETS_MAX);
 	t = &c->targets[c->n++];
 	*t = (struct notify_target){ .timeout = NOTIFY_TIMEOUT };
-	r = find_kind(s, n, t);
+	r = find_target_kind(s, n, t);
 	r = r < 0 ? r : read_map(s, n, "a target", keys, ARRAY_SIZE(keys), t);
 	if (r == 0 && !t->argv.n && !t->host.len)
 		return read_fail(s, n, "a target is one of command, webhook and matrix");
@@ -266,14 +271,14 @@ static int add_target(struct source *s, const struct ynode *n, void *to)
 	return r;
 }
 
-static int key_notify(struct source *s, const struct ynode *n, void *to)
+static int notify_key_targets(struct source *s, const struct ynode *n, void *to)
 {
 	if (n->kind != YNODE_SEQ)
 		return read_fail(s, n, "expected a list of targets");
-	return read_each(s, n, add_target, to);
+	return read_each(s, n, add_notify_target, to);
 }
 
-static int key_version(struct source *s, const struct ynode *n, void *to)
+static int notify_key_version(struct source *s, const struct ynode *n, void *to)
 {
 	uint32_t version;
 
@@ -281,8 +286,8 @@ static int key_version(struct source *s, const struct ynode *n, void *to)
 	return read_u32(s, n, 1, 1, &version);
 }
 
-/* A link for people: nothing in it that a chat or a terminal would take for something else. */
-static int key_ui(struct source *s, const struct ynode *n, void *to)
+/* A link for people: no character that a chat or terminal could interpret. */
+static int notify_key_ui(struct source *s, const struct ynode *n, void *to)
 {
 	static const char may[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789.-_~/:[]";
 	struct notify_conf *c = to;
@@ -303,9 +308,9 @@ static int key_ui(struct source *s, const struct ynode *n, void *to)
 int notify_conf_parse(struct notify_conf *ret, const char *name, const char *dir, const char *text,
 		      size_t len, struct err *e)
 {
-	static const struct key keys[] = { { "version", key_version },
-					   { "ui", key_ui },
-					   { "notify", key_notify } };
+	static const struct key keys[] = { { "version", notify_key_version },
+					   { "ui", notify_key_ui },
+					   { "notify", notify_key_targets } };
 	CLEANUP(ynode_freep) struct ynode *root = NULL;
 	struct notify_conf c = NOTIFY_CONF_INIT;
 	struct source s = { .name = name, .dir = dir, .e = e };
@@ -323,7 +328,7 @@ int notify_conf_parse(struct notify_conf *ret, const char *name, const char *dir
 	return 0;
 }
 
-static char *usual_path(void)
+static char *default_notify_path(void)
 {
 	const char *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
 	char *path = NULL;
@@ -340,7 +345,7 @@ static char *usual_path(void)
 
 bool notify_conf_is_there(void)
 {
-	autofree char *usual = usual_path();
+	autofree char *usual = default_notify_path();
 
 	return usual && access(usual, F_OK) == 0;
 }
@@ -348,7 +353,7 @@ bool notify_conf_is_there(void)
 int notify_conf_load(struct notify_conf *ret, const char *path, struct err *e)
 {
 	autobuf struct buf text = BUF_INIT;
-	autofree char *usual = path ? NULL : usual_path(), *full = NULL;
+	autofree char *usual = path ? NULL : default_notify_path(), *full = NULL;
 	int r;
 
 	if (!path && (!usual || access(usual, F_OK) < 0))

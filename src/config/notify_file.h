@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whom the gateway tells, as the operator wrote it:
+ * The notification targets, as the operator wrote them:
  *
  *	version: 1
- *	ui: https://coffer.example.org/                      # where `coffer ui` is reached: the link in what is sent
+ *	ui: https://coffer.example.org/                      # where `coffer ui` is reached: the link in notifications
  *	notify:
  *	  - command: [notify-send, Cofferdam]            # the event as JSON on its standard input
  *	  - name: ops
  *	    webhook: { url: "https://hooks.example.com/coffer", secret: ops-hook }
  *	  - matrix: { homeserver: "https://matrix.example.org", room: "!abc:example.org", secret: matrix-token }
  *
- * In webhook and matrix: `secret` names one of the vault's, bound to that host; `secret_file` a file that only its owner may
- * read, instead. `ca` is a PEM file that alone is trusted; `to: ADDRESS[:PORT]` the one address that is dialled, and the one way
- * to a private one. `timeout` holds for each attempt.
+ * In webhook and matrix: `secret` names a secret of the vault that is bound to that host; `secret_file` is, instead, a file that
+ * only its owner may read. `ca` is a PEM file with the only trusted CAs; `to: ADDRESS[:PORT]` is the only address that is dialled,
+ * and the only way to a private one. `timeout` applies to each attempt.
  */
 #ifndef CONFIG_NOTIFY_FILE_H
 #define CONFIG_NOTIFY_FILE_H
@@ -27,19 +27,19 @@
 #define NOTIFY_PATH_MAX 1024
 #define NOTIFY_ROOM_MAX 255
 #define NOTIFY_UI_MAX 200
-#define NOTIFY_TIMEOUT 15 /* seconds, unless said */
+#define NOTIFY_TIMEOUT 15 /* seconds, by default */
 
 enum notify_kind { NOTIFY_COMMAND, NOTIFY_WEBHOOK, NOTIFY_MATRIX, NOTIFY_KIND_COUNT };
 const char *notify_kind_name(enum notify_kind k); /* "webhook" */
 
 struct notify_target {
 	enum notify_kind kind;
-	char name[NOTIFY_NAME_MAX + 1]; /* its kind and place where none is given: "webhook-2" */
+	char name[NOTIFY_NAME_MAX + 1]; /* default: its kind and index, "webhook-2" */
 	struct strv argv;		/* NOTIFY_COMMAND */
 	struct host host;
 	uint16_t port;
-	char path[NOTIFY_PATH_MAX +
-		  1]; /* canonical, with query; of a homeserver its prefix, without a slash behind */
+	/* canonical, with query; of a homeserver: its prefix, without a trailing slash */
+	char path[NOTIFY_PATH_MAX + 1];
 	char room[NOTIFY_ROOM_MAX + 1];
 	char secret[64];
 	char *secret_file, *ca; /* absolute */
@@ -52,15 +52,15 @@ struct notify_target {
 struct notify_conf {
 	struct notify_target targets[NOTIFY_TARGETS_MAX];
 	size_t n;
-	char ui[NOTIFY_UI_MAX + 1]; /* where the page is reached; "": not said */
+	char ui[NOTIFY_UI_MAX + 1]; /* where the page is reached; "": not specified */
 };
 
 #define NOTIFY_CONF_INIT ((struct notify_conf){ 0 })
 
-/* A file that others may write to is refused. path NULL: /etc/cofferdam/notify.yaml for root, else cofferdam/notify.yaml in
- * the user's configuration; -ENOENT when that is not there. */
+/* Refuses a file that others may write to. path NULL: /etc/cofferdam/notify.yaml for root, otherwise
+ * cofferdam/notify.yaml in the user's configuration; -ENOENT if that does not exist. */
 int notify_conf_load(struct notify_conf *ret, const char *path, struct err *e) MUST_CHECK;
-/* Is there a file at all, good or bad? */
+/* Does the file exist, valid or not? */
 bool notify_conf_is_there(void);
 int notify_conf_parse(struct notify_conf *ret, const char *name, const char *dir, const char *text,
 		      size_t len, struct err *e) MUST_CHECK;

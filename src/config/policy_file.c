@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Loads policy files and --allow texts as layers of one policy (policy_file.h), and checks who may write to
+ * the files.
+ */
+
 #include "config/policy_file.h"
 
 #include "base/cleanup.h"
@@ -16,7 +21,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static int no_memory(struct err *e)
+static int config_no_memory(struct err *e)
 {
 	return err_set(e, -ENOMEM, "out of memory");
 }
@@ -40,13 +45,13 @@ void config_policy_release(struct config_policy *c)
 	*c = (struct config_policy){ 0 };
 }
 
-/* Opened for reading a layer; the layer's options can only be given once they are known. */
+/* A file on its way to a layer; the layer's options are set once they are known. */
 struct layer_draft {
 	struct policy_layer_opts opts;
 	struct ynode *root;
 	char *path;  /* absolute; NULL: standard input */
-	char *dir;   /* what files are named from */
-	char *shown; /* as the user named it, harmless */
+	char *dir;   /* base of relative file names */
+	char *shown; /* as the user named it, made harmless */
 };
 
 static void layer_draft_release(struct layer_draft *d)
@@ -57,7 +62,8 @@ static void layer_draft_release(struct layer_draft *d)
 	free(d->shown);
 }
 
-static int locate(const char *file, struct layer_draft *d, struct err *e)
+/* Finds the absolute path of the file, and the directory that its own file names are relative to. */
+static int locate_policy_file(const char *file, struct layer_draft *d, struct err *e)
 {
 	autofree char *copy = NULL;
 	char shown[POLICY_SOURCE_MAX + 1];
@@ -65,23 +71,25 @@ static int locate(const char *file, struct layer_draft *d, struct err *e)
 
 	d->shown = strdup(input ? "standard input" : str_safe(file, shown, sizeof(shown)));
 	if (!d->shown)
-		return no_memory(e);
+		return config_no_memory(e);
 	d->path = input ? NULL : realpath(file, NULL);
 	if (!input && !d->path)
 		return err_sys(e, -errno, "cannot open the policy %s", d->shown);
 	copy = input ? getcwd(NULL, 0) : strdup(d->path);
 	if (!copy)
-		return input ? err_sys(e, -errno, "cannot tell the current directory") : no_memory(e);
+		return input ? err_sys(e, -errno, "cannot determine the current directory")
+			     : config_no_memory(e);
 	d->dir = strdup(input ? copy : dirname(copy));
-	return d->dir ? 0 : no_memory(e);
+	return d->dir ? 0 : config_no_memory(e);
 }
 
-static int open_file(const struct config_policy_args *a, const char *file, struct layer_draft *d,
-		     struct config_policy *out, struct err *e)
+/* Reads and parses one file, and records it and the links that lead to it for reloading. */
+static int open_policy_file(const struct config_policy_args *a, const char *file, struct layer_draft *d,
+			    struct config_policy *out, struct err *e)
 {
 	autobuf struct buf text = BUF_INIT;
 	autofree char *warning = NULL;
-	int r = locate(file, d, e);
+	int r = locate_policy_file(file, d, e);
 
 	r = r < 0 ? r
 		  : owner_read(d->path ? d->path : "-", CONFIG_FILE_MAX, !a->for_checking, &text, &warning,
@@ -89,9 +97,9 @@ static int open_file(const struct config_policy_args *a, const char *file, struc
 	if (r < 0)
 		return r;
 	if (warning && strv_addf(&out->warnings, "%s:1:1: %s", d->shown, warning) < 0)
-		return no_memory(e);
+		return config_no_memory(e);
 	if (d->path && strv_add(&out->files, d->path) < 0)
-		return no_memory(e);
+		return config_no_memory(e);
 	r = d->path ? owner_links(file, !a->for_checking, &out->files, e) : 0;
 	if (r < 0)
 		return r;
@@ -100,14 +108,15 @@ static int open_file(const struct config_policy_args *a, const char *file, struc
 	return ytree_parse(d->shown, buf_cstr(&text), text.len, &d->root, e);
 }
 
-#define POLICY_NO_MODE (-2) /* of a file that has no word on the network */
+#define POLICY_NO_MODE (-2) /* of a file that has no rules on the network */
 
-static int load_file(const struct config_policy_args *a, const char *file, struct config_policy *out,
-		     int *mode, struct err *e)
+/* Adds one file as a layer of the policy. */
+static int load_policy_file(const struct config_policy_args *a, const char *file, struct config_policy *out,
+			    int *mode, struct err *e)
 {
 	CLEANUP(layer_draft_release) struct layer_draft d = { 0 };
 	struct source s = { .policy = out->policy, .out = out, .opts = &d.opts, .mode = -1, .e = e };
-	int r = open_file(a, file, &d, out, e);
+	int r = open_policy_file(a, file, &d, out, e);
 	bool is_layer = r == 0 && !acts_are_all(d.root);
 
 	if (is_layer)
@@ -128,8 +137,9 @@ static int load_file(const struct config_policy_args *a, const char *file, struc
 	return lint_layer(out->policy, s.layer, s.mode == POLICY_OBSERVE, &out->warnings, e);
 }
 
-/* "@policy": hosts and ports of the files' rules. What the files say beyond that they say themselves, as another layer. */
-static int allow_files(struct policy *p, unsigned layer, struct err *e)
+/* "@policy": the hosts and ports of the files' rules. Their other terms apply through the files' own
+ * layers. */
+static int allow_hosts_of_files(struct policy *p, unsigned layer, struct err *e)
 {
 	const size_t n = policy_rule_count(p);
 	int r = 0;
@@ -155,7 +165,8 @@ static int allow_files(struct policy *p, unsigned layer, struct err *e)
 	return r;
 }
 
-static int load_allow(const struct config_policy_args *a, struct config_policy *out, struct err *e)
+/* Adds all --allow texts, of the command line and of the profile, as one layer. */
+static int load_allow_layer(const struct config_policy_args *a, struct config_policy *out, struct err *e)
 {
 	struct policy_layer_opts opts = { 0 };
 	struct source s = {
@@ -170,7 +181,7 @@ static int load_allow(const struct config_policy_args *a, struct config_policy *
 		if (a->profile && i >= a->n_allow - a->n_profile)
 			s.name = profile;
 		if (str_eq(a->allow[i], "@policy")) {
-			r = allow_files(out->policy, s.layer, e);
+			r = allow_hosts_of_files(out->policy, s.layer, e);
 		} else if (a->allow[i][0] == '@') {
 			r = read_preset_text(&s, a->allow[i]);
 			r = r < 0 ? err_wrap(e, r, "--allow") : 0;
@@ -181,7 +192,7 @@ static int load_allow(const struct config_policy_args *a, struct config_policy *
 	return r;
 }
 
-/* The stricter: enforce, unless every file that speaks of it and the command line want to observe. */
+/* The stricter mode: enforce, unless every file with a mode and the command line want observe. */
 static int combine_modes(const struct config_policy_args *a, const int *modes, struct config_policy *out,
 			 struct err *e)
 {
@@ -194,16 +205,17 @@ static int combine_modes(const struct config_policy_args *a, const int *modes, s
 		    strv_addf(&out->conflicts,
 			      "--net observe: %s says 'mode: enforce', and the stricter wins",
 			      a->files[i]) < 0)
-			return no_memory(e);
+			return config_no_memory(e);
 	}
-	/* A file without a word on it wants to be enforced, unless the command line says to watch. */
+	/* A file without a mode means enforce, unless the command line says observe. */
 	for (size_t i = 0; i < a->n_files && a->mode < 0; i++)
 		enforce = enforce || modes[i] == -1;
 	policy_set_mode(out->policy, observe && !enforce ? POLICY_OBSERVE : POLICY_ENFORCE);
 	return 0;
 }
 
-static int load(const struct config_policy_args *a, struct config_policy *out, struct err *e)
+/* Loads everything, combines the modes, and seals the policy. */
+static int load_layers(const struct config_policy_args *a, struct config_policy *out, struct err *e)
 {
 	int modes[CONFIG_LAYERS_MAX] = { 0 };
 	int r = policy_new(POLICY_ENFORCE, &out->policy, e);
@@ -211,9 +223,9 @@ static int load(const struct config_policy_args *a, struct config_policy *out, s
 	if (r == 0 && a->n_files > CONFIG_LAYERS_MAX - 1)
 		return err_set(e, -E2BIG, "at most %d policy files can be combined", CONFIG_LAYERS_MAX - 1);
 	for (size_t i = 0; r == 0 && i < a->n_files; i++)
-		r = load_file(a, a->files[i], out, &modes[i], e);
+		r = load_policy_file(a, a->files[i], out, &modes[i], e);
 	if (r == 0 && a->n_allow)
-		r = load_allow(a, out, e);
+		r = load_allow_layer(a, out, e);
 	r = r < 0 ? r : combine_modes(a, modes, out, e);
 	r = r < 0 ? r : conflict_resolvers(a, out, e);
 	return r < 0 ? r : policy_seal(out->policy, e);
@@ -223,7 +235,7 @@ int config_policy_load(const struct config_policy_args *a, struct config_policy 
 {
 	struct config_policy out = { 0 };
 	struct err own = ERR_INIT;
-	int r = load(a, &out, e ? e : &own);
+	int r = load_layers(a, &out, e ? e : &own);
 
 	if (r < 0) {
 		config_policy_release(&out);
@@ -233,7 +245,9 @@ int config_policy_load(const struct config_policy_args *a, struct config_policy 
 	return 0;
 }
 
-static int parse(const char *name, const char *text, size_t len, struct config_policy *out, struct err *e)
+/* Parses one text as a whole policy. */
+static int parse_single_policy(const char *name, const char *text, size_t len, struct config_policy *out,
+			       struct err *e)
 {
 	CLEANUP(layer_draft_release) struct layer_draft d = { 0 };
 	struct source s = { .name = name, .out = out, .opts = &d.opts, .mode = -1, .e = e };
@@ -261,7 +275,7 @@ int config_policy_parse(const char *name, const char *text, size_t len, struct c
 {
 	struct config_policy out = { 0 };
 	struct err own = ERR_INIT;
-	int r = parse(name, text, len, &out, e ? e : &own);
+	int r = parse_single_policy(name, text, len, &out, e ? e : &own);
 
 	if (r < 0)
 		config_policy_release(&out);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From policy files (YAML) and --allow texts to a policy. Files are the operator's, but may be wrong in every way:
+ * From policy files (YAML) and --allow texts to a policy. The files are the operator's, but may be wrong in every way:
  * unknown, duplicate and misspelt keys, wrong types, aliases, anchors and tags are refused with FILE:LINE:COLUMN, what
  * was expected and the nearest known word; size and depth are bounded.
  *
  *	struct config_policy_args a = { .files = paths, .n_files = 1, .allow = texts, .n_allow = 2, .mode = -1 };
  *	r = config_policy_load(&a, &cp, &e);
  *
- * Each file is a layer, all --allow texts together are one more: what is allowed is what every layer allows. A file that
- * speaks of nothing but tools and apply is none.
+ * Each file is a layer, and all --allow texts together are one more: only what every layer allows is allowed. A file that
+ * has only rules for tools and apply is not a layer.
  */
 #ifndef CONFIG_POLICY_FILE_H
 #define CONFIG_POLICY_FILE_H
@@ -27,85 +27,90 @@
 #define CONFIG_LAYERS_MAX 8
 
 struct config_policy_args {
-	const char *const *files; /* each a layer; "-" is standard input */
+	const char *const *files; /* each one a layer; "-" is standard input */
 	size_t n_files;
-	const char *const *
-		allow; /* "example.com", "example.com:8443", "*.example.com", "@npm", "@github-triage(repos=o/r)" */
+	/* "example.com", "example.com:8443", "*.example.com", "@npm", "@github-triage(repos=o/r)" */
+	const char *const *allow;
 	size_t n_allow;
-	/* "@policy" among them: what the files allow, by host and port, is in this layer too. */
-	const char *profile; /* whose are the last n_profile of `allow`; NULL: nobody's */
+	/* "@policy" among them: this layer also allows the hosts and ports that the files allow. */
+	const char *profile; /* the last n_profile of `allow` are its; NULL: none */
 	size_t n_profile;
-	const char *const
-		*resolvers; /* "9.9.9.9", "10.0.0.53:5353": where files name some too, what both name */
+	/* "9.9.9.9", "10.0.0.53:5353": if the files name some, too, only those that both name */
+	const char *const *resolvers;
 	size_t n_resolvers;
-	int mode; /* enum policy_mode that the command line names; -1: the files' own (enforce when none says) */
-	/* What the first file is to be: read instead of its bytes, by which nobody is bound yet. NULL: the file itself. */
+	int mode; /* enum policy_mode of the command line; -1: the files' own (enforce by default) */
+	/* Proposed contents of the first file, read instead of the file itself; they are not in force yet.
+	 * NULL: read the file. */
 	const char *text;
 	size_t text_len;
-	bool for_checking; /* only looked at, not enforced: who may write to the file is a warning then, not an error */
+	/* the policy is only checked, not enforced: a file that others may write to causes a warning instead
+	 * of an error */
+	bool for_checking;
 };
 
-/* The credentials of a pool: user and password, one "user:password" a line, for its proxies in turn. */
+/* The credentials of a proxy set: one "user:password" per line, for its proxies in turn. */
 struct config_proxy_secret {
 	char pool[POLICY_POOL_MAX + 1];
-	char *file; /* absolute path; its owner and mode (0600) are checked by whoever reads it */
+	char *file; /* absolute path; its reader checks owner and mode (0600) */
 };
 
-/* A rule's `secret:`. What it says of the variable and of the place in a request is for whoever asks the vault for it. */
+/* A rule's `secret:`. Variable and place in the request are for the code that requests the grant. */
 #define CONFIG_AS_MAX 79
 #define CONFIG_CAPTURE_PATH_MAX 255
 struct config_secret {
 	char name[POLICY_SECRET_MAX + 1];
-	char env[POLICY_SECRET_MAX + 1]; /* "": by its name */
+	char env[POLICY_SECRET_MAX + 1]; /* "": the default for its name */
 	char as[CONFIG_AS_MAX + 1];	 /* "": as the secret itself says */
-	char host[HOST_MAX + 1];	 /* "": the rule's pattern is not one host */
+	char host[HOST_MAX + 1];	 /* "": the rule's pattern is not a single host */
 	uint16_t port;			 /* 0: more than one */
-	bool ask;			 /* `ask: true`; for SSH it stands in `as` */
+	bool ask;			 /* `ask: true`; for SSH it is part of `as` */
 };
 
-/* A rule's `capture:`: what a server issues at an endpoint of the rule's one host. Its words are checked by vault/common/issue.h and
- * vault/common/binding.h once more. */
+/* A rule's `capture:`: credentials that a server issues at an endpoint of the rule's one host.
+ * vault/common/issue.h and vault/common/binding.h check its parts again. */
 struct config_capture {
 	char name[POLICY_SECRET_MAX + 1];
-	char *issue;	   /* as vault/common/issue.h has it */
-	struct strv hosts; /* HOST[:PORT][/path] that it is good for */
+	char *issue;	   /* in the format of vault/common/issue.h */
+	struct strv hosts; /* HOST[:PORT][/path] where it may be sent */
 	char as[CONFIG_AS_MAX + 1];
 	char host[HOST_MAX + 1]; /* the rule's */
 	uint16_t port;
-	char path[CONFIG_CAPTURE_PATH_MAX + 1]; /* "": nothing goes back to the endpoint */
+	char path[CONFIG_CAPTURE_PATH_MAX + 1]; /* "": nothing is sent back to the endpoint */
 };
 
 struct config_policy {
 	struct policy *policy;
-	struct strv
-		warnings; /* "FILE:LINE:COLUMN: …", one sentence each, for the person who started the run */
-	struct strv conflicts; /* what the command line asks for and a file does not grant, a sentence each */
-	struct strv files;     /* what was read (policy, blocklists, CAs), absolute: reload watches these */
+	/* "FILE:LINE:COLUMN: …", one sentence each, for the person who started the run */
+	struct strv warnings;
+	/* what the command line requests and a file does not grant, one sentence each */
+	struct strv conflicts;
+	/* all files that were read (policy, blocklists, CAs), absolute: reload watches them */
+	struct strv files;
 	struct config_proxy_secret *proxy_secrets;
 	size_t n_proxy_secrets;
-	struct config_secret *secrets; /* one for each rule that names one */
+	struct config_secret *secrets; /* one for each rule that names a secret */
 	size_t n_secrets;
 	struct config_capture *captures;
 	size_t n_captures;
 	struct acts acts; /* tools:, apply: */
-	bool says_egress; /* a file, or the command line, has a word on the network */
+	bool says_egress; /* a file, or the command line, has rules on the network */
 };
 
-/* No files and no texts: a policy that denies everything. */
+/* Without files and texts: a policy that denies everything. */
 int config_policy_load(const struct config_policy_args *a, struct config_policy *ret,
 		       struct err *e) MUST_CHECK;
 void config_policy_release(struct config_policy *c);
 
-/* The same of one text, which cannot name other files. `name` stands for it in messages. */
+/* The same for one text, which cannot name other files. `name` stands for it in messages. */
 int config_policy_parse(const char *name, const char *text, size_t len, struct config_policy *ret,
 			struct err *e) MUST_CHECK;
 
-/* What a policy says of tools and of apply, as the text of one that says only that: for keeping it with a run. */
+/* The rules for tools and apply, as the text of a policy that has only these: to store it with a run. */
 void config_acts_format(const struct acts *a, struct buf *out);
 
 /*
- * What --allow names and the files do not allow, one sentence each: to be said, with ->conflicts, by whoever starts the
- * run, for the stricter wins. Reads the files once more.
+ * What --allow names and the files do not allow, one sentence each: the caller that starts the run reports them together
+ * with ->conflicts, because the stricter wins. Reads the files again.
  */
 int config_policy_conflicts(const struct config_policy_args *a, struct strv *ret, struct err *e) MUST_CHECK;
 

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Presets: built-in rules with typed parameters (preset.h). A parameter's value is checked by its type, so it
+ * cannot contain a pattern and never widens a rule.
+ */
+
 #include "config/preset.h"
 
 #include "base/cleanup.h"
@@ -27,7 +32,7 @@ const struct preset *preset_find(const char *name)
 	return NULL;
 }
 
-/* A parameter: how it is declared, and what it was given. */
+/* A parameter: its declaration and its values. */
 struct param {
 	const char *name;
 	bool list, required;
@@ -47,35 +52,35 @@ static void params_release(struct params *p)
 		strv_release(&p->v[i].values);
 }
 
-static const char *text_of(const struct ynode *map, const char *key)
+static const char *ynode_text(const struct ynode *map, const char *key)
 {
 	const struct ynode *n = ynode_get(map, key);
 
 	return n && n->kind == YNODE_TEXT ? n->text : NULL;
 }
 
-/* Our own data: what is wrong in it is a bug of ours, and still denied. */
-static int declare(const struct ynode *root, struct params *p, struct err *e)
+/* Built-in data: an error in it is a bug of ours, and is still refused. */
+static int declare_params(const struct ynode *root, struct params *p, struct err *e)
 {
 	const struct ynode *map = ynode_get(root, "params");
 
 	for (size_t i = 0; map && i < map->n; i++) {
 		const struct ynode *d = map->items[i];
 		struct param *one;
-		const char *required = text_of(d, "required");
+		const char *required = ynode_text(d, "required");
 
 		if (p->n == PARAMS_MAX)
 			return err_set(e, -E2BIG, "a preset has at most %d parameters", PARAMS_MAX);
 		one = &p->v[p->n++];
-		*one = (struct param){ .name = map->keys[i]->text, .type = text_of(d, "type") };
+		*one = (struct param){ .name = map->keys[i]->text, .type = ynode_text(d, "type") };
 		one->list = one->type && str_ends(one->type, "s");
 		one->required = required && str_eq(required, "true");
-		one->fallback = text_of(d, "default");
+		one->fallback = ynode_text(d, "default");
 	}
 	return 0;
 }
 
-static bool all_of(const char *s, size_t len, const char *more)
+static bool consists_of(const char *s, size_t len, const char *more)
 {
 	for (size_t i = 0; i < len; i++) {
 		if (!isalnum((unsigned char)s[i]) && !strchr(more, s[i]))
@@ -84,28 +89,28 @@ static bool all_of(const char *s, size_t len, const char *more)
 	return len > 0;
 }
 
-static bool is_repo(const char *v)
+static bool is_repo_name(const char *v)
 {
 	const char *slash = strchr(v, '/');
 
-	return slash && all_of(v, (size_t)(slash - v), "-_.") &&
-	       all_of(slash + 1, strlen(slash + 1), "-_.") && !str_eq(slash + 1, ".") &&
+	return slash && consists_of(v, (size_t)(slash - v), "-_.") &&
+	       consists_of(slash + 1, strlen(slash + 1), "-_.") && !str_eq(slash + 1, ".") &&
 	       !str_eq(slash + 1, "..") && v[0] != '.' && !str_ends(v, ".git");
 }
 
-static bool is_prefix(const char *v)
+static bool is_ref_prefix(const char *v)
 {
-	return all_of(v, strlen(v), "-_./") && v[0] != '/' && !strstr(v, "..") && !strstr(v, "//");
+	return consists_of(v, strlen(v), "-_./") && v[0] != '/' && !strstr(v, "..") && !strstr(v, "//");
 }
 
-static bool is_host(const char *v)
+static bool is_canonical_host(const char *v)
 {
 	struct host h;
 
 	return host_canon(v, strlen(v), &h, NULL) == 0 && h.kind == HOST_NAME && str_eq(h.text, v);
 }
 
-static bool is_addr_port(const char *v)
+static bool is_address_with_port(const char *v)
 {
 	struct host h;
 	uint16_t port;
@@ -118,13 +123,14 @@ static const struct {
 	bool (*is)(const char *);
 	const char *expected, *example;
 } types[] = {
-	{ "repos", is_repo, "a repository", "owner/name" },
-	{ "prefix", is_prefix, "the beginning of a branch's name", "bot/" },
-	{ "host", is_host, "a host name", "matrix.example.com" },
-	{ "address", is_addr_port, "an address with a port", "10.1.2.3:11434" },
+	{ "repos", is_repo_name, "a repository", "owner/name" },
+	{ "prefix", is_ref_prefix, "the beginning of a branch's name", "bot/" },
+	{ "host", is_canonical_host, "a host name", "matrix.example.com" },
+	{ "address", is_address_with_port, "an address with a port", "10.1.2.3:11434" },
 };
 
-static int set_value(const struct preset *p, struct param *param, const char *value, struct err *e)
+/* Adds a value after checking it by the parameter's type. */
+static int set_param_value(const struct preset *p, struct param *param, const char *value, struct err *e)
 {
 	char shown[VALUE_MAX + 8];
 
@@ -143,6 +149,7 @@ static int set_value(const struct preset *p, struct param *param, const char *va
 	return err_set(e, -EINVAL, "the preset %s has a parameter of no known type", p->name);
 }
 
+/* Finds a parameter by name; otherwise an error with the nearest name. */
 static struct param *find_param(const struct preset *p, struct params *all, const char *name, struct err *e)
 {
 	const char *names[PARAMS_MAX], *near;
@@ -161,14 +168,15 @@ static struct param *find_param(const struct preset *p, struct params *all, cons
 	return NULL;
 }
 
-static int fill_defaults(const struct preset *p, struct params *all, struct err *e)
+/* Gives parameters without a value their default; a required one without a value is an error. */
+static int fill_param_defaults(const struct preset *p, struct params *all, struct err *e)
 {
 	for (size_t i = 0; i < all->n; i++) {
 		struct param *one = &all->v[i];
 		int r = 0;
 
 		if (one->values.n == 0 && one->fallback)
-			r = set_value(p, one, one->fallback, e);
+			r = set_param_value(p, one, one->fallback, e);
 		if (r < 0)
 			return r;
 		if (one->values.n == 0) {
@@ -180,9 +188,9 @@ static int fill_defaults(const struct preset *p, struct params *all, struct err 
 	return 0;
 }
 
-/* The list parameter that an element names, outside of lists within it. */
+/* The list parameter that an element refers to, not counting lists within it. */
 // NOLINTNEXTLINE(misc-no-recursion): no deeper than YTREE_DEPTH_MAX
-static const struct param *list_in(const struct ynode *n, const struct params *all)
+static const struct param *list_param_in(const struct ynode *n, const struct params *all)
 {
 	char ref[64];
 
@@ -192,7 +200,7 @@ static const struct param *list_in(const struct ynode *n, const struct params *a
 			return &all->v[i];
 	}
 	for (size_t i = 0; n->kind == YNODE_MAP && i < n->n; i++) {
-		const struct param *p = list_in(n->items[i], all);
+		const struct param *p = list_param_in(n->items[i], all);
 
 		if (p)
 			return p;
@@ -200,7 +208,8 @@ static const struct param *list_in(const struct ynode *n, const struct params *a
 	return NULL;
 }
 
-static int replace(char **text, const char *name, const char *value)
+/* Replaces every ${NAME} in the text. */
+static int replace_reference(char **text, const char *name, const char *value)
 {
 	autobuf struct buf b = BUF_INIT;
 	char ref[64];
@@ -222,22 +231,22 @@ static int replace(char **text, const char *name, const char *value)
 	return 0;
 }
 
-/* One value for one parameter, in all texts below. */
+/* Replaces one parameter by one value in all texts below. */
 // NOLINTNEXTLINE(misc-no-recursion): no deeper than YTREE_DEPTH_MAX
-static int put_in(struct ynode *n, const char *name, const char *value)
+static int substitute_param(struct ynode *n, const char *name, const char *value)
 {
 	int r = 0;
 
 	if (n->kind == YNODE_TEXT)
-		return strstr(n->text, "${") ? replace(&n->text, name, value) : 0;
+		return strstr(n->text, "${") ? replace_reference(&n->text, name, value) : 0;
 	for (size_t i = 0; r == 0 && i < n->n; i++)
-		r = put_in(n->items[i], name, value);
+		r = substitute_param(n->items[i], name, value);
 	return r;
 }
 
-static int expand(struct ynode *n, const struct params *all);
+static int expand_lists(struct ynode *n, const struct params *all);
 
-/* An element that names a list's parameter stands for as many as there are values. */
+/* An element that refers to a list parameter is repeated for each value. */
 // NOLINTNEXTLINE(misc-no-recursion): no deeper than YTREE_DEPTH_MAX
 static int expand_list(struct ynode *n, const struct params *all)
 {
@@ -247,16 +256,16 @@ static int expand_list(struct ynode *n, const struct params *all)
 	n->items = NULL;
 	n->n = 0;
 	for (size_t i = 0; i < old.n; i++) {
-		const struct param *p = list_in(old.items[i], all);
+		const struct param *p = list_param_in(old.items[i], all);
 
 		for (size_t k = 0; r == 0 && k < (p ? p->values.n : 1); k++) {
 			struct ynode *c = ynode_copy(old.items[i]);
 
 			r = c ? 0 : -ENOMEM;
 			if (r == 0 && p)
-				r = put_in(c, p->name, p->values.v[k]);
+				r = substitute_param(c, p->name, p->values.v[k]);
 			if (r == 0)
-				r = expand(c, all);
+				r = expand_lists(c, all);
 			if (r == 0)
 				r = ynode_add(n, NULL, TAKE_PTR(c));
 			ynode_free(c);
@@ -268,34 +277,35 @@ static int expand_list(struct ynode *n, const struct params *all)
 }
 
 // NOLINTNEXTLINE(misc-no-recursion): no deeper than YTREE_DEPTH_MAX
-static int expand(struct ynode *n, const struct params *all)
+static int expand_lists(struct ynode *n, const struct params *all)
 {
 	int r = 0;
 
 	if (n->kind == YNODE_SEQ)
 		return expand_list(n, all);
 	for (size_t i = 0; r == 0 && i < n->n; i++)
-		r = expand(n->items[i], all);
+		r = expand_lists(n->items[i], all);
 	return r;
 }
 
-static int apply(struct source *s, const struct preset *p, struct ynode *root, struct params *all)
+/* Substitutes the parameters and reads the result like the lists of a file. */
+static int apply_preset(struct source *s, const struct preset *p, struct ynode *root, struct params *all)
 {
 	struct source mine = *s;
 	char name[192];
-	int r = fill_defaults(p, all, s->e);
+	int r = fill_param_defaults(p, all, s->e);
 
 	for (size_t i = 0; r == 0 && i < all->n; i++) {
 		const struct strv *values = &all->v[i].values;
 
-		if (!all->v[i].list && values->v && put_in(root, all->v[i].name, values->v[0]) < 0)
+		if (!all->v[i].list && values->v && substitute_param(root, all->v[i].name, values->v[0]) < 0)
 			r = err_set(s->e, -ENOMEM, "out of memory");
 	}
-	if (r == 0 && expand(root, all) < 0)
+	if (r == 0 && expand_lists(root, all) < 0)
 		r = err_set(s->e, -ENOMEM, "out of memory");
 	if (r < 0)
 		return r;
-	/* Which profile has it is said too. */
+	/* The name includes the profile, if the preset comes from one. */
 	snprintf(name, sizeof(name), "%.100s%spreset %s", str_starts(s->name, "profile ") ? s->name : "",
 		 str_starts(s->name, "profile ") ? ", " : "", p->name);
 	mine.name = name;
@@ -303,6 +313,7 @@ static int apply(struct source *s, const struct preset *p, struct ynode *root, s
 	return read_lists(&mine, root);
 }
 
+/* Finds and parses a preset. */
 static int open_preset(struct source *s, const char *name, const struct preset **ret, struct ynode **ret_root)
 {
 	const char *names[64], *near;
@@ -324,6 +335,7 @@ static int open_preset(struct source *s, const char *name, const struct preset *
 	return ytree_parse(label, p->text, strlen(p->text), ret_root, s->e);
 }
 
+/* Takes the parameters from a YAML mapping. */
 static int params_from_map(struct source *s, const struct preset *p, const struct ynode *map,
 			   struct params *all)
 {
@@ -344,7 +356,7 @@ static int params_from_map(struct source *s, const struct preset *p, const struc
 			const char *text;
 
 			r = read_text(s, item, "a value", &text);
-			r = r < 0 ? r : read_wrap(s, item, set_value(p, one, text, s->e));
+			r = r < 0 ? r : read_wrap(s, item, set_param_value(p, one, text, s->e));
 		}
 	}
 	return r;
@@ -364,17 +376,17 @@ int read_preset(struct source *s, const struct ynode *n, void *to)
 	else if (n->kind != YNODE_TEXT || ynode_is_null(n))
 		return read_fail(s, n, "expected a preset's name, or 'name: {parameters}'");
 	r = open_preset(s, name, &p, &root);
-	r = r < 0 ? r : declare(root, &all, s->e);
+	r = r < 0 ? r : declare_params(root, &all, s->e);
 	if (r < 0)
 		return read_wrap(s, n, r);
 	if (n->kind == YNODE_MAP)
 		r = params_from_map(s, p, n->items[0], &all);
 	if (r == 0)
-		r = read_wrap(s, n, apply(s, p, root, &all));
+		r = read_wrap(s, n, apply_preset(s, p, root, &all));
 	return r;
 }
 
-/* "repos=o/r,repos=o/s)" */
+/* Parses "repos=o/r,repos=o/s)". */
 static int params_from_text(struct source *s, const struct preset *p, char *text, struct params *all)
 {
 	size_t len = strlen(text);
@@ -395,7 +407,7 @@ static int params_from_text(struct source *s, const struct preset *p, char *text
 			return err_set(s->e, -EINVAL, "a parameter of @%s is written name=value", p->name);
 		*eq = '\0';
 		param = find_param(p, all, one, s->e);
-		r = param ? set_value(p, param, eq + 1, s->e) : -EINVAL;
+		r = param ? set_param_value(p, param, eq + 1, s->e) : -EINVAL;
 	}
 	return r;
 }
@@ -415,10 +427,10 @@ int read_preset_text(struct source *s, const char *text)
 	if (open)
 		*open++ = '\0';
 	r = open_preset(s, copy, &p, &root);
-	r = r < 0 ? r : declare(root, &all, s->e);
+	r = r < 0 ? r : declare_params(root, &all, s->e);
 	if (r == 0 && open)
 		r = params_from_text(s, p, open, &all);
-	return r < 0 ? r : apply(s, p, root, &all);
+	return r < 0 ? r : apply_preset(s, p, root, &all);
 }
 
 int preset_about(const struct preset *p, unsigned *ret_version, struct buf *about, struct buf *params,
@@ -432,15 +444,15 @@ int preset_about(const struct preset *p, unsigned *ret_version, struct buf *abou
 
 	if (r < 0)
 		return r;
-	text = text_of(root, "version");
+	text = ynode_text(root, "version");
 	if (!text || str_to_u64(text, &v) < 0)
 		return err_set(e, -EINVAL, "the preset %s has no version", p->name);
 	*ret_version = (unsigned)v;
-	text = text_of(root, "about");
+	text = ynode_text(root, "about");
 	buf_adds(about, text ? text : "");
 	map = ynode_get(root, "params");
 	for (size_t i = 0; map && i < map->n; i++) {
-		bool optional = text_of(map->items[i], "default") != NULL;
+		bool optional = ynode_text(map->items[i], "default") != NULL;
 
 		buf_addf(params, "%s%s%s%s", i ? ", " : "", optional ? "[" : "", map->keys[i]->text,
 			 optional ? "]" : "");
@@ -448,7 +460,7 @@ int preset_about(const struct preset *p, unsigned *ret_version, struct buf *abou
 	return 0;
 }
 
-static const char *example_of(const struct param *p)
+static const char *example_value(const struct param *p)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(types) && p->type; i++) {
 		if (str_eq(types[i].type, p->type))
@@ -457,23 +469,24 @@ static const char *example_of(const struct param *p)
 	return NULL;
 }
 
-/* Puts what a copy has in a parameter's place, and the comment about it. */
-static int copy_param(const struct param *p, char **text, struct buf *out)
+/* Replaces a parameter in a copy by its default or an example, and adds a comment about it. */
+static int copy_param_example(const struct param *p, char **text, struct buf *out)
 {
-	const char *value = p->fallback ? p->fallback : example_of(p);
+	const char *value = p->fallback ? p->fallback : example_value(p);
 
 	if (!value)
 		return -EINVAL;
 	buf_addf(out, "# %s: '%s' below is %s; put your own in its place.\n", p->name, value,
 		 p->fallback ? "the default" : "an example");
-	return replace(text, p->name, value);
+	return replace_reference(text, p->name, value);
 }
 
-/* The lists of a preset are those of `egress:`, two columns to the left. What describes the preset stays out. */
-static void copy_lists(const char *text, struct buf *out)
+/* The lists of a preset become those of `egress:`, indented by two more columns. Lines that describe the
+ * preset are left out. */
+static void copy_preset_lists(const char *text, struct buf *out)
 {
 	static const char *const described[] = { "version:", "about:", "params:" };
-	bool skip = true; /* the licence's line comes first */
+	bool skip = true; /* the licence line comes first */
 
 	for (const char *line = text, *end; *line; line = end) {
 		size_t len;
@@ -499,18 +512,18 @@ int preset_as_policy(const struct preset *p, struct buf *out, struct err *e)
 	const char *version, *about;
 	int r = text ? ytree_parse(p->name, text, strlen(text), &root, e) : -ENOMEM;
 
-	r = r < 0 ? r : declare(root, &all, e);
+	r = r < 0 ? r : declare_params(root, &all, e);
 	if (r < 0)
 		return e->code ? r : err_set(e, r, "out of memory");
-	version = text_of(root, "version");
-	about = text_of(root, "about");
+	version = ynode_text(root, "version");
+	about = ynode_text(root, "about");
 	buf_addf(out, "# The preset %s, version %s: %s.\n", p->name, version ? version : "?",
 		 about ? about : "");
 	for (size_t i = 0; r == 0 && i < all.n; i++)
-		r = copy_param(&all.v[i], &text, out);
+		r = copy_param_example(&all.v[i], &text, out);
 	if (r < 0)
 		return err_set(e, r, "the preset %s cannot be copied: %s", p->name, strerror(-r));
 	buf_adds(out, "version: 1\negress:\n");
-	copy_lists(text, out);
+	copy_preset_lists(text, out);
 	return 0;
 }

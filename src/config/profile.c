@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads profiles of agents: shipped ones and those of the user (profile.h). The keys are read by tables;
+ * values are checked where they are used.
+ */
+
 #include "config/profile.h"
 
 #include "base/cleanup.h"
@@ -40,13 +45,13 @@ void profile_release(struct profile *p)
 	*p = PROFILE_INIT;
 }
 
-static int out_of_memory(struct err *e)
+static int profile_no_memory(struct err *e)
 {
 	return err_set(e, -ENOMEM, "out of memory");
 }
 
-/* What is read is in p. */
-static int take_version(struct source *s, const struct ynode *v, void *to)
+/* `to` is the struct profile. */
+static int profile_key_version(struct source *s, const struct ynode *v, void *to)
 {
 	uint32_t version;
 
@@ -54,7 +59,7 @@ static int take_version(struct source *s, const struct ynode *v, void *to)
 	return read_u32(s, v, 1, 1, &version);
 }
 
-static int take_string(struct source *s, const struct ynode *v, const char *expected, char **to)
+static int profile_set_string(struct source *s, const struct ynode *v, const char *expected, char **to)
 {
 	const char *text;
 	int r = read_text(s, v, expected, &text);
@@ -62,45 +67,45 @@ static int take_string(struct source *s, const struct ynode *v, const char *expe
 	if (r < 0)
 		return r;
 	*to = strdup(text);
-	return *to ? 0 : out_of_memory(s->e);
+	return *to ? 0 : profile_no_memory(s->e);
 }
 
-static int take_about(struct source *s, const struct ynode *v, void *to)
+static int profile_key_about(struct source *s, const struct ynode *v, void *to)
 {
-	return take_string(s, v, "a line about the agent", &((struct profile *)to)->about);
+	return profile_set_string(s, v, "a line about the agent", &((struct profile *)to)->about);
 }
 
-static int take_install(struct source *s, const struct ynode *v, void *to)
+static int profile_key_install(struct source *s, const struct ynode *v, void *to)
 {
-	return take_string(s, v, "how it is installed", &((struct profile *)to)->install);
+	return profile_set_string(s, v, "how it is installed", &((struct profile *)to)->install);
 }
 
-static int take_command(struct source *s, const struct ynode *v, void *to)
+static int profile_key_command(struct source *s, const struct ynode *v, void *to)
 {
 	struct profile *p = to;
-	int r = take_string(s, v, "the name of a program", &p->command);
+	int r = profile_set_string(s, v, "the name of a program", &p->command);
 
 	if (r == 0 && !str_is_name(p->command))
 		return read_fail(s, v, "command must be the name of a program, not a path or a line");
 	return r;
 }
 
-static int take_home(struct source *s, const struct ynode *v, void *to)
+static int profile_key_home(struct source *s, const struct ynode *v, void *to)
 {
 	struct profile *p = to;
-	int r = take_string(s, v, "a name", &p->home);
+	int r = profile_set_string(s, v, "a name", &p->home);
 
 	if (r == 0 && !str_is_name(p->home))
 		return read_fail(s, v, "home must be a name: letters, digits, - _ and .");
 	return r;
 }
 
-static int take_start(struct source *s, const struct ynode *v, void *to)
+static int profile_key_start(struct source *s, const struct ynode *v, void *to)
 {
-	return take_string(s, v, "lines for /bin/sh", &((struct profile *)to)->start);
+	return profile_set_string(s, v, "lines for /bin/sh", &((struct profile *)to)->start);
 }
 
-/* Below the home, and nowhere else: no part of it is empty, "." or "..". */
+/* Only below the home: no component is empty, "." or "..". */
 static bool is_below_home(const char *path)
 {
 	while (*path) {
@@ -114,7 +119,7 @@ static bool is_below_home(const char *path)
 	return true;
 }
 
-static int take_setting(struct source *s, const struct ynode *v, void *to)
+static int add_profile_setting(struct source *s, const struct ynode *v, void *to)
 {
 	const char *text;
 	int r = read_text(s, v, "a file or directory of the home", &text);
@@ -123,116 +128,124 @@ static int take_setting(struct source *s, const struct ynode *v, void *to)
 		return read_fail(
 			s, v,
 			"settings must be paths below the home: .agent/settings.json, .agent/commands/");
-	return r < 0 ? r : strv_add(&((struct profile *)to)->settings, text) < 0 ? out_of_memory(s->e) : 0;
+	return r < 0						       ? r
+	       : strv_add(&((struct profile *)to)->settings, text) < 0 ? profile_no_memory(s->e)
+								       : 0;
 }
 
-static int take_settings(struct source *s, const struct ynode *v, void *to)
+static int profile_key_settings(struct source *s, const struct ynode *v, void *to)
 {
-	return read_each(s, v, take_setting, to);
+	return read_each(s, v, add_profile_setting, to);
 }
 
-static bool is_variable(const char *s)
+static bool is_variable_name(const char *s)
 {
 	return *s && !(*s >= '0' && *s <= '9') &&
 	       s[strspn(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_")] == '\0';
 }
 
-static int take_env(struct source *s, const struct ynode *v, void *to)
+/* `env:`, variables with their values. */
+static int profile_key_env(struct source *s, const struct ynode *v, void *to)
 {
 	struct profile *p = to;
 
 	if (v->kind != YNODE_MAP)
 		return read_fail(s, v, "env must be variables with values (NAME: VALUE)");
 	for (size_t i = 0; i < v->n; i++) {
-		if (!is_variable(v->keys[i]->text))
-			return read_fail(s, v->keys[i], "that is no name of a variable");
+		if (!is_variable_name(v->keys[i]->text))
+			return read_fail(s, v->keys[i], "expected the name of a variable");
 		if (v->items[i]->kind != YNODE_TEXT)
 			return read_fail(s, v->items[i], "the value of a variable must be a text");
 		if (strv_addf(&p->env, "%s=%s", v->keys[i]->text, v->items[i]->text) < 0)
-			return out_of_memory(s->e);
+			return profile_no_memory(s->e);
 	}
 	return 0;
 }
 
-static int take_allowed(struct source *s, const struct ynode *v, void *to)
+static int add_profile_allow(struct source *s, const struct ynode *v, void *to)
 {
 	const char *text;
 	int r = read_text(s, v, "what --allow takes", &text);
 
-	return r < 0 ? r : strv_add(&((struct profile *)to)->allow, text) < 0 ? out_of_memory(s->e) : 0;
+	return r < 0 ? r : strv_add(&((struct profile *)to)->allow, text) < 0 ? profile_no_memory(s->e) : 0;
 }
 
-static int take_allow(struct source *s, const struct ynode *v, void *to)
+static int profile_key_allow(struct source *s, const struct ynode *v, void *to)
 {
-	return read_each(s, v, take_allowed, to);
+	return read_each(s, v, add_profile_allow, to);
 }
 
-static int take_key(struct source *s, const struct ynode *v, void *to)
+static int add_profile_variable(struct source *s, const struct ynode *v, void *to)
 {
 	const char *text;
 	int r = read_text(s, v, "the name of a variable", &text);
 
-	if (r == 0 && !is_variable(text))
-		return read_fail(s, v, "that is no name of a variable");
-	return r < 0 ? r : strv_add(&((struct profile *)to)->keys, text) < 0 ? out_of_memory(s->e) : 0;
+	if (r == 0 && !is_variable_name(text))
+		return read_fail(s, v, "expected the name of a variable");
+	return r < 0 ? r : strv_add(&((struct profile *)to)->keys, text) < 0 ? profile_no_memory(s->e) : 0;
 }
 
-static int take_keys(struct source *s, const struct ynode *v, void *to)
+static int profile_key_keys(struct source *s, const struct ynode *v, void *to)
 {
-	return read_each(s, v, take_key, to);
+	return read_each(s, v, add_profile_variable, to);
 }
 
-static int take_secret_name(struct source *s, const struct ynode *v, void *to)
+static int secret_key_name(struct source *s, const struct ynode *v, void *to)
 {
 	struct profile_secret *c = to;
-	int r = take_string(s, v, "the name of a secret", &c->name);
+	int r = profile_set_string(s, v, "the name of a secret", &c->name);
 
 	if (r == 0 && !str_is_name(c->name))
 		return read_fail(s, v, "name must be that of a secret: letters, digits, - _ and .");
 	return r;
 }
 
-static int take_secret_var(struct source *s, const struct ynode *v, void *to)
+static int add_secret_variable(struct source *s, const struct ynode *v, void *to)
 {
 	const char *text;
 	int r = read_text(s, v, "the name of a variable", &text);
 
-	if (r == 0 && !is_variable(text))
-		return read_fail(s, v, "that is no name of a variable");
-	return r < 0 ? r : strv_add(&((struct profile_secret *)to)->env, text) < 0 ? out_of_memory(s->e) : 0;
+	if (r == 0 && !is_variable_name(text))
+		return read_fail(s, v, "expected the name of a variable");
+	return r < 0							 ? r
+	       : strv_add(&((struct profile_secret *)to)->env, text) < 0 ? profile_no_memory(s->e)
+									 : 0;
 }
 
-static int take_secret_env(struct source *s, const struct ynode *v, void *to)
+static int secret_key_env(struct source *s, const struct ynode *v, void *to)
 {
-	return read_each(s, v, take_secret_var, to);
+	return read_each(s, v, add_secret_variable, to);
 }
 
-static int take_secret_host(struct source *s, const struct ynode *v, void *to)
+static int secret_key_host(struct source *s, const struct ynode *v, void *to)
 {
-	return take_string(s, v, "HOST[:PORT][/path]", &((struct profile_secret *)to)->host);
+	return profile_set_string(s, v, "HOST[:PORT][/path]", &((struct profile_secret *)to)->host);
 }
 
-static int take_way(struct source *s, const struct ynode *v, void *to)
+static int add_secret_way(struct source *s, const struct ynode *v, void *to)
 {
 	const char *text;
 	int r = read_text(s, v, "bearer, basic, header:NAME and so on", &text);
 
-	return r < 0 ? r : strv_add(&((struct profile_secret *)to)->as, text) < 0 ? out_of_memory(s->e) : 0;
+	return r < 0							? r
+	       : strv_add(&((struct profile_secret *)to)->as, text) < 0 ? profile_no_memory(s->e)
+									: 0;
 }
 
-static int take_secret_as(struct source *s, const struct ynode *v, void *to)
+static int secret_key_as(struct source *s, const struct ynode *v, void *to)
 {
-	return read_each(s, v, take_way, to);
+	return read_each(s, v, add_secret_way, to);
 }
 
 static const struct key secret_keys[] = {
-	{ "name", take_secret_name },
-	{ "env", take_secret_env },
-	{ "host", take_secret_host },
-	{ "as", take_secret_as },
+	{ "name", secret_key_name },
+	{ "env", secret_key_env },
+	{ "host", secret_key_host },
+	{ "as", secret_key_as },
 };
 
-static int take_secret(struct source *s, const struct ynode *v, void *to)
+/* One element of `secrets:`. */
+static int add_profile_secret(struct source *s, const struct ynode *v, void *to)
 {
 	struct profile *p = to;
 	struct profile_secret *c;
@@ -241,14 +254,14 @@ static int take_secret(struct source *s, const struct ynode *v, void *to)
 	if (p->n_secrets == PROFILE_SECRETS_MAX)
 		return read_fail(s, v, "a profile has at most %d secrets", PROFILE_SECRETS_MAX);
 	c = &p->secrets[p->n_secrets++];
-	/* As on a rule, the name alone will do. */
+	/* As in a rule, the name alone suffices. */
 	if (v->kind == YNODE_TEXT)
-		return take_secret_name(s, v, c);
+		return secret_key_name(s, v, c);
 	r = read_map(s, v, "a secret", secret_keys, ARRAY_SIZE(secret_keys), c);
 	if (r == 0 && !c->name)
 		return read_fail(s, v, "a secret has a name");
 	if (r == 0 && c->as.n && !c->host)
-		return read_fail(s, v, "'as' goes with a host");
+		return read_fail(s, v, "'as' needs a 'host'");
 	for (size_t i = 0; r == 0 && i + 1 < p->n_secrets; i++) {
 		if (str_eq(p->secrets[i].name, c->name))
 			return read_fail(s, v, "the secret '%s' is named twice", c->name);
@@ -256,16 +269,18 @@ static int take_secret(struct source *s, const struct ynode *v, void *to)
 	return r;
 }
 
-static int take_secrets(struct source *s, const struct ynode *v, void *to)
+static int profile_key_secrets(struct source *s, const struct ynode *v, void *to)
 {
-	return read_each(s, v, take_secret, to);
+	return read_each(s, v, add_profile_secret, to);
 }
 
 static const struct key keys[] = {
-	{ "version", take_version }, { "about", take_about },	    { "command", take_command },
-	{ "install", take_install }, { "home", take_home },	    { "env", take_env },
-	{ "allow", take_allow },     { "keys", take_keys },	    { "secrets", take_secrets },
-	{ "start", take_start },     { "settings", take_settings },
+	{ "version", profile_key_version },   { "about", profile_key_about },
+	{ "command", profile_key_command },   { "install", profile_key_install },
+	{ "home", profile_key_home },	      { "env", profile_key_env },
+	{ "allow", profile_key_allow },	      { "keys", profile_key_keys },
+	{ "secrets", profile_key_secrets },   { "start", profile_key_start },
+	{ "settings", profile_key_settings },
 };
 
 int profile_parse(struct profile *ret, const char *name, const char *from, const char *text, size_t len,
@@ -284,14 +299,14 @@ int profile_parse(struct profile *ret, const char *name, const char *from, const
 		return r;
 	p.name = strdup(name);
 	if (!p.name)
-		return out_of_memory(e);
+		return profile_no_memory(e);
 	*ret = p;
 	p = PROFILE_INIT;
 	return 0;
 }
 
-/* Where the user's own are: NULL when that cannot be told. */
-static char *own_dir(void)
+/* The directory of the user's own profiles; NULL if it cannot be determined. */
+static char *user_profile_dir(void)
 {
 	const char *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
 	char *dir = NULL;
@@ -306,8 +321,8 @@ static char *own_dir(void)
 	return r < 0 ? NULL : dir;
 }
 
-/* A file that somebody else may write to would let that somebody choose what is allowed. */
-static int read_own(const char *path, struct buf *ret, struct err *e)
+/* A profile that others may write to would let them choose what is allowed. */
+static int read_user_profile(const char *path, struct buf *ret, struct err *e)
 {
 	int r;
 
@@ -317,7 +332,8 @@ static int read_own(const char *path, struct buf *ret, struct err *e)
 	return r == -ENOENT ? err_sys(e, -EIO, "cannot read the profile %s", path) : r;
 }
 
-static int unknown(const char *name, struct err *e)
+/* An error with the nearest name. */
+static int refuse_unknown_profile(const char *name, struct err *e)
 {
 	const char *names[32], *near;
 	size_t n = ARRAY_SIZE(shipped) < 32 ? ARRAY_SIZE(shipped) : 32;
@@ -337,22 +353,22 @@ static int unknown(const char *name, struct err *e)
 
 int profile_read(const char *name, struct buf *ret, char **ret_from, struct err *e)
 {
-	autofree char *dir = own_dir(), *path = NULL;
+	autofree char *dir = user_profile_dir(), *path = NULL;
 	int r = -ENOENT;
 
 	if (strchr(name, '/')) {
-		r = read_own(name, ret, e);
+		r = read_user_profile(name, ret, e);
 		if (r == -ENOENT)
 			return err_set(e, r, "there is no profile %s", name);
 		*ret_from = r == 0 ? strdup(name) : NULL;
 		return r;
 	}
 	if (!str_is_name(name))
-		return unknown(name, e);
+		return refuse_unknown_profile(name, e);
 	if (dir && asprintf(&path, "%s/%s.yaml", dir, name) < 0)
-		return out_of_memory(e);
+		return profile_no_memory(e);
 	if (path)
-		r = read_own(path, ret, e);
+		r = read_user_profile(path, ret, e);
 	if (r != -ENOENT) {
 		*ret_from = r == 0 ? TAKE_PTR(path) : NULL;
 		return r;
@@ -361,9 +377,10 @@ int profile_read(const char *name, struct buf *ret, char **ret_from, struct err 
 		if (!str_eq(shipped[i].name, name))
 			continue;
 		buf_adds(ret, shipped[i].text);
-		return asprintf(ret_from, "profile %s", name) < 0 || buf_error(ret) ? out_of_memory(e) : 0;
+		return asprintf(ret_from, "profile %s", name) < 0 || buf_error(ret) ? profile_no_memory(e)
+										    : 0;
 	}
-	return unknown(name, e);
+	return refuse_unknown_profile(name, e);
 }
 
 int profile_load(struct profile *ret, const char *name, struct err *e)
@@ -375,12 +392,12 @@ int profile_load(struct profile *ret, const char *name, struct err *e)
 	return r < 0 ? r : profile_parse(ret, name, from, buf_cstr(&text), text.len, e);
 }
 
-static int compare(const void *a, const void *b)
+static int compare_names(const void *a, const void *b)
 {
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static bool has(const struct strv *l, const char *s)
+static bool list_has(const struct strv *l, const char *s)
 {
 	for (size_t i = 0; i < l->n; i++) {
 		if (str_eq(l->v[i], s))
@@ -389,9 +406,10 @@ static bool has(const struct strv *l, const char *s)
 	return false;
 }
 
-static int add_own(struct strv *ret)
+/* Adds the names of the files in the user's directory. */
+static int add_user_profiles(struct strv *ret)
 {
-	autofree char *dir = own_dir();
+	autofree char *dir = user_profile_dir();
 	autoclosedir DIR *d = dir ? opendir(dir) : NULL;
 	const struct dirent *de;
 	int r = 0;
@@ -400,7 +418,7 @@ static int add_own(struct strv *ret)
 		autofree char *name =
 			str_ends(de->d_name, ".yaml") ? strndup(de->d_name, strlen(de->d_name) - 5) : NULL;
 
-		if (name && str_is_name(name) && !has(ret, name))
+		if (name && str_is_name(name) && !list_has(ret, name))
 			r = strv_add(ret, name);
 	}
 	return r;
@@ -413,9 +431,9 @@ int profile_list(struct strv *ret, struct err *e)
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(shipped); i++)
 		r = strv_add(ret, shipped[i].name);
 	if (r == 0)
-		r = add_own(ret);
+		r = add_user_profiles(ret);
 	if (r < 0)
-		return out_of_memory(e);
-	qsort(ret->v, ret->n, sizeof(*ret->v), compare);
+		return profile_no_memory(e);
+	qsort(ret->v, ret->n, sizeof(*ret->v), compare_names);
 	return 0;
 }

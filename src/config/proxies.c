@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* proxies: pools of upstream proxies. Credentials are in the vault, or in a file of their own, never in a URL. */
+/* Reads `proxies:`, the sets of upstream proxies. Credentials are in the vault, or in a file of their own,
+ * never in a URL. */
 #include "config/read.h"
 
 #include "base/cleanup.h"
@@ -17,7 +18,7 @@ struct proxy_draft {
 	struct policy_proxies pool;
 	struct policy_proxy *proxies;
 	char *credentials;
-	int type; /* -1: by the URL's scheme */
+	int type; /* -1: from the URL's scheme */
 };
 
 static void proxy_draft_release(struct proxy_draft *d)
@@ -36,7 +37,8 @@ static const struct {
 	{ "socks5h://", POLICY_PROXY_SOCKS5, 1080 },
 };
 
-/* Whoever dials hands a bare socket on, and a socket that has TLS on it is none. */
+/* coffer-dial passes the connected socket on; with TLS to the proxy there would be no plain socket to
+ * pass. */
 static int refuse_tls(struct source *s, const struct ynode *n)
 {
 	read_fail(s, n, "TLS to the proxy itself (https://) is not supported");
@@ -46,8 +48,9 @@ static int refuse_tls(struct source *s, const struct ynode *n)
 		"tunnel to it (stunnel, ssh -L)");
 }
 
-static int parse_url(struct source *s, const struct ynode *n, const char *text, int type,
-		     struct policy_proxy *ret)
+/* SCHEME://HOST[:PORT], without credentials. */
+static int parse_proxy_url(struct source *s, const struct ynode *n, const char *text, int type,
+			   struct policy_proxy *ret)
 {
 	size_t i = 0, len;
 	uint16_t port = 0;
@@ -64,21 +67,22 @@ static int parse_url(struct source *s, const struct ynode *n, const char *text, 
 		text += strlen(schemes[i].scheme);
 	}
 	if (strchr(text, '@'))
-		return read_fail(
-			s, n, "user and password belong into the vault ('secret: NAME'), not into the URL");
+		return read_fail(s, n,
+				 "user and password belong in the vault ('secret: NAME'), not in the URL");
 	len = strlen(text);
 	len -= len && text[len - 1] == '/';
 	return read_wrap(s, n, host_port_parse(text, len, port, &ret->host, &ret->port, s->e));
 }
 
-static int add_url(struct source *s, const struct ynode *n, void *to)
+/* Adds one proxy to the set. */
+static int add_proxy_url(struct source *s, const struct ynode *n, void *to)
 {
 	struct proxy_draft *d = to;
 	struct policy_proxy one = { 0 };
 	const char *text;
 	int r = read_text(s, n, "a proxy: http://proxy.example.com:3128", &text);
 
-	r = r < 0 ? r : parse_url(s, n, text, d->type, &one);
+	r = r < 0 ? r : parse_proxy_url(s, n, text, d->type, &one);
 	if (r < 0)
 		return r;
 	if (d->pool.n_proxies >= POLICY_PROXIES_MAX)
@@ -89,7 +93,7 @@ static int add_url(struct source *s, const struct ynode *n, void *to)
 	return 0;
 }
 
-static int key_type(struct source *s, const struct ynode *n, void *to)
+static int proxy_key_type(struct source *s, const struct ynode *n, void *to)
 {
 	static const char *const words[] = { "connect", "socks5" };
 	unsigned v = 0;
@@ -100,15 +104,15 @@ static int key_type(struct source *s, const struct ynode *n, void *to)
 	return r;
 }
 
-static int key_urls(struct source *s, const struct ynode *n, void *to)
+static int proxy_key_urls(struct source *s, const struct ynode *n, void *to)
 {
 	(void)s;
 	(void)n;
 	(void)to;
-	return 0; /* read last: 'type' may stand behind it */
+	return 0; /* read last: 'type' may come after it */
 }
 
-static int key_credentials(struct source *s, const struct ynode *n, void *to)
+static int proxy_key_credentials(struct source *s, const struct ynode *n, void *to)
 {
 	int r = read_path(s, n, &((struct proxy_draft *)to)->credentials);
 
@@ -119,14 +123,14 @@ static int key_credentials(struct source *s, const struct ynode *n, void *to)
 			       "as proxy");
 }
 
-static int key_secret(struct source *s, const struct ynode *n, void *to)
+static int proxy_key_secret(struct source *s, const struct ynode *n, void *to)
 {
 	struct policy_proxies *p = &((struct proxy_draft *)to)->pool;
 
 	return read_name(s, n, p->secret, sizeof(p->secret));
 }
 
-static int key_rotate(struct source *s, const struct ynode *n, void *to)
+static int proxy_key_rotate(struct source *s, const struct ynode *n, void *to)
 {
 	static const char *const words[] = { "sticky", "connection", "request" };
 	unsigned v = 0;
@@ -137,12 +141,12 @@ static int key_rotate(struct source *s, const struct ynode *n, void *to)
 	return r;
 }
 
-static int key_sticky(struct source *s, const struct ynode *n, void *to)
+static int proxy_key_sticky(struct source *s, const struct ynode *n, void *to)
 {
 	return read_seconds(s, n, DAY, &((struct proxy_draft *)to)->pool.sticky_seconds);
 }
 
-static int key_check(struct source *s, const struct ynode *n, void *to)
+static int proxy_key_check(struct source *s, const struct ynode *n, void *to)
 {
 	struct policy_proxies *p = &((struct proxy_draft *)to)->pool;
 	const char *text;
@@ -157,23 +161,23 @@ static int key_check(struct source *s, const struct ynode *n, void *to)
 	return r;
 }
 
-static int key_check_every(struct source *s, const struct ynode *n, void *to)
+static int proxy_key_check_every(struct source *s, const struct ynode *n, void *to)
 {
 	return read_seconds(s, n, DAY, &((struct proxy_draft *)to)->pool.check_seconds);
 }
 
 static const struct key proxy_keys[] = {
-	{ "type", key_type },
-	{ "urls", key_urls },
-	{ "credentials_file", key_credentials },
-	{ "secret", key_secret },
-	{ "rotate", key_rotate },
-	{ "sticky", key_sticky },
-	{ "check", key_check },
-	{ "check_every", key_check_every },
+	{ "type", proxy_key_type },
+	{ "urls", proxy_key_urls },
+	{ "credentials_file", proxy_key_credentials },
+	{ "secret", proxy_key_secret },
+	{ "rotate", proxy_key_rotate },
+	{ "sticky", proxy_key_sticky },
+	{ "check", proxy_key_check },
+	{ "check_every", proxy_key_check_every },
 };
 
-static int keep_secret(struct source *s, struct proxy_draft *d)
+static int keep_proxy_secret(struct source *s, struct proxy_draft *d)
 {
 	struct config_policy *c = s->out;
 	struct config_proxy_secret *v;
@@ -188,7 +192,8 @@ static int keep_secret(struct source *s, struct proxy_draft *d)
 	return 0;
 }
 
-static int read_pool(struct source *s, const struct ynode *key, const struct ynode *n)
+/* One set of proxies with its options. */
+static int read_proxy_set(struct source *s, const struct ynode *key, const struct ynode *n)
 {
 	CLEANUP(proxy_draft_release) struct proxy_draft d = { .type = -1 };
 	const struct ynode *urls;
@@ -201,7 +206,7 @@ static int read_pool(struct source *s, const struct ynode *key, const struct yno
 	urls = ynode_get(n, "urls");
 	if (!urls)
 		return read_fail(s, n, "a pool of proxies needs its 'urls'");
-	r = read_each(s, urls, add_url, &d);
+	r = read_each(s, urls, add_proxy_url, &d);
 	if (r < 0)
 		return r;
 	if (d.credentials && d.pool.secret[0])
@@ -210,7 +215,7 @@ static int read_pool(struct source *s, const struct ynode *key, const struct yno
 		d.pool.check_seconds = CHECK_DEFAULT;
 	d.pool.proxies = d.proxies;
 	r = read_wrap(s, n, policy_add_proxies(s->policy, &d.pool, s->e));
-	return r < 0 ? r : keep_secret(s, &d);
+	return r < 0 ? r : keep_proxy_secret(s, &d);
 }
 
 int read_proxies(struct source *s, const struct ynode *n, void *to)
@@ -222,6 +227,6 @@ int read_proxies(struct source *s, const struct ynode *n, void *to)
 		return read_fail(s, n, "proxies are pools by name (NAME: {urls: […]}), but here is %s",
 				 ynode_kind_name(n));
 	for (size_t i = 0; r == 0 && i < n->n; i++)
-		r = read_pool(s, n->keys[i], n->items[i]);
+		r = read_proxy_set(s, n->keys[i], n->items[i]);
 	return r;
 }

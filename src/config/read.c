@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads values of a YAML tree by type, with messages that have file, line and column (read.h). Decides
+ * nothing.
+ */
+
 #include "config/read.h"
 
 #include "base/fd.h"
@@ -42,8 +47,9 @@ int read_warn(struct source *s, const struct ynode *at, const char *fmt, ...)
 	return 0;
 }
 
-static int unknown_key(struct source *s, const struct ynode *key, const char *what, const struct key *keys,
-		       size_t n_keys)
+/* An error that lists the valid keys, with the nearest one as the hint. */
+static int refuse_unknown_key(struct source *s, const struct ynode *key, const char *what,
+			      const struct key *keys, size_t n_keys)
 {
 	autobuf struct buf all = BUF_INIT;
 	const char *names[40], *near;
@@ -73,7 +79,7 @@ int read_map(struct source *s, const struct ynode *n, const char *what, const st
 		while (k < n_keys && !str_eq(keys[k].name, n->keys[i]->text))
 			k++;
 		r = k < n_keys ? keys[k].read(s, n->items[i], to)
-			       : unknown_key(s, n->keys[i], what, keys, n_keys);
+			       : refuse_unknown_key(s, n->keys[i], what, keys, n_keys);
 	}
 	return r;
 }
@@ -175,22 +181,22 @@ int read_name(struct source *s, const struct ynode *n, char *ret, size_t size)
 	return 0;
 }
 
-static int limit_bytes_up(struct source *s, const struct ynode *n, void *to)
+static int limit_key_bytes_up(struct source *s, const struct ynode *n, void *to)
 {
 	return read_size(s, n, &((struct policy_limits *)to)->bytes_up);
 }
 
-static int limit_bandwidth(struct source *s, const struct ynode *n, void *to)
+static int limit_key_bandwidth(struct source *s, const struct ynode *n, void *to)
 {
 	return read_size(s, n, &((struct policy_limits *)to)->bandwidth);
 }
 
-static int limit_requests(struct source *s, const struct ynode *n, void *to)
+static int limit_key_requests(struct source *s, const struct ynode *n, void *to)
 {
 	return read_u32(s, n, 1, 1000000, &((struct policy_limits *)to)->requests_per_minute);
 }
 
-static int limit_connections(struct source *s, const struct ynode *n, void *to)
+static int limit_key_connections(struct source *s, const struct ynode *n, void *to)
 {
 	return read_u32(s, n, 1, 65536, &((struct policy_limits *)to)->connections);
 }
@@ -198,10 +204,10 @@ static int limit_connections(struct source *s, const struct ynode *n, void *to)
 int read_limits(struct source *s, const struct ynode *n, struct policy_limits *ret)
 {
 	static const struct key keys[] = {
-		{ "bytes_up", limit_bytes_up },
-		{ "bandwidth", limit_bandwidth },
-		{ "requests_per_minute", limit_requests },
-		{ "connections", limit_connections },
+		{ "bytes_up", limit_key_bytes_up },
+		{ "bandwidth", limit_key_bandwidth },
+		{ "requests_per_minute", limit_key_requests },
+		{ "connections", limit_key_connections },
 	};
 
 	return read_map(s, n, "limits", keys, ARRAY_SIZE(keys), ret);
@@ -223,7 +229,7 @@ int read_path(struct source *s, const struct ynode *n, char **ret)
 	return 0;
 }
 
-int read_file(struct source *s, const struct ynode *n, size_t max, struct buf *ret)
+int read_named_file(struct source *s, const struct ynode *n, size_t max, struct buf *ret)
 {
 	autofree char *path = NULL;
 	autofree char *warning = NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One rule of allow:, ask: or deny:, as a mapping or as a short text ("example.com:8443"). */
+/* Reads one rule of allow:, ask: or deny:, as a mapping or as a short text ("example.com:8443"). */
 #include "config/read.h"
 
 #include "base/cleanup.h"
@@ -22,13 +22,13 @@ struct draft {
 	const struct ynode *capture_at;
 };
 
-static void draft_release(struct draft *d)
+static void rule_draft_release(struct draft *d)
 {
 	policy_rule_release(&d->rule);
 	capture_drop(&d->capture);
 }
 
-static int key_domain(struct source *s, const struct ynode *n, void *to)
+static int rule_key_domain(struct source *s, const struct ynode *n, void *to)
 {
 	struct draft *d = to;
 	const char *text;
@@ -43,7 +43,7 @@ static int key_domain(struct source *s, const struct ynode *n, void *to)
 	return read_wrap(s, n, r);
 }
 
-static int key_address(struct source *s, const struct ynode *n, void *to)
+static int rule_key_address(struct source *s, const struct ynode *n, void *to)
 {
 	struct draft *d = to;
 
@@ -53,7 +53,8 @@ static int key_address(struct source *s, const struct ynode *n, void *to)
 	return 0;
 }
 
-static int add_ports(struct source *s, const struct ynode *n, struct policy_rule *r, uint16_t lo, uint16_t hi)
+static int add_port_range(struct source *s, const struct ynode *n, struct policy_rule *r, uint16_t lo,
+			  uint16_t hi)
 {
 	if (r->n_ports >= POLICY_PORTS_MAX)
 		return read_fail(s, n, "a rule has at most %d ports or ranges", POLICY_PORTS_MAX);
@@ -64,7 +65,8 @@ static int add_ports(struct source *s, const struct ynode *n, struct policy_rule
 	return 0;
 }
 
-static int read_port(struct source *s, const struct ynode *n, void *to)
+/* One port, a range, or "any". */
+static int read_port_text(struct source *s, const struct ynode *n, void *to)
 {
 	struct draft *d = to;
 	const char *text, *dash;
@@ -74,7 +76,7 @@ static int read_port(struct source *s, const struct ynode *n, void *to)
 	if (r < 0)
 		return r;
 	if (str_eq(text, "any"))
-		return add_ports(s, n, &d->rule, 1, 65535);
+		return add_port_range(s, n, &d->rule, 1, 65535);
 	dash = strchr(text, '-');
 	r = host_parse_port(text, dash ? (size_t)(dash - text) : strlen(text), &lo, s->e);
 	hi = lo;
@@ -82,10 +84,10 @@ static int read_port(struct source *s, const struct ynode *n, void *to)
 		r = host_parse_port(dash + 1, strlen(dash + 1), &hi, s->e);
 	if (r < 0)
 		return read_fail(s, n, "expected a port: 443, 8000-8100, any, or a list of those");
-	return add_ports(s, n, &d->rule, lo, hi);
+	return add_port_range(s, n, &d->rule, lo, hi);
 }
 
-static int key_port(struct source *s, const struct ynode *n, void *to)
+static int rule_key_port(struct source *s, const struct ynode *n, void *to)
 {
 	struct draft *d = to;
 
@@ -93,10 +95,10 @@ static int key_port(struct source *s, const struct ynode *n, void *to)
 		return read_fail(s, n, "'port' and 'ports' are the same; use one");
 	if (n->kind == YNODE_SEQ && n->n == 0)
 		return read_fail(s, n, "the list of ports is empty");
-	return n->kind == YNODE_SEQ ? read_each(s, n, read_port, d) : read_port(s, n, d);
+	return n->kind == YNODE_SEQ ? read_each(s, n, read_port_text, d) : read_port_text(s, n, d);
 }
 
-static int key_depth(struct source *s, const struct ynode *n, void *to)
+static int rule_key_depth(struct source *s, const struct ynode *n, void *to)
 {
 	static const char *const words[] = { "tunnel", "peek", "inspect" };
 	struct draft *d = to;
@@ -108,27 +110,28 @@ static int key_depth(struct source *s, const struct ynode *n, void *to)
 	return r;
 }
 
-static int key_http(struct source *s, const struct ynode *n, void *to)
+static int rule_key_http(struct source *s, const struct ynode *n, void *to)
 {
 	return read_http(s, n, &((struct draft *)to)->rule);
 }
 
-static int key_graphql(struct source *s, const struct ynode *n, void *to)
+static int rule_key_graphql(struct source *s, const struct ynode *n, void *to)
 {
 	return read_graphql(s, n, &((struct draft *)to)->rule);
 }
 
-static int key_git(struct source *s, const struct ynode *n, void *to)
+static int rule_key_git(struct source *s, const struct ynode *n, void *to)
 {
 	return read_git(s, n, &((struct draft *)to)->rule);
 }
 
-static int key_limits(struct source *s, const struct ynode *n, void *to)
+static int rule_key_limits(struct source *s, const struct ynode *n, void *to)
 {
 	return read_limits(s, n, &((struct draft *)to)->rule.limits);
 }
 
-static int key_to(struct source *s, const struct ynode *n, void *to)
+/* `to:`, the address that is dialled instead of resolving. A special one is granted with a warning. */
+static int rule_key_to(struct source *s, const struct ynode *n, void *to)
 {
 	struct policy_rule *r = &((struct draft *)to)->rule;
 	const char *text;
@@ -152,11 +155,11 @@ static int key_to(struct source *s, const struct ynode *n, void *to)
 			 addr_special_name(addr_special(&h.addr)));
 }
 
-static int key_ca(struct source *s, const struct ynode *n, void *to)
+static int rule_key_ca(struct source *s, const struct ynode *n, void *to)
 {
 	struct policy_rule *r = &((struct draft *)to)->rule;
 	autobuf struct buf pem = BUF_INIT;
-	int x = read_file(s, n, POLICY_CA_MAX, &pem);
+	int x = read_named_file(s, n, POLICY_CA_MAX, &pem);
 
 	if (x < 0)
 		return x;
@@ -166,28 +169,28 @@ static int key_ca(struct source *s, const struct ynode *n, void *to)
 	return r->ca ? read_path(s, n, &r->ca_file) : err_set(s->e, -ENOMEM, "out of memory");
 }
 
-static int key_pool(struct source *s, const struct ynode *n, void *to)
+static int rule_key_pool(struct source *s, const struct ynode *n, void *to)
 {
 	struct policy_rule *r = &((struct draft *)to)->rule;
 
 	return read_name(s, n, r->pool, sizeof(r->pool));
 }
 
-static int secret_name(struct source *s, const struct ynode *n, void *to)
+static int rule_secret_name(struct source *s, const struct ynode *n, void *to)
 {
 	struct policy_rule *r = &((struct draft *)to)->rule;
 
 	return read_name(s, n, r->secret, sizeof(r->secret));
 }
 
-static bool is_variable(const char *text)
+static bool is_variable_text(const char *text)
 {
 	size_t n = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_");
 
 	return n && !text[n] && (*text < '0' || *text > '9');
 }
 
-static int secret_env(struct source *s, const struct ynode *n, void *to)
+static int rule_secret_env(struct source *s, const struct ynode *n, void *to)
 {
 	struct config_secret *c = &((struct draft *)to)->secret;
 	const char *text;
@@ -195,13 +198,13 @@ static int secret_env(struct source *s, const struct ynode *n, void *to)
 
 	if (r < 0)
 		return r;
-	if (!is_variable(text) || strlen(text) >= sizeof(c->env))
+	if (!is_variable_text(text) || strlen(text) >= sizeof(c->env))
 		return read_fail(s, n, "expected the name of a variable, such as GITHUB_TOKEN");
 	snprintf(c->env, sizeof(c->env), "%s", text);
 	return 0;
 }
 
-static int secret_as(struct source *s, const struct ynode *n, void *to)
+static int rule_secret_as(struct source *s, const struct ynode *n, void *to)
 {
 	struct config_secret *c = &((struct draft *)to)->secret;
 	const char *text;
@@ -216,40 +219,42 @@ static int secret_as(struct source *s, const struct ynode *n, void *to)
 	return 0;
 }
 
-static int secret_ask(struct source *s, const struct ynode *n, void *to)
+static int rule_secret_ask(struct source *s, const struct ynode *n, void *to)
 {
 	return read_bool(s, n, &((struct draft *)to)->rule.secret_ask);
 }
 
-static int key_secret(struct source *s, const struct ynode *n, void *to)
+/* `secret:`, a name or a mapping. */
+static int rule_key_secret(struct source *s, const struct ynode *n, void *to)
 {
-	static const struct key keys[] = {
-		{ "name", secret_name }, { "env", secret_env }, { "as", secret_as }, { "ask", secret_ask }
-	};
+	static const struct key keys[] = { { "name", rule_secret_name },
+					   { "env", rule_secret_env },
+					   { "as", rule_secret_as },
+					   { "ask", rule_secret_ask } };
 	struct draft *d = to;
 	int x;
 
 	if (d->rule.action != POLICY_ALLOW)
 		return read_fail(s, n, "a secret is for a rule that allows");
 	if (n->kind == YNODE_TEXT)
-		return secret_name(s, n, d);
+		return rule_secret_name(s, n, d);
 	x = read_map(s, n, "a secret", keys, ARRAY_SIZE(keys), d);
 	if (x == 0 && !d->rule.secret[0])
 		return read_fail(s, n, "a secret needs its 'name'");
 	return x;
 }
 
-static int key_capture(struct source *s, const struct ynode *n, void *to)
+static int rule_key_capture(struct source *s, const struct ynode *n, void *to)
 {
 	struct draft *d = to;
 
 	if (d->rule.action != POLICY_ALLOW)
-		return read_fail(s, n, "what servers issue is captured by a rule that allows");
+		return read_fail(s, n, "'capture' is for a rule that allows");
 	d->capture_at = n;
 	return capture_parse(s, n, &d->capture);
 }
 
-static int key_credentials(struct source *s, const struct ynode *n, void *to)
+static int rule_key_credentials(struct source *s, const struct ynode *n, void *to)
 {
 	static const char *const words[] = { "any", "only" };
 	unsigned v = 0;
@@ -261,16 +266,26 @@ static int key_credentials(struct source *s, const struct ynode *n, void *to)
 }
 
 static const struct key rule_keys[] = {
-	{ "domain", key_domain },   { "address", key_address }, { "addresses", key_address },
-	{ "port", key_port },	    { "ports", key_port },	{ "depth", key_depth },
-	{ "http", key_http },	    { "graphql", key_graphql }, { "git", key_git },
-	{ "limits", key_limits },   { "to", key_to },		{ "ca", key_ca },
-	{ "pool", key_pool },	    { "secret", key_secret },	{ "credentials", key_credentials },
-	{ "capture", key_capture },
+	{ "domain", rule_key_domain },
+	{ "address", rule_key_address },
+	{ "addresses", rule_key_address },
+	{ "port", rule_key_port },
+	{ "ports", rule_key_port },
+	{ "depth", rule_key_depth },
+	{ "http", rule_key_http },
+	{ "graphql", rule_key_graphql },
+	{ "git", rule_key_git },
+	{ "limits", rule_key_limits },
+	{ "to", rule_key_to },
+	{ "ca", rule_key_ca },
+	{ "pool", rule_key_pool },
+	{ "secret", rule_key_secret },
+	{ "credentials", rule_key_credentials },
+	{ "capture", rule_key_capture },
 };
 
-/* A port left out: 443 in allow and ask, every port in deny. */
-static void default_ports(struct policy_rule *r)
+/* Default ports: 443 in allow and ask, every port in deny. */
+static void set_default_ports(struct policy_rule *r)
 {
 	if (r->n_ports)
 		return;
@@ -280,7 +295,8 @@ static void default_ports(struct policy_rule *r)
 					       : (struct policy_ports){ DEFAULT_PORT, DEFAULT_PORT };
 }
 
-static int copy_rule(struct source *s, const struct policy_rule *from, struct policy_rule *ret)
+/* Copies a rule that becomes several: one for each range of addresses. */
+static int copy_rule_draft(struct source *s, const struct policy_rule *from, struct policy_rule *ret)
 {
 	int r = 0;
 
@@ -296,15 +312,15 @@ static int copy_rule(struct source *s, const struct policy_rule *from, struct po
 	return r;
 }
 
-/* Each range becomes a rule of its own, equal in all else. */
-static int add_range(struct source *s, const struct ynode *n, void *to)
+/* Each range becomes a rule of its own, identical otherwise. */
+static int add_range_rule(struct source *s, const struct ynode *n, void *to)
 {
 	CLEANUP(policy_rule_release) struct policy_rule rule = POLICY_RULE_INIT;
 	struct draft *d = to;
 	const char *text;
 	int r = read_text(s, n, "an address or range: 192.0.2.7, 198.51.100.0/24", &text);
 
-	r = r < 0 ? r : copy_rule(s, &d->rule, &rule);
+	r = r < 0 ? r : copy_rule_draft(s, &d->rule, &rule);
 	if (r < 0)
 		return r;
 	rule.by_addr = true;
@@ -313,7 +329,8 @@ static int add_range(struct source *s, const struct ynode *n, void *to)
 	return read_wrap(s, n, r);
 }
 
-static int keep_secret(struct source *s, const struct draft *d)
+/* Records the rule's secret in the policy's list. */
+static int keep_rule_secret(struct source *s, const struct draft *d)
 {
 	const struct policy_rule *r = &d->rule;
 	struct config_policy *c = s->out;
@@ -333,22 +350,23 @@ static int keep_secret(struct source *s, const struct draft *d)
 	return 0;
 }
 
-/* A key for SSH is not put into requests: it signs beside the connection, which is a tunnel as any other. */
-static bool is_ssh(const struct draft *d)
+/* An SSH key is not put into requests: it signs beside the connection, which is an ordinary tunnel. */
+static bool is_ssh_secret(const struct draft *d)
 {
 	return d->rule.secret[0] && strncmp(d->secret.as, "ssh", 3) == 0;
 }
 
-/* What speaks on SSH's port is neither TLS nor HTTP: there is nothing to look into. */
-static void default_depth(struct policy_rule *r)
+/* Port 22 has neither TLS nor HTTP: there is nothing to inspect. */
+static void set_default_depth(struct policy_rule *r)
 {
 	if (r->action != POLICY_DENY && r->depth < 0 && r->n_ports == 1 && r->ports[0].lo == SSH_PORT &&
 	    r->ports[0].hi == SSH_PORT && policy_rule_depth(r) == POLICY_PEEK)
 		r->depth = POLICY_TUNNEL;
 }
 
-/* Nobody can look into such a connection: it is asked where the key signs (vault/common/binding.h has the words). */
-static int ask_to_sign(struct draft *d)
+/* Such a connection cannot be inspected: approval is asked for when the key signs (vault/common/binding.h has
+ * the syntax). */
+static int set_ssh_ask(struct draft *d)
 {
 	char *as = d->secret.as, old[sizeof(d->secret.as)];
 	const char *rest;
@@ -366,35 +384,36 @@ static int ask_to_sign(struct draft *d)
 		       : -EINVAL;
 }
 
-static int add_draft(struct source *s, const struct ynode *n, struct draft *d)
+/* Completes the rule by its defaults, and adds it to the policy. */
+static int add_rule_draft(struct source *s, const struct ynode *n, struct draft *d)
 {
 	int r;
 
 	d->secret.ask = d->rule.secret_ask;
-	if (is_ssh(d) && d->rule.secret_ask && ask_to_sign(d) < 0)
-		return read_fail(s, n, "'ask' goes with ssh, ssh:sshsig and ssh:unbound");
-	if (is_ssh(d) && !d->rule.n_ports) {
+	if (is_ssh_secret(d) && d->rule.secret_ask && set_ssh_ask(d) < 0)
+		return read_fail(s, n, "only ssh, ssh:sshsig and ssh:unbound can be combined with 'ask'");
+	if (is_ssh_secret(d) && !d->rule.n_ports) {
 		d->rule.n_ports = 1;
 		d->rule.ports[0] = (struct policy_ports){ SSH_PORT, SSH_PORT };
 	}
-	default_ports(&d->rule);
+	set_default_ports(&d->rule);
 	snprintf(d->rule.source, sizeof(d->rule.source), "%s", s->name);
 	d->rule.line = n ? n->line : 0;
-	r = keep_secret(s, d);
+	r = keep_rule_secret(s, d);
 	r = r < 0 ? r : capture_keep(s, d->capture_at, &d->rule, &d->capture);
 	if (r < 0)
 		return r;
-	if (is_ssh(d))
+	if (is_ssh_secret(d))
 		d->rule.secret[0] = '\0';
-	default_depth(&d->rule);
+	set_default_depth(&d->rule);
 	if (d->addresses)
-		return read_each(s, d->addresses, add_range, d);
+		return read_each(s, d->addresses, add_range_rule, d);
 	r = policy_add_rule(s->policy, s->layer, &d->rule, s->e);
 	return read_wrap(s, d->domain ? d->domain : n, r);
 }
 
-/* A name's pattern, an address (IPv6 in brackets or not), or a range. */
-static int parse_host(struct source *s, const char *text, size_t len, struct policy_rule *r)
+/* A pattern of names, an address (IPv6 in brackets or not), or a range. */
+static int parse_rule_host(struct source *s, const char *text, size_t len, struct policy_rule *r)
 {
 	struct host h;
 	bool addr = host_canon(text, len, &h, NULL) == 0 && h.kind == HOST_ADDR;
@@ -417,7 +436,7 @@ static int refuse_url(const char *url, struct err *e)
 	char shown[256];
 
 	snprintf(shown, sizeof(shown), "%.*s", (int)(len < 200 ? len : 200), host);
-	err_set(e, -EINVAL, "'%.200s' is a URL; a host is wanted, with a port or without", url);
+	err_set(e, -EINVAL, "'%.200s' is a URL; expected a host, with a port or without", url);
 	return len && !memchr(host, '@', len) ? err_hint(e, -EINVAL, "%s%s", shown, port ? ":80" : "")
 					      : -EINVAL;
 }
@@ -427,19 +446,19 @@ static int refuse_path(const char *text, struct err *e)
 {
 	size_t len = strcspn(text, "/");
 
-	err_set(e, -EINVAL, "'%.200s' has a path; a host is wanted, with a port or without", text);
+	err_set(e, -EINVAL, "'%.200s' has a path; expected a host, with a port or without", text);
 	return err_hint(e, -EINVAL, "%.*s (a policy file has rules for paths, under http:)",
 			(int)(len < 200 ? len : 200), text);
 }
 
-static bool has_path(const char *text)
+static bool has_url_path(const char *text)
 {
 	const char *slash = strchr(text, '/');
 
 	return slash && slash != text && slash[1 + strspn(slash + 1, "0123456789")] != '\0';
 }
 
-/* Of the command line; a file that says so is warned of, for it may mean another one by `to:`. */
+/* Only on the command line; a file gets a warning, because it may redirect the name by `to:`. */
 static int refuse_localhost(const struct policy_rule *r, unsigned port, struct err *e)
 {
 	if (r->by_addr || r->has_pin ||
@@ -447,7 +466,7 @@ static int refuse_localhost(const struct policy_rule *r, unsigned port, struct e
 		return 0;
 	port = port ? port : 443;
 	err_set(e, -EINVAL,
-		"localhost is the sandbox itself, which needs no rule; a service of this machine is reached by a name");
+		"localhost is the sandbox itself, which needs no rule; a service on this machine needs another name");
 	return err_hint(
 		e, -EINVAL,
 		"in a policy file, under 'allow:', - {domain: thishost, port: %u, to: \"127.0.0.1:%u\"}; then "
@@ -457,7 +476,7 @@ static int refuse_localhost(const struct policy_rule *r, unsigned port, struct e
 
 int read_rule_text(struct source *s, const struct ynode *at, const char *text, enum policy_action a)
 {
-	CLEANUP(draft_release) struct draft d = { .rule = POLICY_RULE_INIT };
+	CLEANUP(rule_draft_release) struct draft d = { .rule = POLICY_RULE_INIT };
 	struct policy_rule *r = &d.rule;
 	const char *colon = strrchr(text, ':');
 	size_t len = strlen(text);
@@ -477,15 +496,15 @@ int read_rule_text(struct source *s, const struct ynode *at, const char *text, e
 		r->port_given = true;
 		r->ports[0] = port ? (struct policy_ports){ port, port } : (struct policy_ports){ 1, 65535 };
 	}
-	x = !at && has_path(text) ? refuse_path(text, s->e) : parse_host(s, text, len, r);
+	x = !at && has_url_path(text) ? refuse_path(text, s->e) : parse_rule_host(s, text, len, r);
 	if (x == 0 && !at && a == POLICY_ALLOW)
 		x = refuse_localhost(r, port, s->e);
-	return x < 0 ? read_wrap(s, at, x) : add_draft(s, at, &d);
+	return x < 0 ? read_wrap(s, at, x) : add_rule_draft(s, at, &d);
 }
 
 int read_rule(struct source *s, const struct ynode *n, void *to)
 {
-	CLEANUP(draft_release) struct draft d = { .rule = POLICY_RULE_INIT };
+	CLEANUP(rule_draft_release) struct draft d = { .rule = POLICY_RULE_INIT };
 	int r;
 
 	d.rule.action = *(const enum policy_action *)to;
@@ -498,5 +517,5 @@ int read_rule(struct source *s, const struct ynode *n, void *to)
 		return read_fail(s, n,
 				 d.domain ? "a rule has a 'domain' or an 'address', not both"
 					  : "a rule needs a 'domain' or an 'address'");
-	return add_draft(s, n, &d);
+	return add_rule_draft(s, n, &d);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Punycode (RFC 3492), the encoding half, label by label; and characters that readers of a file do not see. */
+/* The encoding half of punycode (RFC 3492), label by label; and a check for characters that readers of a file
+ * cannot see. */
 #include "config/unicode.h"
 
 #include <errno.h>
@@ -10,7 +11,7 @@
 #define LABEL_MAX 63
 enum { BASE = 36, TMIN = 1, TMAX = 26, SKEW = 38, DAMP = 700, INITIAL_BIAS = 72, INITIAL_N = 128 };
 
-static size_t length_of(unsigned char first)
+static size_t utf8_length(unsigned char first)
 {
 	if (first < 0x80)
 		return 1;
@@ -19,10 +20,10 @@ static size_t length_of(unsigned char first)
 	return first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
 }
 
-/* One character of UTF-8; its length, or 0. */
-static size_t unicode_next(const unsigned char *s, size_t len, uint32_t *ret)
+/* Decodes one UTF-8 character; returns its length, or 0. */
+static size_t utf8_next(const unsigned char *s, size_t len, uint32_t *ret)
 {
-	size_t n = length_of(s[0]);
+	size_t n = utf8_length(s[0]);
 	uint32_t c = n == 1 ? s[0] : s[0] & (0x7fu >> n);
 
 	if (n == 0 || n > len)
@@ -36,7 +37,7 @@ static size_t unicode_next(const unsigned char *s, size_t len, uint32_t *ret)
 	return n;
 }
 
-static uint32_t adapt(uint32_t delta, uint32_t points, bool first)
+static uint32_t punycode_adapt(uint32_t delta, uint32_t points, bool first)
 {
 	uint32_t k = 0;
 
@@ -47,7 +48,7 @@ static uint32_t adapt(uint32_t delta, uint32_t points, bool first)
 	return k + (BASE - TMIN + 1) * delta / (delta + SKEW);
 }
 
-static void add_number(struct buf *b, uint32_t q, uint32_t bias)
+static void punycode_add_number(struct buf *b, uint32_t q, uint32_t bias)
 {
 	static const char digits[] = "abcdefghijklmnopqrstuvwxyz0123456789";
 
@@ -62,7 +63,8 @@ static void add_number(struct buf *b, uint32_t q, uint32_t bias)
 	buf_addc(b, digits[q]);
 }
 
-static void encode(const uint32_t *c, uint32_t n, struct buf *b)
+/* RFC 3492, section 6.3. */
+static void punycode_encode(const uint32_t *c, uint32_t n, struct buf *b)
 {
 	uint32_t at = INITIAL_N, delta = 0, bias = INITIAL_BIAS, basic = 0, done;
 
@@ -85,21 +87,21 @@ static void encode(const uint32_t *c, uint32_t n, struct buf *b)
 			delta += c[i] < at;
 			if (c[i] != at)
 				continue;
-			add_number(b, delta, bias);
-			bias = adapt(delta, done + 1, done == basic);
+			punycode_add_number(b, delta, bias);
+			bias = punycode_adapt(delta, done + 1, done == basic);
 			delta = 0;
 			done++;
 		}
 	}
 }
 
-/* The characters of a label, letters of ASCII in lower case. */
-static int read_label(const char *s, size_t len, uint32_t c[LABEL_MAX], uint32_t *ret_n)
+/* The characters of a label, ASCII letters in lower case. */
+static int decode_label(const char *s, size_t len, uint32_t c[LABEL_MAX], uint32_t *ret_n)
 {
 	uint32_t n = 0;
 
 	for (size_t at = 0, used; at < len; at += used, n++) {
-		used = n < LABEL_MAX ? unicode_next((const unsigned char *)s + at, len - at, &c[n]) : 0;
+		used = n < LABEL_MAX ? utf8_next((const unsigned char *)s + at, len - at, &c[n]) : 0;
 		if (used == 0)
 			return -EINVAL;
 		if (c[n] >= 'A' && c[n] <= 'Z')
@@ -109,18 +111,19 @@ static int read_label(const char *s, size_t len, uint32_t c[LABEL_MAX], uint32_t
 	return 0;
 }
 
+/* One label: as it is if ASCII, otherwise "xn--" and punycode. */
 static int encode_label(const char *s, size_t len, struct buf *b)
 {
 	uint32_t c[LABEL_MAX], n = 0;
 	bool plain = true;
 
-	if (read_label(s, len, c, &n) < 0)
+	if (decode_label(s, len, c, &n) < 0)
 		return -EINVAL;
 	for (uint32_t i = 0; i < n; i++)
 		plain = plain && c[i] < 0x80;
 	if (!plain) {
 		buf_adds(b, "xn--");
-		encode(c, n, b);
+		punycode_encode(c, n, b);
 		return 0;
 	}
 	for (uint32_t i = 0; i < n; i++)
@@ -155,7 +158,8 @@ void unicode_hint(const char *name, struct err *e)
 		err_hint(e, -EINVAL, "%s", buf_cstr(&b));
 }
 
-/* Ends a line for YAML alone, turns the order of letters, takes no room, or steers a terminal. */
+/* Characters that break a line only for YAML, change the direction of text, take no space, or control a
+ * terminal. */
 static const struct unseen {
 	uint32_t first, last;
 	const char *what;
@@ -186,7 +190,7 @@ static const struct unseen {
 	{ 0xe0000, 0xe0fff, "an invisible character" },
 };
 
-static const char *unseen_what(uint32_t c)
+static const char *unseen_kind(uint32_t c)
 {
 	for (size_t i = 0; i < sizeof(unseens) / sizeof(unseens[0]); i++) {
 		if (c >= unseens[i].first && c <= unseens[i].last)
@@ -195,7 +199,7 @@ static const char *unseen_what(uint32_t c)
 	return NULL;
 }
 
-int unicode_check_seen(const char *name, const char *text, size_t len, struct err *e)
+int unicode_check_visible(const char *name, const char *text, size_t len, struct err *e)
 {
 	const unsigned char *s = (const unsigned char *)text;
 	size_t line = 1, column = 1;
@@ -204,16 +208,17 @@ int unicode_check_seen(const char *name, const char *text, size_t len, struct er
 		const char *what;
 		uint32_t c = 0;
 
-		used = unicode_next(s + at, len - at, &c);
+		used = utf8_next(s + at, len - at, &c);
 		if (used == 0)
 			return err_set(e, -EINVAL, "%s:%zu:%zu: not YAML: this is not UTF-8", name, line,
 				       column);
-		/* A carriage return belongs to a line feed; by itself it ends a line for YAML, and hides one from people. */
-		what = c == '\r' && at + 1 < len && s[at + 1] == '\n' ? NULL : unseen_what(c);
+		/* A carriage return belongs to a line feed; alone it ends a line for YAML but hides text from
+		 * people. */
+		what = c == '\r' && at + 1 < len && s[at + 1] == '\n' ? NULL : unseen_kind(c);
 		if (what && !(c == 0xfeff && at == 0))
 			return err_set(e, -EINVAL,
-				       "%s:%zu:%zu: U+%04X, %s, can hide what the file says; take it out",
-				       name, line, column, (unsigned)c, what);
+				       "%s:%zu:%zu: U+%04X, %s, can hide parts of the file; remove it", name,
+				       line, column, (unsigned)c, what);
 		if (c == '\n') {
 			line++;
 			column = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * YAML as a small tree with positions: mappings, sequences and plain text, nothing else. Anchors, aliases, tags, merge
- * keys, duplicate keys, a second document and characters that nobody sees (unicode.h) are refused where they stand. What a text means (a
- * number, a word) is for whoever reads the key, so that "no" and 0x10 surprise nobody.
+ * keys, duplicate keys, a second document and invisible characters (unicode.h) are refused with their position. The reader of a key
+ * decides what a text means (a number, a word), so that "no" and 0x10 surprise nobody.
  */
 #ifndef CONFIG_YTREE_H
 #define CONFIG_YTREE_H
@@ -21,9 +21,9 @@ enum ynode_kind { YNODE_TEXT, YNODE_MAP, YNODE_SEQ };
 struct ynode {
 	enum ynode_kind kind;
 	unsigned line, column; /* from 1; columns in characters */
-	unsigned end_line;     /* the last one that something of it stands in */
+	unsigned end_line;     /* the last line that contains a part of it */
 	bool quoted;	       /* a text in quotes is never null */
-	bool flow;	       /* in brackets or braces; of a text: a literal (|, >), or in several lines */
+	bool flow;	       /* in brackets or braces; of a text: a literal (|, >), or on several lines */
 	char *text;	       /* YNODE_TEXT; a key's text is in keys */
 	struct ynode **keys;   /* YNODE_MAP */
 	struct ynode **items;  /* values, or elements */
@@ -35,13 +35,13 @@ int ytree_parse(const char *name, const char *text, size_t len, struct ynode **r
 void ynode_free(struct ynode *n);			    /* NULL is fine */
 struct ynode *ynode_copy(const struct ynode *n) MUST_CHECK; /* NULL: out of memory */
 struct ynode *ynode_new(enum ynode_kind kind, unsigned line, unsigned column) MUST_CHECK;
-/* Takes over key (NULL in a sequence) and value, also on failure. */
+/* Takes ownership of key (NULL in a sequence) and value, even on failure. */
 int ynode_add(struct ynode *to, struct ynode *key, struct ynode *value) MUST_CHECK;
 
-/* The same, wherever it stands in its file. */
+/* Equal, ignoring positions in the file. */
 bool ynode_eq(const struct ynode *a, const struct ynode *b);
 
-/* The value of a key, NULL when there is none. */
+/* The value of a key; NULL if there is none. */
 const struct ynode *ynode_get(const struct ynode *map, const char *key);
 bool ynode_is_null(const struct ynode *n);	    /* "", ~, null */
 const char *ynode_kind_name(const struct ynode *n); /* "a list" */

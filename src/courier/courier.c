@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The life of coffer-courier: take the job, set up resolver and TLS, confine, dial, talk, report. Nothing
+ * from the network is read before fence_up() (courier.U5).
+ */
 #include "courier/courier.h"
 
 #include "base/clock.h"
@@ -16,7 +20,7 @@
 
 #define MESSAGE_MAX (512 + HOST_MAX + COURIER_TARGET_MAX + COURIER_FIELDS_MAX + COURIER_BODY_MAX)
 
-static void take_fds(struct courier *c, const int *fds)
+static void assign_job_fds(struct courier *c, const int *fds)
 {
 	struct {
 		unsigned flag;
@@ -34,7 +38,7 @@ static void take_fds(struct courier *c, const int *fds)
 	}
 }
 
-static int receive(struct courier *c, struct err *e)
+static int receive_job(struct courier *c, struct err *e)
 {
 	int fds[COURIER_FDS_MAX];
 	char *to = buf_reserve(&c->message, MESSAGE_MAX);
@@ -47,12 +51,12 @@ static int receive(struct courier *c, struct err *e)
 	c->message.len = got;
 	if (courier_job_parse(c->message.data, got, (size_t)n, &c->job) < 0)
 		return err_set(e, -EBADMSG, "the job cannot be read");
-	take_fds(c, fds);
+	assign_job_fds(c, fds);
 	c->deadline = clock_nsec(CLOCK_MONOTONIC) + c->job.timeout_ms * NSEC_PER_MSEC;
 	return 0;
 }
 
-static int read_ca(struct courier *c, struct err *e)
+static int read_job_ca(struct courier *c, struct err *e)
 {
 	int r = c->ca < 0 ? 0 : fd_read_all(c->ca, COURIER_CA_MAX, &c->pem);
 
@@ -61,13 +65,13 @@ static int read_ca(struct courier *c, struct err *e)
 	return r < 0 ? err_sys(e, r, "cannot read the target's CA") : 0;
 }
 
-/* The resolver and the library of TLS are set up first: they open what later cannot be opened. */
-static int carry(struct courier *c, struct courier_answer *a, struct err *e)
+/* The resolver and the TLS library are set up first: they open files, which the fence forbids. */
+static int carry_job(struct courier *c, struct courier_response *a, struct err *e)
 {
-	int r = receive(c, e);
+	int r = receive_job(c, e);
 
-	courier_answer_init(a, c->job.method);
-	r = r < 0 ? r : read_ca(c, e);
+	courier_response_init(a, c->job.method);
+	r = r < 0 ? r : read_job_ca(c, e);
 	r = r < 0 ? r : courier_dial_open(c, e);
 	r = r < 0 ? r : tls_ctx_new(&c->tls, c->store, e);
 	tzset(); /* certificates have dates, and the first date opens /etc/localtime */
@@ -76,7 +80,7 @@ static int carry(struct courier *c, struct courier_answer *a, struct err *e)
 	return r < 0 ? r : courier_talk(c, a, e);
 }
 
-static void set_text(char to[COURIER_WHY_LEN], const char *s, size_t len)
+static void set_result_text(char to[COURIER_WHY_LEN], const char *s, size_t len)
 {
 	autobuf struct buf safe = BUF_INIT;
 
@@ -84,18 +88,18 @@ static void set_text(char to[COURIER_WHY_LEN], const char *s, size_t len)
 	snprintf(to, COURIER_WHY_LEN, "%s", buf_cstr(&safe));
 }
 
-static void report(int r, const struct courier_answer *a, const struct err *e, uint64_t began)
+static void send_result_message(int r, const struct courier_response *a, const struct err *e, uint64_t began)
 {
 	struct courier_result res = { .magic = COURIER_RESULT_MAGIC };
 
 	res.ms = (uint32_t)((clock_nsec(CLOCK_MONOTONIC) - began) / NSEC_PER_MSEC);
 	if (r < 0) {
 		res.error = r;
-		set_text(res.why, e->msg, strlen(e->msg));
+		set_result_text(res.why, e->msg, strlen(e->msg));
 	} else {
 		res.status = a->status;
 		res.retry_after = a->retry_after;
-		set_text(res.text, buf_cstr(&a->text), a->text.len);
+		set_result_text(res.text, buf_cstr(&a->text), a->text.len);
 	}
 	(void)!send(COURIER_FD_CONTROL, &res, sizeof(res), MSG_NOSIGNAL);
 }
@@ -103,7 +107,7 @@ static void report(int r, const struct courier_answer *a, const struct err *e, u
 int courier_main(int argc, char **argv)
 {
 	static struct courier c = { .resolv = -1, .store = -1, .ca = -1, .key = -1, .vault = -1, .sock = -1 };
-	static struct courier_answer a;
+	static struct courier_response a;
 	uint64_t began = clock_nsec(CLOCK_MONOTONIC);
 	struct err e = ERR_INIT;
 	socklen_t len = sizeof(int);
@@ -121,9 +125,9 @@ int courier_main(int argc, char **argv)
 	c.secret.wipe = true;
 	if (sodium_init() < 0)
 		return 125;
-	r = carry(&c, &a, &e);
-	report(r, &a, &e, began);
-	courier_answer_release(&a);
+	r = carry_job(&c, &a, &e);
+	send_result_message(r, &a, &e, began);
+	courier_response_release(&a);
 	courier_dial_close(&c);
 	tls_ctx_free(c.tls);
 	buf_release(&c.pem);

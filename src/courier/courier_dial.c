@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From the job's host to a connection: U2 of courier.h. */
+/* From the job's host to a connection: courier.U2. Only addresses judged here are passed to the race. */
 #include "courier/courier_int.h"
 
 #include "base/clock.h"
@@ -11,28 +11,28 @@
 
 #define RESOLV_CONF_MAX (64u << 10)
 
-static void finish(struct courier *c, int status, const char *why)
+static void courier_dial_finish(struct courier *c, int status, const char *why)
 {
 	c->status = status;
 	snprintf(c->why, sizeof(c->why), "%s", why);
 	loop_stop(&c->loop);
 }
 
-static void connected(struct race *r, int status, int fd, const struct addr *a)
+static void on_courier_connected(struct race *r, int status, int fd, const struct addr *a)
 {
 	struct courier *c = r->ctx;
 	char text[ADDR_TEXT_LEN];
 
 	if (status < 0) {
-		finish(c, status, strerror(-status));
+		courier_dial_finish(c, status, strerror(-status));
 		return;
 	}
 	c->sock = fd;
-	finish(c, 0, a ? addr_format(a, text) : "");
+	courier_dial_finish(c, 0, a ? addr_format(a, text) : "");
 }
 
 /* Why an address is not dialled, "" when it may be. */
-static void judge(struct courier *c, const struct addr *a, char why[COURIER_WHY_LEN])
+static void judge_courier_addr(struct courier *c, const struct addr *a, char why[COURIER_WHY_LEN])
 {
 	enum addr_class class = addr_special(a);
 	char text[ADDR_TEXT_LEN];
@@ -50,8 +50,8 @@ static void judge(struct courier *c, const struct addr *a, char why[COURIER_WHY_
 			text, text);
 }
 
-/* What was judged is what is dialled. */
-static void dial_these(struct courier *c, const struct addr *addrs, size_t n, bool is_pinned, uint16_t port)
+/* Dials exactly the addresses that were judged. */
+static void dial_addrs(struct courier *c, const struct addr *addrs, size_t n, bool is_pinned, uint16_t port)
 {
 	struct addr good[RACE_ADDRS_MAX];
 	char why[COURIER_WHY_LEN] = "it has no address", first[COURIER_WHY_LEN] = "";
@@ -62,61 +62,61 @@ static void dial_these(struct courier *c, const struct addr *addrs, size_t n, bo
 		if (is_pinned)
 			why[0] = '\0';
 		else
-			judge(c, &addrs[i], why);
+			judge_courier_addr(c, &addrs[i], why);
 		if (!why[0])
 			good[n_good++] = addrs[i];
 		else if (!first[0])
 			memcpy(first, why, sizeof(first));
 	}
 	if (n_good == 0) {
-		finish(c, -EPERM, first[0] ? first : "it has no address");
+		courier_dial_finish(c, -EPERM, first[0] ? first : "it has no address");
 		return;
 	}
-	c->race.done = connected;
+	c->race.done = on_courier_connected;
 	c->race.ctx = c;
 	r = race_start(&c->race, &c->loop, good, n_good, port);
 	if (r < 0)
-		finish(c, r, strerror(-r));
+		courier_dial_finish(c, r, strerror(-r));
 }
 
-static void answered(struct lookup *l, struct answer *a)
+static void on_courier_name(struct resolve_lookup *l, struct resolve_answer *a)
 {
 	struct courier *c = l->ctx;
 
 	if (a->status < 0)
-		finish(c, a->status, a->why);
+		courier_dial_finish(c, a->status, a->why);
 	else
-		dial_these(c, a->addrs, a->n_addrs, false, c->job.port);
+		dial_addrs(c, a->addrs, a->n_addrs, false, c->job.port);
 }
 
-static void too_late(struct timer *t)
+static void on_dial_deadline(struct timer *t)
 {
-	finish(t->ctx, -ETIMEDOUT, "no connection came about in time");
+	courier_dial_finish(t->ctx, -ETIMEDOUT, "the connection timed out");
 }
 
-static void begin(struct courier *c)
+static void begin_courier_dial(struct courier *c)
 {
 	const struct courier_job *j = &c->job;
-	struct answer *a = NULL;
+	struct resolve_answer *a = NULL;
 	int r;
 
 	if (j->flags & COURIER_HAS_PIN) {
-		dial_these(c, &j->pin, 1, true, j->pin_port);
+		dial_addrs(c, &j->pin, 1, true, j->pin_port);
 		return;
 	}
 	if (j->host.kind == HOST_ADDR) {
-		dial_these(c, &j->host.addr, 1, false, j->port);
+		dial_addrs(c, &j->host.addr, 1, false, j->port);
 		return;
 	}
-	c->lookup = (struct lookup){ .fn = answered, .ctx = c };
-	r = resolver_ask(c->resolver, &j->host, &c->lookup, &a);
+	c->lookup = (struct resolve_lookup){ .fn = on_courier_name, .ctx = c };
+	r = resolver_lookup(c->resolver, &j->host, &c->lookup, &a);
 	if (r < 0)
-		finish(c, r, strerror(-r));
+		courier_dial_finish(c, r, strerror(-r));
 	else if (r == 1)
-		answered(&c->lookup, a);
+		on_courier_name(&c->lookup, a);
 }
 
-static int set_servers(struct courier *c, struct err *e)
+static int set_courier_servers(struct courier *c, struct err *e)
 {
 	struct resolve_server servers[RESOLVE_SERVERS_MAX];
 	autobuf struct buf conf = BUF_INIT;
@@ -134,7 +134,7 @@ int courier_dial_open(struct courier *c, struct err *e)
 	int r = loop_open(&c->loop, e);
 
 	r = r < 0 ? r : resolver_open(&c->resolver, &c->loop, e);
-	return r < 0 ? r : set_servers(c, e);
+	return r < 0 ? r : set_courier_servers(c, e);
 }
 
 int courier_dial(struct courier *c, struct err *e)
@@ -142,9 +142,9 @@ int courier_dial(struct courier *c, struct err *e)
 	int r = 0;
 
 	c->status = -EINPROGRESS;
-	c->timer = (struct timer){ .fn = too_late, .ctx = c };
+	c->timer = (struct timer){ .fn = on_dial_deadline, .ctx = c };
 	loop_timer(&c->loop, &c->timer, c->deadline);
-	begin(c);
+	begin_courier_dial(c);
 	while (r == 0 && c->status == -EINPROGRESS)
 		r = loop_round(&c->loop, e);
 	if (r < 0)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How coffer-courier locks itself in: U5 of courier.h. */
+/*
+ * The system calls of coffer-courier: courier.U5. None that opens a file, and sockets of TCP and UDP over IP
+ * only.
+ */
 #include "courier/courier.h"
 
 #include "base/cleanup.h"
@@ -24,7 +27,7 @@ static const uint16_t calls[] = {
 	SYS_clock_gettime,
 	SYS_gettimeofday,
 	SYS_restart_syscall,
-	/* sockets; making them is looked at below */
+	/* sockets; the rules below restrict creating them */
 	SYS_connect,
 	SYS_getsockname,
 	SYS_getpeername,
@@ -44,14 +47,14 @@ static const uint16_t calls[] = {
 	/* certificates and key, on descriptors that came with the job */
 	SYS_pread64,
 	SYS_fstat,
-	/* memory; mapping is looked at by every list */
+	/* memory; every list filters mmap() itself */
 	SYS_brk,
 	SYS_munmap,
 	SYS_mremap,
 	SYS_madvise,
 	SYS_getrandom,
 	SYS_futex,
-	SYS_sysinfo, /* how much memory there is: asked by qsort(), which OpenSSL uses when it is set up */
+	SYS_sysinfo, /* qsort() queries the amount of memory; OpenSSL calls it during setup */
 	/* the end */
 	SYS_exit_group,
 	SYS_exit,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of coffer-courier share. */
+/* Shared by the files of coffer-courier. */
 #ifndef COURIER_COURIER_INT_H
 #define COURIER_COURIER_INT_H
 
@@ -14,13 +14,13 @@ struct courier {
 	int resolv, store, ca, key, vault;
 	uint64_t deadline; /* CLOCK_MONOTONIC ns */
 	struct buf pem;	   /* the job's CA */
-	struct buf secret; /* wipes */
+	struct buf secret; /* zeroed */
 	struct tls_ctx *tls;
 
 	/* courier_dial.c */
 	struct loop loop;
 	struct resolver *resolver;
-	struct lookup lookup;
+	struct resolve_lookup lookup;
 	struct race race;
 	struct timer timer;
 	struct own_probe own;
@@ -29,13 +29,13 @@ struct courier {
 	char why[COURIER_WHY_LEN];
 };
 
-/* Before the fence. */
+/* Call before the fence is up. */
 int courier_dial_open(struct courier *c, struct err *e) MUST_CHECK;
-/* Resolves, judges, connects: c->sock. */
+/* Resolves, judges, connects: sets c->sock. */
 int courier_dial(struct courier *c, struct err *e) MUST_CHECK;
 void courier_dial_close(struct courier *c);
 
-/* TLS, the request, the answer (courier_talk.c). */
-int courier_talk(struct courier *c, struct courier_answer *a, struct err *e) MUST_CHECK;
+/* TLS, the request, the response (courier_talk.c). */
+int courier_talk(struct courier *c, struct courier_response *a, struct err *e) MUST_CHECK;
 
 #endif

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The codec of courier_job.h. Parses in the confined process what a trusted one sent, and checks the result
+ * the other way round, where the sender may be compromised.
+ */
 #include "courier/courier_job.h"
 
 #include "base/str.h"
@@ -10,7 +14,7 @@
 
 #define JOB_MAGIC 0x314a4343u /* "CCJ1" */
 
-struct head {
+struct job_head {
 	uint32_t magic, flags, auth, handle, timeout_ms;
 	uint16_t port, pin_port;
 	uint8_t pin[16];
@@ -18,7 +22,7 @@ struct head {
 	uint32_t host_len, target_len, fields_len, body_len;
 };
 
-static_assert(sizeof(struct head) == 64, "no padding");
+static_assert(sizeof(struct job_head) == 64, "no padding");
 
 size_t courier_job_fds(unsigned flags)
 {
@@ -26,7 +30,7 @@ size_t courier_job_fds(unsigned flags)
 						   COURIER_HAS_KEY | COURIER_HAS_VAULT));
 }
 
-static bool is_method(const char *m)
+static bool is_job_method(const char *m)
 {
 	static const char *const list[] = { "GET", "HEAD", "POST", "PUT" };
 
@@ -37,7 +41,7 @@ static bool is_method(const char *m)
 	return false;
 }
 
-static bool is_target(struct slice t)
+static bool is_job_target(struct slice t)
 {
 	autobuf struct buf canon = BUF_INIT;
 	struct urlpath u;
@@ -47,8 +51,8 @@ static bool is_target(struct slice t)
 	       memcmp(canon.data, t.p, t.len) == 0;
 }
 
-/* Those that are the courier's own to write. */
-static bool is_own_field(struct slice name)
+/* Fields that only the courier itself writes. */
+static bool is_courier_field(struct slice name)
 {
 	static const char *const own[] = { "host",
 					   "content-length",
@@ -71,7 +75,7 @@ static bool is_own_field(struct slice name)
 	return false;
 }
 
-static bool are_fields(struct slice f)
+static bool are_job_fields(struct slice f)
 {
 	if (f.len > COURIER_FIELDS_MAX)
 		return false;
@@ -83,7 +87,7 @@ static bool are_fields(struct slice f)
 			return false;
 		name = (struct slice){ f.p, (size_t)(colon - f.p) };
 		value = (struct slice){ colon + 2, (size_t)(end - colon) - 2 };
-		if (!http1_is_token(name) || !http1_is_value(value) || is_own_field(name))
+		if (!http1_is_token(name) || !http1_is_value(value) || is_courier_field(name))
 			return false;
 		f.len -= (size_t)(end - f.p) + 1;
 		f.p = end + 1;
@@ -91,8 +95,8 @@ static bool are_fields(struct slice f)
 	return true;
 }
 
-/* The secret and where it comes from belong together; a CA stands in for the store. */
-static bool are_flags(const struct courier_job *j)
+/* A secret requires its source; a CA replaces the store. */
+static bool are_job_flags(const struct courier_job *j)
 {
 	unsigned key = j->flags & (COURIER_HAS_KEY | COURIER_HAS_VAULT);
 	unsigned trust = j->flags & (COURIER_HAS_STORE | COURIER_HAS_CA);
@@ -106,32 +110,32 @@ static bool are_flags(const struct courier_job *j)
 	return (j->flags & COURIER_HAS_PIN) != 0 ? j->pin_port != 0 : j->pin_port == 0;
 }
 
-static bool is_good(const struct courier_job *j)
+static bool is_good_job(const struct courier_job *j)
 {
 	struct host again;
 
-	return (unsigned)j->auth < COURIER_AUTH_COUNT && are_flags(j) && j->port &&
+	return (unsigned)j->auth < COURIER_AUTH_COUNT && are_job_flags(j) && j->port &&
 	       j->timeout_ms >= COURIER_TIMEOUT_MIN && j->timeout_ms <= COURIER_TIMEOUT_MAX &&
-	       is_method(j->method) && host_canon(j->host.text, j->host.len, &again, NULL) == 0 &&
-	       host_eq(&again, &j->host) && is_target(j->target) && are_fields(j->fields) &&
+	       is_job_method(j->method) && host_canon(j->host.text, j->host.len, &again, NULL) == 0 &&
+	       host_eq(&again, &j->host) && is_job_target(j->target) && are_job_fields(j->fields) &&
 	       j->body.len <= COURIER_BODY_MAX;
 }
 
 int courier_job_pack(const struct courier_job *j, struct buf *out)
 {
-	struct head h = { .magic = JOB_MAGIC,
-			  .flags = j->flags,
-			  .auth = j->auth,
-			  .handle = j->handle,
-			  .timeout_ms = j->timeout_ms,
-			  .port = j->port,
-			  .pin_port = j->pin_port,
-			  .host_len = j->host.len,
-			  .target_len = (uint32_t)j->target.len,
-			  .fields_len = (uint32_t)j->fields.len,
-			  .body_len = (uint32_t)j->body.len };
+	struct job_head h = { .magic = JOB_MAGIC,
+			      .flags = j->flags,
+			      .auth = j->auth,
+			      .handle = j->handle,
+			      .timeout_ms = j->timeout_ms,
+			      .port = j->port,
+			      .pin_port = j->pin_port,
+			      .host_len = j->host.len,
+			      .target_len = (uint32_t)j->target.len,
+			      .fields_len = (uint32_t)j->fields.len,
+			      .body_len = (uint32_t)j->body.len };
 
-	if (!is_good(j))
+	if (!is_good_job(j))
 		return -EINVAL;
 	if (j->flags & COURIER_HAS_PIN)
 		memcpy(h.pin, j->pin.b, sizeof(h.pin));
@@ -144,7 +148,7 @@ int courier_job_pack(const struct courier_job *j, struct buf *out)
 	return buf_error(out);
 }
 
-static struct slice take(const char **p, uint32_t len)
+static struct slice take_job_text(const char **p, uint32_t len)
 {
 	struct slice s = { *p, len };
 
@@ -158,7 +162,7 @@ int courier_job_parse(const void *data, size_t len, size_t n_fds, struct courier
 	struct courier_job j = { 0 };
 	struct slice host;
 	const char *p = data;
-	struct head h;
+	struct job_head h;
 
 	if (len < sizeof(h))
 		return -EBADMSG;
@@ -178,14 +182,15 @@ int courier_job_parse(const void *data, size_t len, size_t n_fds, struct courier
 	j.pin_port = h.pin_port;
 	memcpy(j.pin.b, h.pin, sizeof(j.pin.b));
 	memcpy(j.method, h.method, sizeof(j.method));
-	host = take(&p, h.host_len);
-	j.target = take(&p, h.target_len);
-	j.fields = take(&p, h.fields_len);
-	j.body = take(&p, h.body_len);
-	if (host_canon(host.p, host.len, &j.host, NULL) < 0 || !slice_eq(host, j.host.text) || !is_good(&j) ||
-	    n_fds != courier_job_fds(j.flags) || strlen(j.method) != strnlen(h.method, sizeof(h.method)))
+	host = take_job_text(&p, h.host_len);
+	j.target = take_job_text(&p, h.target_len);
+	j.fields = take_job_text(&p, h.fields_len);
+	j.body = take_job_text(&p, h.body_len);
+	if (host_canon(host.p, host.len, &j.host, NULL) < 0 || !slice_eq(host, j.host.text) ||
+	    !is_good_job(&j) || n_fds != courier_job_fds(j.flags) ||
+	    strlen(j.method) != strnlen(h.method, sizeof(h.method)))
 		return -EBADMSG;
-	/* Nothing hides in what is not used. */
+	/* Nothing hides in unused bytes. */
 	if ((!(j.flags & COURIER_HAS_PIN) && !addr_eq(&j.pin, &none)) ||
 	    memcmp(j.method + strlen(j.method), "\0\0\0\0\0\0\0", sizeof(j.method) - strlen(j.method) - 1) !=
 		    0)

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What coffer-courier is told and what it answers, over one SOCK_SEQPACKET channel: one job, one result. Pure.
+ * The job and the result of coffer-courier, over one SOCK_SEQPACKET channel: one of each. Pure.
  *
- * A job is a head of fixed size and its texts behind it. Descriptors come with it in this order, each only where its flag says
- * so: the resolvers (resolv.conf), the system's certificates, a CA of the target's own (PEM), and then either the key as a file or a
- * client's channel of coffer-vault.
+ * A job is a head of fixed size followed by its texts. Descriptors come with it in this order, each only
+ * where its flag is set: the resolvers (resolv.conf), the system's certificates, a CA for the target (PEM),
+ * and then either the key as a file or a client channel of coffer-vault.
  *
  * Invariants
- *  C1  A job has exactly what its head says, within the bounds below, and not a byte more: canonical host, port, canonical target in
- *      origin form, headers that cannot end their line and that frame, direct or sign nothing. Anything else is -EBADMSG.
- *  C2  A result is of fixed size, its texts end within it; the starter shows them as what they are, bytes of a stranger's.
+ *  C1  A job has exactly the parts that its head announces, within the bounds below, and not a byte more:
+ *      canonical host, port, canonical target in origin form, headers that cannot end their line and that
+ *      frame, direct or sign nothing. Anything else is -EBADMSG.
+ *  C2  A result has a fixed size, and its texts end within it; the starter treats them as bytes from a
+ *      stranger.
  */
 #ifndef COURIER_COURIER_JOB_H
 #define COURIER_COURIER_JOB_H
@@ -33,7 +35,7 @@
 #define COURIER_METHOD_MAX 7
 #define COURIER_WHY_LEN 240
 
-/* What the secret is for. */
+/* How the secret is used. */
 enum courier_auth {
 	COURIER_NO_AUTH,
 	COURIER_BEARER, /* Authorization: Bearer SECRET */
@@ -47,7 +49,7 @@ enum courier_flags {
 	COURIER_HAS_CA = 4, /* instead of the store */
 	COURIER_HAS_KEY = 8,
 	COURIER_HAS_VAULT = 16,
-	COURIER_HAS_PIN = 32, /* dial this address and no other: the one way to a special one */
+	COURIER_HAS_PIN = 32, /* dial only this address: the one way to a special one */
 	COURIER_FLAGS_ALL = 63
 };
 
@@ -63,33 +65,34 @@ struct courier_job {
 	char method[COURIER_METHOD_MAX + 1];
 	struct slice target; /* "/hooks/7?x=y" */
 	struct slice
-		fields; /* "name: value\n" for each; Host, framing and credentials are the courier's own */
+		fields; /* "name: value\n" for each; the courier itself adds Host, framing and credentials */
 	struct slice body;
 };
 
-/* Adds the message. -EINVAL when parsing would refuse it, -ENOMEM. */
+/* Adds the message. -EINVAL when courier_job_parse() would refuse it, -ENOMEM. */
 int courier_job_pack(const struct courier_job *j, struct buf *out) MUST_CHECK;
 /* Texts point into data. */
 int courier_job_parse(const void *data, size_t len, size_t n_fds, struct courier_job *ret) MUST_CHECK;
-/* How many descriptors its flags mean. */
+/* The number of descriptors that the flags require. */
 size_t courier_job_fds(unsigned flags);
 
 #define COURIER_RESULT_MAGIC 0x31524343u /* "CCR1" */
 
 struct courier_result {
 	uint32_t magic;
-	int32_t error;	      /* 0: there is an answer; negative errno: there is none */
+	int32_t error;	      /* 0: there is a response; negative errno: there is none */
 	uint32_t status;      /* of HTTP */
-	uint32_t retry_after; /* seconds, as the server said; 0: it did not */
-	uint32_t ms;	      /* that it took */
+	uint32_t retry_after; /* seconds, from the server; 0: not given */
+	uint32_t ms;	      /* duration */
 	uint32_t reserved;
-	char why[COURIER_WHY_LEN];  /* of the error */
-	char text[COURIER_WHY_LEN]; /* what the server's refusal begins with, made harmless; may be empty */
+	char why[COURIER_WHY_LEN]; /* of the error */
+	char text
+		[COURIER_WHY_LEN]; /* beginning of the server's error response, made harmless; may be empty */
 };
 
 static_assert(sizeof(struct courier_result) == 24 + (size_t)2 * COURIER_WHY_LEN, "no padding");
 
-/* C2; -EBADMSG. */
+/* courier_job.C2; -EBADMSG. */
 int courier_result_check(const void *data, size_t len, struct courier_result *ret) MUST_CHECK;
 
 #endif

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* TLS on the connection, the secret, the request, the answer: U3 and U4 of courier.h. */
+/*
+ * TLS on the connection, the secret, the request, the response: courier.U3, courier.U4. Blocking calls, each
+ * bounded by the deadline.
+ */
 #include "courier/courier_int.h"
 
 #include "base/clock.h"
@@ -16,8 +19,8 @@
 
 #define VAULT_IN (VAULT_SECRET_MAX + 1024)
 
-/* 0 when there is something, -ETIMEDOUT. */
-static int wait_for(const struct courier *c, int fd, short events)
+/* 0 when the descriptor is ready, -ETIMEDOUT. */
+static int wait_until_ready(const struct courier *c, int fd, short events)
 {
 	struct pollfd p = { .fd = fd, .events = events };
 	uint64_t now;
@@ -32,7 +35,7 @@ static int wait_for(const struct courier *c, int fd, short events)
 	return n < 0 ? -errno : 0;
 }
 
-/* What TLS waits for; 0 to go on. `e` says what broke. */
+/* Waits as TLS requires; 0 to continue. `e` says what failed. */
 static int tls_wait(const struct courier *c, SSL *s, int got, const char *what, struct err *e)
 {
 	int why = SSL_get_error(s, got), r;
@@ -41,10 +44,10 @@ static int tls_wait(const struct courier *c, SSL *s, int got, const char *what, 
 	switch (why) {
 	case SSL_ERROR_WANT_READ:
 	case SSL_ERROR_WANT_WRITE:
-		r = wait_for(c, c->sock, why == SSL_ERROR_WANT_READ ? POLLIN : POLLOUT);
+		r = wait_until_ready(c, c->sock, why == SSL_ERROR_WANT_READ ? POLLIN : POLLOUT);
 		return r < 0 ? err_sys(e, r, "%s %s", c->job.host.text, what) : 0;
 	case SSL_ERROR_ZERO_RETURN:
-		return err_set(e, -EPIPE, "%s %s: it has ended the connection", c->job.host.text, what);
+		return err_set(e, -EPIPE, "%s %s: it closed the connection", c->job.host.text, what);
 	case SSL_ERROR_SYSCALL:
 		r = errno ? -errno : -EPIPE;
 		return err_sys(e, r, "%s %s", c->job.host.text, what);
@@ -58,7 +61,7 @@ static int tls_wait(const struct courier *c, SSL *s, int got, const char *what, 
 	}
 }
 
-static int shake(struct courier *c, SSL *s, struct err *e)
+static int tls_handshake(struct courier *c, SSL *s, struct err *e)
 {
 	int n, r = 0;
 
@@ -71,21 +74,21 @@ static int shake(struct courier *c, SSL *s, struct err *e)
 		if (n != 1)
 			r = tls_wait(c, s, n, "does not finish the TLS handshake", e);
 	} while (n != 1 && r == 0);
-	/* OpenSSL has checked both; this is the second lock on the same door. */
+	/* OpenSSL has checked both; this is a second line of defence. */
 	if (r == 0 && (SSL_get_verify_result(s) != X509_V_OK || !SSL_get0_peer_certificate(s)))
 		return err_set(e, -EACCES, "the certificate of %s was not verified", c->job.host.text);
 	return r;
 }
 
-/* --- the secret ------------------------------------------------------------------------------------------------ */
+/* ---- The secret. ---- */
 
-static int take_rendered(struct courier *c, const char *in, size_t len, struct err *e)
+static int take_rendered_secret(struct courier *c, const char *in, size_t len, struct err *e)
 {
 	struct vault_msg m;
 
 	if (vault_msg_parse(VAULT_TO_CLIENT, in, len, 0, &m) < 0 ||
 	    (m.type != VAULT_RENDERED && m.type != VAULT_REFUSED))
-		return err_set(e, -EPROTO, "the vault said what it may not");
+		return err_set(e, -EPROTO, "the vault broke the protocol");
 	if (m.type == VAULT_REFUSED)
 		return err_set(e, m.status, "the vault does not give the secret: %.*s", (int)m.text[0].len,
 			       m.text[0].p ? m.text[0].p : "");
@@ -93,7 +96,7 @@ static int take_rendered(struct courier *c, const char *in, size_t len, struct e
 	return buf_error(&c->secret) ? err_set(e, -ENOMEM, "out of memory") : 0;
 }
 
-static int ask_vault(struct courier *c, struct err *e)
+static int fetch_secret(struct courier *c, struct err *e)
 {
 	struct vault_msg m = { .type = VAULT_RENDER,
 			       .id = 1,
@@ -114,22 +117,22 @@ static int ask_vault(struct courier *c, struct err *e)
 	n = p && size ? vault_msg_pack(VAULT_FROM_CLIENT, &m, p, size) : -ENOMEM;
 	if (n < 0 || send(c->vault, p, (size_t)n, MSG_NOSIGNAL) != n) {
 		buf_release(&io);
-		return err_set(e, -EPIPE, "the vault cannot be asked");
+		return err_set(e, -EPIPE, "cannot send a request to the vault");
 	}
-	r = wait_for(c, c->vault, POLLIN);
+	r = wait_until_ready(c, c->vault, POLLIN);
 	n = r < 0 ? -1 : recv(c->vault, p, VAULT_IN, MSG_TRUNC | MSG_DONTWAIT);
 	if (n <= 0 || (size_t)n > VAULT_IN)
-		r = err_set(e, -EPIPE, "the vault has ended without an answer");
+		r = err_set(e, -EPIPE, "the vault closed the channel without a reply");
 	else
-		r = take_rendered(c, p, (size_t)n, e);
+		r = take_rendered_secret(c, p, (size_t)n, e);
 	if (n > 0)
 		io.len = (size_t)n < VAULT_IN ? (size_t)n : VAULT_IN;
 	buf_release(&io);
 	return r;
 }
 
-/* A line break at its end is an editor's. */
-static int read_key(struct courier *c, struct err *e)
+/* A line break at its end comes from an editor. */
+static int read_courier_key(struct courier *c, struct err *e)
 {
 	int r = fd_read_all(c->key, COURIER_KEY_MAX, &c->secret);
 
@@ -138,19 +141,19 @@ static int read_key(struct courier *c, struct err *e)
 	while (c->secret.len &&
 	       (c->secret.data[c->secret.len - 1] == '\n' || c->secret.data[c->secret.len - 1] == '\r'))
 		c->secret.data[--c->secret.len] = '\0';
-	return c->secret.len ? 0 : err_set(e, -EINVAL, "the file of the key is empty");
+	return c->secret.len ? 0 : err_set(e, -EINVAL, "the key file is empty");
 }
 
-static int get_secret(struct courier *c, struct err *e)
+static int get_courier_secret(struct courier *c, struct err *e)
 {
 	if (c->job.auth == COURIER_NO_AUTH)
 		return 0;
-	return c->vault >= 0 ? ask_vault(c, e) : read_key(c, e);
+	return c->vault >= 0 ? fetch_secret(c, e) : read_courier_key(c, e);
 }
 
-/* --- request and answer ---------------------------------------------------------------------------------------- */
+/* ---- Request and response. ---- */
 
-static int send_all(struct courier *c, SSL *s, const struct buf *out, struct err *e)
+static int tls_send_all(struct courier *c, SSL *s, const struct buf *out, struct err *e)
 {
 	size_t at = 0;
 	int r = 0;
@@ -164,31 +167,31 @@ static int send_all(struct courier *c, SSL *s, const struct buf *out, struct err
 		if (n > 0)
 			at += (size_t)n;
 		else
-			r = tls_wait(c, s, n, "does not take the request", e);
+			r = tls_wait(c, s, n, "does not accept the request", e);
 	}
 	return r;
 }
 
-static int ask(struct courier *c, SSL *s, struct err *e)
+static int send_courier_request(struct courier *c, SSL *s, struct err *e)
 {
 	struct buf out = { .wipe = true };
-	int r = get_secret(c, e);
+	int r = get_courier_secret(c, e);
 
 	if (r == 0) {
 		r = courier_request(&c->job, (struct slice){ c->secret.data, c->secret.len },
 				    clock_nsec(CLOCK_REALTIME) / NSEC_PER_SEC, &out);
 		if (r < 0)
-			err_set(e, r, "the secret cannot stand in a header");
+			err_set(e, r, "the secret has bytes that are not allowed in a header");
 	}
 	buf_clear(&c->secret);
 	if (r == 0)
-		r = send_all(c, s, &out, e);
+		r = tls_send_all(c, s, &out, e);
 	buf_release(&out);
 	return r;
 }
 
-/* Once the status is there, no end of the connection and no deadline takes it away. */
-static int listen_to(struct courier *c, SSL *s, struct courier_answer *a, struct err *e)
+/* Once the status is known, neither the end of the connection nor the deadline discards it. */
+static int read_response(struct courier *c, SSL *s, struct courier_response *a, struct err *e)
 {
 	char in[4096];
 	int r = 0;
@@ -200,20 +203,20 @@ static int listen_to(struct courier *c, SSL *s, struct courier_answer *a, struct
 		errno = 0;
 		n = SSL_read(s, in, sizeof(in));
 		if (n > 0) {
-			r = courier_answer_feed(a, in, (size_t)n);
+			r = courier_response_feed(a, in, (size_t)n);
 			if (r < 0)
-				return err_set(e, r, "the answer of %s cannot be read: %s", c->job.host.text,
-					       a->why);
+				return err_set(e, r, "the response of %s cannot be read: %s",
+					       c->job.host.text, a->why);
 		} else {
 			r = tls_wait(c, s, n, "does not answer", e);
-			if (r < 0 && courier_answer_end(a) == 1)
+			if (r < 0 && courier_response_end(a) == 1)
 				return 0;
 		}
 	}
 	return r < 0 ? r : 0;
 }
 
-int courier_talk(struct courier *c, struct courier_answer *a, struct err *e)
+int courier_talk(struct courier *c, struct courier_response *a, struct err *e)
 {
 	SSL *s = NULL;
 	int r = tls_ctx_connect(c->tls, &c->job.host, c->job.port,
@@ -221,9 +224,9 @@ int courier_talk(struct courier *c, struct courier_answer *a, struct err *e)
 
 	if (r < 0)
 		return r;
-	r = shake(c, s, e);
-	r = r < 0 ? r : ask(c, s, e);
-	r = r < 0 ? r : listen_to(c, s, a, e);
+	r = tls_handshake(c, s, e);
+	r = r < 0 ? r : send_courier_request(c, s, e);
+	r = r < 0 ? r : read_response(c, s, a, e);
 	if (r == 0)
 		(void)!SSL_shutdown(s);
 	SSL_free(s);

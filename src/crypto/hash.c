@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* SHA-256 and BLAKE2b over libsodium, and lower-case hex. Keeps no state of its own and does no I/O. */
+
 #include "crypto/hash.h"
 
 #include "base/hex.h"
@@ -15,26 +17,27 @@ static_assert(sizeof(struct hash_blake) >= sizeof(crypto_generichash_state),
 // NOLINTNEXTLINE(misc-redundant-expression): equal today
 static_assert(_Alignof(struct hash_blake) >= _Alignof(crypto_generichash_state), "and aligns it");
 
-static crypto_generichash_state *blake_of(struct hash_blake *h)
+static crypto_generichash_state *blake_state(struct hash_blake *h)
 {
 	return (crypto_generichash_state *)(void *)h->state;
 }
 
 void hash_blake_begin(struct hash_blake *h)
 {
-	/* Chooses the fastest code for this processor; it does so once. */
+	/* sodium_init() selects the fastest implementation for this processor; only the first call does
+	 * work. */
 	BUG_ON(sodium_init() < 0);
-	crypto_generichash_init(blake_of(h), NULL, 0, HASH_LEN);
+	crypto_generichash_init(blake_state(h), NULL, 0, HASH_LEN);
 }
 
 void hash_blake_add(struct hash_blake *h, const void *data, size_t len)
 {
-	crypto_generichash_update(blake_of(h), data, len);
+	crypto_generichash_update(blake_state(h), data, len);
 }
 
 void hash_blake_end(struct hash_blake *h, unsigned char ret[HASH_LEN])
 {
-	crypto_generichash_final(blake_of(h), ret, HASH_LEN);
+	crypto_generichash_final(blake_state(h), ret, HASH_LEN);
 }
 
 void hash_blake_once(const void *data, size_t len, unsigned char ret[HASH_LEN])
@@ -73,24 +76,24 @@ void hash_sha256(const void *data, size_t len, unsigned char ret[HASH_LEN])
 
 static_assert(sizeof(crypto_hash_sha256_state) <= sizeof(struct hash_stream), "the state has room");
 
-static crypto_hash_sha256_state *state_of(struct hash_stream *h)
+static crypto_hash_sha256_state *sha256_state(struct hash_stream *h)
 {
 	return (crypto_hash_sha256_state *)(void *)h->state;
 }
 
 void hash_stream_init(struct hash_stream *h)
 {
-	crypto_hash_sha256_init(state_of(h));
+	crypto_hash_sha256_init(sha256_state(h));
 }
 
 void hash_stream_add(struct hash_stream *h, const void *data, size_t len)
 {
-	crypto_hash_sha256_update(state_of(h), data, len);
+	crypto_hash_sha256_update(sha256_state(h), data, len);
 }
 
 void hash_stream_end(struct hash_stream *h, unsigned char ret[HASH_LEN])
 {
-	crypto_hash_sha256_final(state_of(h), ret);
+	crypto_hash_sha256_final(sha256_state(h), ret);
 }
 
 void hash_sha256_hex(const void *data, size_t len, char ret[HASH_HEX_LEN + 1])

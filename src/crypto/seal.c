@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Authenticated encryption and key derivation over libsodium. Holds no key: callers pass keys in locked
+ * memory and wipe them.
+ */
+
 #include "crypto/seal.h"
 
 #include "base/cleanup.h"

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Locked memory for secrets, over libsodium's guarded allocations. Never falls back to memory that can be
+ * swapped.
+ */
+
 #include "crypto/secmem.h"
 
 #include "base/cleanup.h"
@@ -27,7 +32,8 @@ int secmem_new(struct secmem *m, size_t cap, struct err *e)
 
 	if (!p)
 		return err_set(e, -ENOMEM, "out of memory for secrets");
-	/* The library locks it too, but goes on when it cannot. Sanitizers make mlock() do nothing, so it is the call itself. */
+	/* sodium_malloc() locks the memory, too, but ignores a failure. The system call is made directly
+	 * because sanitizers turn mlock() into a no-op. */
 	if (syscall(SYS_mlock, p, cap ? cap : 1) < 0) {
 		sodium_free(p);
 		return cannot_lock(e);

@@ -24,11 +24,11 @@ struct secmem {
 #define SECMEM_INIT ((struct secmem){ 0 })
 #define autosecmem CLEANUP(secmem_release)
 
-/* Before all else: sets the library up and takes as much of RLIMIT_MEMLOCK as may be had. -ENOMEM when not a page can be
- * locked, with what to do. */
+/* Call first: initialises the library and raises RLIMIT_MEMLOCK as far as allowed. -ENOMEM, with a hint, when
+ * not one page can be locked. */
 int secmem_begin(struct err *e) MUST_CHECK;
 
-/* `cap` bytes, none in use. */
+/* Allocates `cap` bytes, none of them in use. */
 int secmem_new(struct secmem *m, size_t cap, struct err *e) MUST_CHECK;
 
 /* Wipes and frees. */
@@ -37,13 +37,13 @@ void secmem_release(struct secmem *m);
 /* Wipes the bytes and keeps the memory. */
 void secmem_clear(struct secmem *m);
 
-/* -ENOSPC when it does not fit: it never grows by itself, so that nothing is copied unseen. */
+/* -ENOSPC when it does not fit: the buffer never grows, so that no stray copy of a secret remains. */
 int secmem_add(struct secmem *m, const void *data, size_t len) MUST_CHECK;
 
-/* In constant time for equal lengths. */
+/* Constant time for equal lengths. */
 bool secmem_eq(const struct secmem *a, const void *b, size_t len);
 
-/* For bytes that stood in ordinary memory for a moment. */
+/* Wipes bytes that were in ordinary memory. */
 void secmem_wipe(void *p, size_t len);
 
 #endif

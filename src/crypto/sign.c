@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Ed25519 over libsodium. The expanded secret key exists only during a call and is wiped; callers keep the
+ * seed.
+ */
+
 #include "crypto/sign.h"
 
 #include <assert.h>

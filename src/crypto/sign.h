@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ed25519 signatures. A private key is a seed of 32 bytes; the public key follows from it.
- * Whoever holds a struct sign_key wipes it when done: `CLEANUP(sign_key_wipe) struct sign_key k;`.
+ * Ed25519 signatures. A private key is a seed of 32 bytes; the public key is derived from it.
+ * The owner of a struct sign_key wipes it when done: `CLEANUP(sign_key_wipe) struct sign_key k;`.
  */
 #ifndef CRYPTO_SIGN_H
 #define CRYPTO_SIGN_H
@@ -20,10 +20,10 @@ struct sign_key {
 	unsigned char pub[SIGN_PUB_LEN];
 };
 
-/* A fresh key from the kernel's random numbers. */
+/* A new key from the kernel's random numbers. */
 int sign_key_new(struct sign_key *ret) MUST_CHECK;
 
-/* Fills in the public half from the seed. */
+/* Derives the public half from the seed. */
 int sign_key_from_seed(struct sign_key *k, const unsigned char seed[SIGN_SEED_LEN]) MUST_CHECK;
 void sign_key_wipe(struct sign_key *k);
 

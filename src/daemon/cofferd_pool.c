@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sandboxes made ahead, by what they were asked for with: as many ready as calls come for them
- * (daemon/pool/pool_demand.h), within a budget of memory, made a few at a time. A launcher that is made ahead is held
- * by its socket alone: closing that ends it, handing it out ends what we have to do with it (D1).
+ * The warm pool: sandboxes made ahead of calls, by template (the options of the call). As many are ready as
+ * calls come for them (daemon/pool/pool_demand.h), within a memory budget, a few made at a time. A standby
+ * launcher is held only by its socket: closing it ends the sandbox, handing it out ends our part in it
+ * (cofferd_client.D1).
  */
 #include "base/clock.h"
 #include "base/fd.h"
@@ -20,15 +21,15 @@
 #include <sys/syscall.h>
 #include <sys/sysinfo.h>
 
-/* A call that has just been handed its sandbox gets the processors first: the next ones are made once nobody has asked for
- * so long, unless less than half of what is wanted stands ready. */
+/* A call that has just got its sandbox has the processors first: the next ones are made after this long
+ * without a request, unless less than half of the wanted number is ready. */
 #define LET_RUN (20 * NSEC_PER_MSEC)
 #define TEMPLATES_MAX 32
-/* Where a sandbox's memory cannot be asked for. */
+/* Estimates for sandboxes whose memory use is unknown. */
 #define GUESS_GVISOR (48ULL << 20)
 #define GUESS_NS (3ULL << 20)
 
-static void drop_ready(struct daemon *d, struct ready *x)
+static void drop_pool_sandbox(struct daemon *d, struct ready *x)
 {
 	struct template *t = x->t;
 	struct ready **p = &t->list;
@@ -41,7 +42,7 @@ static void drop_ready(struct daemon *d, struct ready *x)
 	else
 		t->n_starting--;
 	loop_unwatch(&d->loop, &x->w);
-	/* Its launcher sees the end of file, and ends the sandbox. */
+	/* The launcher sees end of file and ends the sandbox. */
 	fd_close(x->w.fd);
 	free(x);
 }
@@ -55,14 +56,14 @@ void cofferd_pool_drop(struct daemon *d, struct template *t)
 	*p = t->next;
 	d->n_templates--;
 	while (t->list)
-		drop_ready(d, t->list);
+		drop_pool_sandbox(d, t->list);
 	helpers_remove(&d->gate.helpers, &t->helper);
 	buf_release(&t->key);
 	strv_release(&t->args);
 	free(t);
 }
 
-static uint64_t held(const struct daemon *d)
+static uint64_t pool_bytes_held(const struct daemon *d)
 {
 	uint64_t n = 0;
 
@@ -71,7 +72,7 @@ static uint64_t held(const struct daemon *d)
 	return n;
 }
 
-static unsigned starting(const struct daemon *d)
+static unsigned pool_count_starting(const struct daemon *d)
 {
 	unsigned n = 0;
 
@@ -80,8 +81,8 @@ static unsigned starting(const struct daemon *d)
 	return n;
 }
 
-/* What a launcher that is made ahead says: it is ready, it failed, or it is gone. */
-static void on_ready(struct watch *w, uint32_t events)
+/* Message of a standby launcher: ready, failed, or end of file. */
+static void on_standby_message(struct watch *w, uint32_t events)
 {
 	struct ready *x = w->ctx;
 	struct template *t = x->t;
@@ -100,14 +101,15 @@ static void on_ready(struct watch *w, uint32_t events)
 		cofferd_pool_balance(t->d);
 		return;
 	}
-	/* Whoever asks next makes one itself, and is told what is wrong. */
+	/* The next caller makes a sandbox itself and gets the error. */
 	m.why[sizeof(m.why) - 1] = '\0';
 	(void)helper_died(&t->d->gate.helpers, &t->helper, clock_nsec(CLOCK_MONOTONIC),
 			  r == 0 && m.kind == STANDBY_FAILED ? m.why : "it died");
-	drop_ready(t->d, x);
+	drop_pool_sandbox(t->d, x);
 }
 
-/* Nothing of ours but the socket, on descriptor 3, whose end it sees when cofferd dies: it takes its sandbox apart then. */
+/* Starts a standby launcher with only the socket, on descriptor 3. When cofferd dies the launcher sees its
+ * end and removes the sandbox. */
 static int start_standby(const struct daemon *d, const struct template *t, int sock)
 {
 	autostrv struct strv argv = STRV_INIT, env = STRV_INIT;
@@ -138,7 +140,7 @@ static int start_standby(const struct daemon *d, const struct template *t, int s
 	return 0;
 }
 
-static int make_one(struct daemon *d, struct template *t)
+static int make_pool_sandbox(struct daemon *d, struct template *t)
 {
 	struct ready *x = calloc(1, sizeof(*x)), **p;
 	int sv[2], r;
@@ -151,7 +153,7 @@ static int make_one(struct daemon *d, struct template *t)
 	}
 	r = start_standby(d, t, sv[1]);
 	fd_close(sv[1]);
-	*x = (struct ready){ .t = t, .w = { .fd = sv[0], .fn = on_ready, .ctx = x } };
+	*x = (struct ready){ .t = t, .w = { .fd = sv[0], .fn = on_standby_message, .ctx = x } };
 	if (r < 0 || loop_watch(&d->loop, &x->w, EPOLLIN) < 0) {
 		fd_close(sv[0]);
 		free(x);
@@ -169,20 +171,20 @@ void cofferd_pool_refill(struct timer *timer)
 	cofferd_pool_balance(timer->ctx);
 }
 
-static void make_more(struct daemon *d, struct template *t, unsigned want, uint64_t now)
+static void make_pool_sandboxes(struct daemon *d, struct template *t, unsigned want, uint64_t now)
 {
 	if (t->n_ready * 2 >= want && now < d->taken_at + LET_RUN) {
 		loop_timer(&d->loop, &d->refill, d->taken_at + LET_RUN);
 		return;
 	}
 	while (t->n_ready + t->n_starting < want && helper_may_start(&t->helper, now) &&
-	       starting(d) < d->builders && pool_may_add(held(d), t->each, d->budget)) {
-		if (make_one(d, t) < 0)
+	       pool_count_starting(d) < d->builders && pool_may_add(pool_bytes_held(d), t->each, d->budget)) {
+		if (make_pool_sandbox(d, t) < 0)
 			break;
 	}
 }
 
-/* Makes what is missing and lets go of what is too much; a little at a time, for others want the processors too. */
+/* Makes missing sandboxes and drops superfluous ones; few at a time, because calls need the processors too. */
 void cofferd_pool_balance(struct daemon *d)
 {
 	uint64_t now = clock_nsec(CLOCK_MONOTONIC);
@@ -191,13 +193,13 @@ void cofferd_pool_balance(struct daemon *d)
 		unsigned want = d->leaving ? 0 : pool_want(&t->demand, now);
 
 		if (t->n_ready + t->n_starting < want)
-			make_more(d, t, want, now);
+			make_pool_sandboxes(d, t, want, now);
 		while (t->n_ready > want) {
 			struct ready *x = t->list;
 
 			while (!x->is_ready)
 				x = x->next;
-			drop_ready(d, x);
+			drop_pool_sandbox(d, x);
 		}
 		if (t->n_ready || t->n_starting || want)
 			d->busy_at = now;
@@ -233,7 +235,7 @@ struct template *cofferd_pool_template(struct daemon *d, const char *key, size_t
 	return t;
 }
 
-/* D1: the descriptor goes out and is closed here. */
+/* cofferd_client.D1: the descriptor is sent and closed here. */
 void cofferd_pool_hand_out(struct daemon *d, struct client *c, struct template *t)
 {
 	struct cofferd_reply reply = { .magic = COFFERD_MAGIC };
@@ -245,7 +247,7 @@ void cofferd_pool_hand_out(struct daemon *d, struct client *c, struct template *
 		reply.has = true;
 		memcpy(reply.id, x->id, sizeof(reply.id));
 		(void)!fdpass_send(c->w.fd, &reply, sizeof(reply), &x->w.fd, 1);
-		drop_ready(d, x);
+		drop_pool_sandbox(d, x);
 		return;
 	}
 	(void)!fdpass_send(c->w.fd, &reply, sizeof(reply), NULL, 0);
@@ -266,14 +268,14 @@ void cofferd_pool_count(void *ctx, struct pool_count *ret)
 {
 	const struct daemon *d = ctx;
 
-	*ret = (struct pool_count){ .templates = d->n_templates, .held = held(d) };
+	*ret = (struct pool_count){ .templates = d->n_templates, .held = pool_bytes_held(d) };
 	for (const struct template *t = d->templates; t; t = t->next) {
 		ret->ready += t->n_ready;
 		ret->starting += t->n_starting;
 	}
 }
 
-/* A thirty-second part of the memory, within reason; COFFER_POOL_MEMORY has the last word. */
+/* 1/32 of the memory, within limits; COFFER_POOL_MEMORY overrides it. */
 uint64_t cofferd_pool_budget(void)
 {
 	const char *text = getenv("COFFER_POOL_MEMORY");

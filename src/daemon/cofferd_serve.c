@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The daemon itself: its clients and what it answers them, signals, the tick, how it begins and ends. What
- * is made ahead is cofferd_pool.c's; what outlives a call, and the API, are behind gate.h.
+ * The daemon's main loop: clients and responses to them, signals, the tick, start and end. The warm pool is
+ * in cofferd_pool.c; the keeper, the vault and the API are reached through gate.h.
  */
 #include "cofferdc/cofferd_client.h"
 
@@ -22,10 +22,10 @@
 #include <sys/wait.h>
 
 #define TICK (1 * NSEC_PER_SEC)
-#define LINGER (10 * NSEC_PER_SEC) /* without anything to keep ready, until we leave */
-#define CLIENTS_MAX 1024	   /* of which every sandbox that uses the vault is one */
+#define LINGER (10 * NSEC_PER_SEC) /* idle time before it exits */
+#define CLIENTS_MAX 1024	   /* each sandbox that uses the vault is one of them */
 
-static void drop_client(struct client *c)
+static void drop_cofferd_client(struct client *c)
 {
 	struct daemon *d = c->d;
 	struct client **p = &d->clients;
@@ -40,7 +40,7 @@ static void drop_client(struct client *c)
 	free(c);
 }
 
-static void reap(struct daemon *d)
+static void reap_children(struct daemon *d)
 {
 	int status;
 	pid_t pid;
@@ -49,13 +49,13 @@ static void reap(struct daemon *d)
 		gate_reaped(&d->gate, pid, status);
 }
 
-static void on_tick(struct timer *timer)
+static void on_cofferd_tick(struct timer *timer)
 {
 	struct daemon *d = timer->ctx;
 	uint64_t now = clock_nsec(CLOCK_MONOTONIC);
 	struct template *next;
 
-	reap(d);
+	reap_children(d);
 	gate_tick(&d->gate);
 	cofferd_pool_balance(d);
 	for (struct template *t = d->templates; t; t = next) {
@@ -71,7 +71,7 @@ static void on_tick(struct timer *timer)
 		loop_timer(&d->loop, timer, now + TICK);
 }
 
-static void count_web(void *ctx, struct metrics_web *ret)
+static void count_api(void *ctx, struct metrics_web *ret)
 {
 	const struct daemon *d = ctx;
 
@@ -79,8 +79,9 @@ static void count_web(void *ctx, struct metrics_web *ret)
 		webd_count(d->gate.web, &ret->stats, &ret->deaths);
 }
 
-/* With an error's words when there is one, and a descriptor unless it is -1, which is closed. */
-static void tell(struct daemon *d, struct client *c, const struct err *e, int fd)
+/* Sends the response, with the error if there is one, and a descriptor unless it is -1; closes the
+ * descriptor. */
+static void send_reply(struct daemon *d, struct client *c, const struct err *e, int fd)
 {
 	struct pool_count p;
 	struct cofferd_reply reply = { .magic = COFFERD_MAGIC,
@@ -105,7 +106,7 @@ static void tell(struct daemon *d, struct client *c, const struct err *e, int fd
 	fd_close(fd);
 }
 
-static void tell_status(struct daemon *d, struct client *c, bool replaced)
+static void send_status(struct daemon *d, struct client *c, bool replaced)
 {
 	struct pool_count p;
 	struct err e = ERR_INIT;
@@ -115,10 +116,10 @@ static void tell_status(struct daemon *d, struct client *c, bool replaced)
 	fd = gate_status(&d->gate, &p, replaced);
 	if (fd < 0)
 		err_set(&e, -ENOMEM, "out of memory");
-	tell(d, c, &e, fd);
+	send_reply(d, c, &e, fd);
 }
 
-static void tell_web(struct daemon *d, struct client *c, const struct cofferd_msg *m)
+static void answer_web_request(struct daemon *d, struct client *c, const struct cofferd_msg *m)
 {
 	struct err e = ERR_INIT;
 	struct webctl ctl;
@@ -126,10 +127,10 @@ static void tell_web(struct daemon *d, struct client *c, const struct cofferd_ms
 
 	if (webctl_parse(m->body, m->len, &ctl) == 0)
 		(void)!webd_control(d->gate.web, &ctl, &fd, &e);
-	tell(d, c, &e, fd);
+	send_reply(d, c, &e, fd);
 }
 
-static void leave(struct daemon *d)
+static void stop_daemon(struct daemon *d)
 {
 	d->leaving = true;
 	while (d->templates)
@@ -137,7 +138,7 @@ static void leave(struct daemon *d)
 	loop_stop(&d->loop);
 }
 
-static void obey(struct daemon *d, struct client *c, const struct cofferd_msg *m, bool replaced)
+static void obey_request(struct daemon *d, struct client *c, const struct cofferd_msg *m, bool replaced)
 {
 	struct err e = ERR_INIT;
 	bool stayed = d->gate.stay;
@@ -145,17 +146,17 @@ static void obey(struct daemon *d, struct client *c, const struct cofferd_msg *m
 
 	switch (m->head.want) {
 	case COFFERD_STATUS:
-		tell_status(d, c, replaced);
+		send_status(d, c, replaced);
 		return;
 	case COFFERD_WEB:
-		tell_web(d, c, m);
+		answer_web_request(d, c, m);
 		return;
 	case COFFERD_KEEP:
 		(void)!gate_keep(&d->gate, m->body, &e);
 		break;
 	case COFFERD_RELOAD:
 		if (replaced)
-			leave(d);
+			stop_daemon(d);
 		else
 			(void)!gate_reload(&d->gate, &e);
 		break;
@@ -165,13 +166,13 @@ static void obey(struct daemon *d, struct client *c, const struct cofferd_msg *m
 			d->gate.stay = stayed;
 		break;
 	case COFFERD_STOP:
-		leave(d);
+		stop_daemon(d);
 		break;
 	case COFFERD_DROP:
 		while (d->templates)
 			cofferd_pool_drop(d, d->templates);
 		if (!gate_is_busy(&d->gate))
-			leave(d);
+			stop_daemon(d);
 		break;
 	case COFFERD_HOLD:
 	case COFFERD_UNLOCK:
@@ -182,18 +183,18 @@ static void obey(struct daemon *d, struct client *c, const struct cofferd_msg *m
 	default:
 		break;
 	}
-	tell(d, c, &e, fd);
+	send_reply(d, c, &e, fd);
 }
 
-/* D3: coffer was replaced since we were started, or the client is in another container. */
+/* cofferd_client.D3: false if the client is in another container. */
 static bool is_same_machine(const struct cofferd_build *a, const struct cofferd_build *b)
 {
 	return a->root_dev == b->root_dev && a->root_ino == b->root_ino && a->usr_dev == b->usr_dev &&
 	       a->usr_ino == b->usr_ino;
 }
 
-/* Returns false when the client said something that is not a question. */
-static bool answer(struct daemon *d, struct client *c, const char *data, size_t len)
+/* Returns false if the message is malformed. */
+static bool answer_request(struct daemon *d, struct client *c, const char *data, size_t len)
 {
 	struct cofferd_msg m;
 	struct err e = ERR_INIT;
@@ -203,8 +204,8 @@ static bool answer(struct daemon *d, struct client *c, const char *data, size_t 
 		return false;
 	same = memcmp(&m.head.build, &d->build, sizeof(d->build)) == 0;
 	if (!same && !gate_is_busy(&d->gate) && m.head.want != COFFERD_STATUS) {
-		leave(d);
-		tell(d, c, NULL, -1);
+		stop_daemon(d);
+		send_reply(d, c, NULL, -1);
 	} else if (m.head.want == COFFERD_TAKE) {
 		if (same)
 			cofferd_pool_give(d, c, &m);
@@ -213,14 +214,14 @@ static bool answer(struct daemon *d, struct client *c, const char *data, size_t 
 	} else if (!is_same_machine(&m.head.build, &d->build)) {
 		err_set(&e, -EXDEV,
 			"this cofferd sees other files than you: it was started outside of this container");
-		tell(d, c, &e, -1);
+		send_reply(d, c, &e, -1);
 	} else {
-		obey(d, c, &m, !same);
+		obey_request(d, c, &m, !same);
 	}
 	return true;
 }
 
-static void on_client(struct watch *w, uint32_t events)
+static void on_cofferd_request(struct watch *w, uint32_t events)
 {
 	static char data[COFFERD_ASK_MAX];
 	struct client *c = w->ctx;
@@ -228,12 +229,13 @@ static void on_client(struct watch *w, uint32_t events)
 	size_t len;
 
 	(void)events;
-	if (fdpass_recv_some(w->fd, data, sizeof(data), &len, none, 0) < 0 || !answer(c->d, c, data, len))
-		drop_client(c);
+	if (fdpass_recv_some(w->fd, data, sizeof(data), &len, none, 0) < 0 ||
+	    !answer_request(c->d, c, data, len))
+		drop_cofferd_client(c);
 }
 
-/* Only the owner of the state directory can reach the socket; this says so again. */
-static bool is_own(int fd)
+/* The mode of the state directory already keeps others out; this checks it again. */
+static bool peer_is_owner(int fd)
 {
 	struct ucred cred;
 	socklen_t len = sizeof(cred);
@@ -241,7 +243,7 @@ static bool is_own(int fd)
 	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) == 0 && cred.uid == geteuid();
 }
 
-static void on_listen(struct watch *w, uint32_t events)
+static void on_cofferd_connection(struct watch *w, uint32_t events)
 {
 	struct daemon *d = w->ctx;
 	struct client *c;
@@ -250,24 +252,26 @@ static void on_listen(struct watch *w, uint32_t events)
 	(void)events;
 	if (fd < 0)
 		return;
-	c = is_own(fd) && d->n_clients < CLIENTS_MAX ? calloc(1, sizeof(*c)) : NULL;
+	c = peer_is_owner(fd) && d->n_clients < CLIENTS_MAX ? calloc(1, sizeof(*c)) : NULL;
 	if (!c) {
 		fd_close(fd);
 		return;
 	}
-	*c = (struct client){ .next = d->clients, .d = d, .w = { .fd = fd, .fn = on_client, .ctx = c } };
+	*c = (struct client){ .next = d->clients,
+			      .d = d,
+			      .w = { .fd = fd, .fn = on_cofferd_request, .ctx = c } };
 	d->clients = c;
 	d->n_clients++;
 	if (loop_watch(&d->loop, &c->w, EPOLLIN) < 0)
-		drop_client(c);
+		drop_cofferd_client(c);
 }
 
-static void on_signal(void *ctx, const struct signalfd_siginfo *si)
+static void on_cofferd_signal(void *ctx, const struct signalfd_siginfo *si)
 {
 	struct daemon *d = ctx;
 
 	if (si->ssi_signo == SIGCHLD) {
-		reap(d);
+		reap_children(d);
 		cofferd_pool_balance(d);
 		return;
 	}
@@ -275,21 +279,21 @@ static void on_signal(void *ctx, const struct signalfd_siginfo *si)
 		(void)!gate_reload(&d->gate, &(struct err){ 0 });
 		return;
 	}
-	leave(d);
+	stop_daemon(d);
 }
 
-static int open_socket(struct daemon *d, int given, struct err *e)
+static int open_cofferd_socket(struct daemon *d, int given, struct err *e)
 {
 	int fd = given >= 0 ? given : cofferd_make_socket(d, e);
 
 	if (fd < 0)
 		return fd;
 	d->gate.activated = given >= 0;
-	d->w_listen = (struct watch){ .fd = fd, .fn = on_listen, .ctx = d };
+	d->w_listen = (struct watch){ .fd = fd, .fn = on_cofferd_connection, .ctx = d };
 	return loop_watch(&d->loop, &d->w_listen, EPOLLIN);
 }
 
-static int take_signals(struct daemon *d, struct err *e)
+static int watch_signals(struct daemon *d, struct err *e)
 {
 	sigset_t set;
 
@@ -298,34 +302,34 @@ static int take_signals(struct daemon *d, struct err *e)
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGHUP);
 	sigaddset(&set, SIGCHLD);
-	return loop_signals(&d->loop, &set, on_signal, d, e);
+	return loop_signals(&d->loop, &set, on_cofferd_signal, d, e);
 }
 
-static int set_up(struct daemon *d, const struct cofferd_how *how, struct err *e)
+static int daemon_open(struct daemon *d, const struct cofferd_how *how, struct err *e)
 {
 	int r = cofferd_take_lock(d, how->listen_fd >= 0, e);
 
 	if (r == 0)
 		r = loop_open(&d->loop, e);
 	if (r == 0)
-		r = open_socket(d, how->listen_fd, e);
+		r = open_cofferd_socket(d, how->listen_fd, e);
 	if (r == 0)
 		r = metrics_open(&d->metrics,
 				 &(struct metrics_env){ .st = d->st,
 							.loop = &d->loop,
 							.pool = cofferd_pool_count,
-							.web = count_web,
+							.web = count_api,
 							.ctx = d },
 				 e);
 	if (r == 0)
-		r = take_signals(d, e);
-	d->gate.metrics = metrics_tell;
+		r = watch_signals(d, e);
+	d->gate.metrics = metrics_answer;
 	d->gate.metrics_ctx = d->metrics;
-	/* Before the sandboxes are looked at, for that may take a while, and who asks may wait. */
+	/* The socket is open before the sandboxes are examined: that may take a while, and clients can wait. */
 	return r < 0 ? r : gate_open(&d->gate, e);
 }
 
-static void begin(struct daemon *d, const struct cofferd_how *how)
+static void daemon_begin(struct daemon *d, const struct cofferd_how *how)
 {
 	autobuf struct buf key = BUF_INIT;
 	struct template *t = NULL;
@@ -336,20 +340,20 @@ static void begin(struct daemon *d, const struct cofferd_how *how)
 		pool_note(&t->demand, clock_nsec(CLOCK_MONOTONIC));
 	d->refill = (struct timer){ .fn = cofferd_pool_refill, .ctx = d };
 	cofferd_pool_balance(d);
-	d->tick = (struct timer){ .fn = on_tick, .ctx = d };
+	d->tick = (struct timer){ .fn = on_cofferd_tick, .ctx = d };
 	loop_timer(&d->loop, &d->tick, clock_nsec(CLOCK_MONOTONIC) + TICK);
 }
 
-static void tear_down(struct daemon *d)
+static void daemon_close(struct daemon *d)
 {
 	while (d->clients)
-		drop_client(d->clients);
+		drop_cofferd_client(d->clients);
 	while (d->templates)
 		cofferd_pool_drop(d, d->templates);
 	metrics_close(d->metrics);
 	gate_close(&d->gate);
 	if (d->w_listen.fd >= 0) {
-		/* That of a service manager stays, and whoever knocks starts the next one. */
+		/* A service manager's socket stays: the next connection starts the next cofferd. */
 		if (!d->gate.activated)
 			(void)unlinkat(d->st->fd, SOCKET, 0);
 		fd_close(d->w_listen.fd);
@@ -376,13 +380,13 @@ int cofferd_serve(struct state *st, const struct cofferd_how *how, struct err *e
 	d.budget = cofferd_pool_budget();
 	d.builders = (unsigned)sysconf(_SC_NPROCESSORS_ONLN);
 	d.gate = (struct gate){ .st = st, .loop = &d.loop, .coffer_fd = how->coffer_fd, .stay = how->stay };
-	r = set_up(&d, how, e);
+	r = daemon_open(&d, how, e);
 	if (r == 0) {
 		how->ready();
-		begin(&d, how);
+		daemon_begin(&d, how);
 		r = loop_run(&d.loop, e);
 		activate_notify("STOPPING=1");
 	}
-	tear_down(&d);
+	daemon_close(&d);
 	return r;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cofferd itself: the daemon's entry point. Its promises to clients are in cofferdc/cofferd_client.h. */
+/* Entry point of the daemon cofferd. Its promises to clients are in cofferdc/cofferd_client.h. */
 #ifndef DAEMON_COFFERD_SERVE_H
 #define DAEMON_COFFERD_SERVE_H
 
@@ -11,13 +11,13 @@
 
 struct cofferd_how {
 	int coffer_fd;		  /* the coffer program */
-	int listen_fd;		  /* handed over by a service manager; -1: make one */
-	bool stay;		  /* also without anything to do */
-	const struct strv *first; /* a template to begin with; may be empty */
-	void (*ready)(void);	  /* called once it serves */
+	int listen_fd;		  /* passed by a service manager; -1: make one */
+	bool stay;		  /* do not exit when idle */
+	const struct strv *first; /* a template to make sandboxes of at once; may be empty */
+	void (*ready)(void);	  /* called once clients are accepted */
 };
 
-/* Serves until idle or told to go. */
+/* Serves until it is idle or told to exit. */
 int cofferd_serve(struct state *st, const struct cofferd_how *how, struct err *e) MUST_CHECK;
 
 #endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One cofferd for each state directory (D2): who has the lock serves, and only then is a socket that
- * somebody left behind removed. One that somebody listens at without the lock, as a service manager does, is
- * never taken away.
+ * The lock and the socket: one cofferd per state directory (cofferd_client.D2). A stale socket is removed
+ * only with the lock held, and never if somebody listens there without the lock, as a service manager does.
  */
 #include "base/clock.h"
 #include "base/fd.h"
@@ -18,7 +17,7 @@
 #define LOCK_TRIES 500
 #define LOCK_PAUSE (10 * (long)NSEC_PER_MSEC)
 
-static bool is_served(const struct daemon *d)
+static bool socket_is_served(const struct daemon *d)
 {
 	autoclose int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	struct sockaddr_un a;
@@ -27,8 +26,8 @@ static bool is_served(const struct daemon *d)
 	return fd >= 0 && (connect(fd, (struct sockaddr *)&a, sizeof(a)) == 0 || errno == EAGAIN);
 }
 
-/* D2. -EEXIST: there is one. Somebody who has the lock and does not serve is about to leave, or was killed with a child
- * that has yet to execute something else. */
+/* Takes the lock (cofferd_client.D2). -EEXIST: there is a cofferd. A process that has the lock but does not
+ * serve is about to exit, or was killed and left a child that has not executed its program yet. */
 int cofferd_take_lock(struct daemon *d, bool activated, struct err *e)
 {
 	const struct timespec pause = { .tv_nsec = LOCK_PAUSE };
@@ -39,16 +38,18 @@ int cofferd_take_lock(struct daemon *d, bool activated, struct err *e)
 	for (int i = 0; flock(d->lock_fd, LOCK_EX | LOCK_NB) < 0; i++) {
 		if (errno != EWOULDBLOCK && errno != EINTR)
 			return err_sys(e, -errno, "cannot lock %s/cofferd.lock", d->st->path);
-		/* At a socket of a service manager's anybody is served, some time. */
-		if (i >= LOCK_TRIES || (!activated && is_served(d)))
+		/* A service manager's socket accepts connections whether or not a cofferd serves it, so it
+		 * proves nothing. */
+		if (i >= LOCK_TRIES || (!activated && socket_is_served(d)))
 			return err_set(e, -EEXIST, "there is a cofferd for %s already", d->st->path);
 		nanosleep(&pause, NULL);
 	}
 	return 0;
 }
 
-/* Left by one that was killed: we have the lock. But somebody may listen there without it, as a service manager does. */
-static int clear_socket(const struct daemon *d, struct err *e)
+/* The socket is left over from a killed cofferd, since we have the lock. But a service manager may listen
+ * there without it. */
+static int remove_stale_socket(const struct daemon *d, struct err *e)
 {
 	struct stat st;
 
@@ -57,7 +58,7 @@ static int clear_socket(const struct daemon *d, struct err *e)
 	if (!S_ISSOCK(st.st_mode) || st.st_uid != geteuid())
 		return err_set(e, -EEXIST, "%s/" SOCKET " is in the way: it is not a socket of your own",
 			       d->st->path);
-	if (is_served(d)) {
+	if (socket_is_served(d)) {
 		err_set(e, -EADDRINUSE, "somebody listens at %s/" SOCKET " already", d->st->path);
 		return err_hint(e, -EADDRINUSE,
 				"if that is systemd: systemctl --user start cofferd (root: without --user)");
@@ -76,7 +77,7 @@ int cofferd_make_socket(struct daemon *d, struct err *e)
 	if (fd < 0)
 		return err_sys(e, -errno, "cannot make a socket");
 	cofferd_address(d->st, &a);
-	r = clear_socket(d, e);
+	r = remove_stale_socket(d, e);
 	if (r < 0)
 		return r;
 	if (bind(fd, (struct sockaddr *)&a, sizeof(a)) < 0 || listen(fd, 128) < 0)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Rotates secrets when they are due and reports those that expire (due.h). Never opens the vault itself. */
 #include "daemon/due.h"
 
 #include "base/clock.h"
@@ -21,7 +22,7 @@
 #define DAY 86400u
 #define TOLD_FILE "vault/told"
 
-static uint64_t now_s(void)
+static uint64_t real_seconds(void)
 {
 	return clock_nsec(CLOCK_REALTIME) / NSEC_PER_SEC;
 }
@@ -33,7 +34,7 @@ void due_begin(struct due *d)
 	d->said = -1;
 }
 
-/* U1 */
+/* due.U1: a rotation under way is not killed. */
 void due_end(struct due *d)
 {
 	if (!d->helpers)
@@ -48,12 +49,13 @@ bool due_is_busy(const struct due *d)
 	return d->pid != 0;
 }
 
-void due_soon(struct due *d)
+void due_retry_now(struct due *d)
 {
 	d->helper.not_before = 0;
 }
 
-/* One that cannot be understood is as good as none: what is due is then done by hand, or once it is written anew. */
+/* A schedule that cannot be parsed counts as none: rotation is then up to a person, until it is written
+ * again. */
 static void read_schedule(struct due *d)
 {
 	struct stat st;
@@ -73,16 +75,17 @@ static void read_schedule(struct due *d)
 	d->mtime = mtime;
 }
 
-/* --- what is due ------------------------------------------------------------------------------------------------------ */
+/* --- rotation
+ * ---------------------------------------------------------------------------------------------------- */
 
-static bool is_due(const struct due *d)
+static bool has_due_secret(const struct due *d)
 {
 	uint64_t next = schedule_next(&d->schedule);
 
-	return next && next <= now_s();
+	return next && next <= real_seconds();
 }
 
-/* U3. Open, cofferd's own vault has it; but that one only reads. */
+/* due.U3. cofferd's own vault may be open with that passphrase, but it is read-only. */
 static bool has_passphrase(const struct due *d)
 {
 	enum vaultd_state s = vaultd_state(d->vault);
@@ -90,7 +93,7 @@ static bool has_passphrase(const struct due *d)
 	return s == VAULTD_LOCKED || (s == VAULTD_OPEN && d->vault->files.kind == VAULT_KEY_PASSPHRASE);
 }
 
-static void say_failed(const struct due *d, const char *why)
+static void log_rotation_failed(const struct due *d, const char *why)
 {
 	autobuf struct buf b = BUF_INIT;
 	struct json j = JSON_INIT(&b);
@@ -100,8 +103,9 @@ static void say_failed(const struct due *d, const char *why)
 		(void)!audit_append(d->audit, "secret.rotate.failed", NULL, &b, NULL);
 }
 
-/* What cofferd was started with but for its service manager's words, and a place for its own. What it has begun it ends, also
- * when cofferd dies: between a new value and its being told there is no good place to stop. */
+/* Starts `coffer secret rotate --due` with cofferd's environment, but without the service manager's
+ * variables, and a file for its error output. It continues if cofferd dies: there is no safe point to stop
+ * between a new value and its storage. */
 static int start_rotate(struct due *d, struct err *e)
 {
 	static const char *const not [] = { "NOTIFY_SOCKET", "LISTEN_FDS", "COFFER_STATE" };
@@ -129,7 +133,7 @@ static int start_rotate(struct due *d, struct err *e)
 	return 0;
 }
 
-static void rotate(struct due *d)
+static void begin_rotation(struct due *d)
 {
 	struct err e = ERR_INIT;
 
@@ -139,8 +143,8 @@ static void rotate(struct due *d)
 		(void)helper_died(d->helpers, &d->helper, clock_nsec(CLOCK_MONOTONIC), e.msg);
 }
 
-/* Its first line. */
-static void read_said(struct due *d, char *out, size_t size)
+/* The first line of its error output. */
+static void read_first_error_line(struct due *d, char *out, size_t size)
 {
 	char line[200];
 	ssize_t n = d->said < 0 ? 0 : pread(d->said, line, sizeof(line) - 1, 0);
@@ -159,40 +163,41 @@ bool due_reaped(struct due *d, pid_t pid, int status)
 	if (!d->pid || pid != d->pid)
 		return false;
 	d->pid = 0;
-	read_said(d, said, sizeof(said));
+	read_first_error_line(d, said, sizeof(said));
 	read_schedule(d);
 	next = schedule_next(&d->schedule);
 	if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
 		(void)helper_died(d->helpers, &d->helper, clock_nsec(CLOCK_MONOTONIC),
 				  *said ? said : "coffer secret rotate --due failed");
-	/* All went well, and nothing has changed: not again and again. */
-	else if (next && next == was && next <= now_s())
+	/* It succeeded, but the same secret is still due: do not try it in a tight loop. */
+	else if (next && next == was && next <= real_seconds())
 		(void)helper_died(d->helpers, &d->helper, clock_nsec(CLOCK_MONOTONIC),
-				  "what was due is due still");
+				  "the secret that was due is still due");
 	else
 		helper_is_up(d->helpers, &d->helper, clock_nsec(CLOCK_MONOTONIC));
 	return true;
 }
 
-static void look_for_due(struct due *d)
+static void check_due(struct due *d)
 {
 	bool was_typed = d->is_typed;
 
 	d->is_typed = false;
-	if (d->pid || !is_due(d))
+	if (d->pid || !has_due_secret(d))
 		return;
 	d->is_typed = has_passphrase(d);
 	if (d->is_typed && !was_typed)
-		say_failed(
+		log_rotation_failed(
 			d,
 			"the vault has a passphrase, and nobody is here to type it: coffer secret rotate --due");
 	if (!d->is_typed && helper_may_start(&d->helper, clock_nsec(CLOCK_MONOTONIC)))
-		rotate(d);
+		begin_rotation(d);
 }
 
-/* --- what expires ----------------------------------------------------------------------------------------------------- */
+/* --- expiry
+ * ------------------------------------------------------------------------------------------------------ */
 
-static void say_expiring(const struct due *d, const struct schedule_entry *n)
+static void log_expiring(const struct due *d, const struct schedule_entry *n)
 {
 	autobuf struct buf b = BUF_INIT;
 	struct json j = JSON_INIT(&b);
@@ -204,17 +209,17 @@ static void say_expiring(const struct due *d, const struct schedule_entry *n)
 		(void)!audit_append(d->audit, "secret.expiring", NULL, &b, NULL);
 }
 
-static uint64_t read_told(const struct due *d)
+static uint64_t read_last_report(const struct due *d)
 {
 	autobuf struct buf b = BUF_INIT;
 
 	return fd_read_file(d->st->fd, TOLD_FILE, 32, &b) == 0 ? strtoull(buf_cstr(&b), NULL, 10) : 0;
 }
 
-/* U4. Where it cannot be written down that it was told, it is told by each cofferd once. */
-static void look_for_expiring(struct due *d)
+/* due.U4. If the time of the report cannot be stored, each cofferd reports once. */
+static void check_expiring(struct due *d)
 {
-	uint64_t now = now_s(), told;
+	uint64_t now = real_seconds(), told;
 	char text[24];
 	size_t n = 0;
 
@@ -224,15 +229,15 @@ static void look_for_expiring(struct due *d)
 		n += schedule_is_soon(d->schedule.v[i].expires, now);
 	if (n == 0)
 		return;
-	told = read_told(d);
-	/* Somebody may have set the clock back. */
+	told = read_last_report(d);
+	/* `told` may be in the future if the clock was set back. */
 	if (told <= now && now - told < DAY) {
 		d->tell_at = told + DAY;
 		return;
 	}
 	for (size_t i = 0; i < d->schedule.n; i++) {
 		if (schedule_is_soon(d->schedule.v[i].expires, now))
-			say_expiring(d, &d->schedule.v[i]);
+			log_expiring(d, &d->schedule.v[i]);
 	}
 	snprintf(text, sizeof(text), "%llu\n", (unsigned long long)now);
 	(void)!fd_replace_file(d->st->fd, TOLD_FILE, text, strlen(text), 0600);
@@ -242,13 +247,13 @@ static void look_for_expiring(struct due *d)
 void due_tick(struct due *d)
 {
 	read_schedule(d);
-	look_for_due(d);
-	look_for_expiring(d);
+	check_due(d);
+	check_expiring(d);
 }
 
 void due_json(const struct due *d, struct json *j)
 {
-	uint64_t now = now_s(), next = schedule_next(&d->schedule);
+	uint64_t now = real_seconds(), next = schedule_next(&d->schedule);
 	char when[CLOCK_TEXT_LEN];
 
 	json_obj(j, "rotation");

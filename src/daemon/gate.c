@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Joins the parts of cofferd beside the pool (gate.h): opens and closes them in order, passes events between
+ * them, and reports their status.
+ */
 #include "daemon/gate.h"
 
 #include "base/fd.h"
@@ -9,14 +13,14 @@
 #include <stdio.h>
 #include <sys/mman.h>
 
-static bool is_locked(void *ctx)
+static bool vault_is_locked(void *ctx)
 {
 	const struct gate *g = ctx;
 
 	return vaultd_state(&g->vault) == VAULTD_LOCKED;
 }
 
-static void on_vault(void *ctx)
+static void on_vault_opened(void *ctx)
 {
 	struct gate *g = ctx;
 
@@ -26,7 +30,7 @@ static void on_vault(void *ctx)
 
 static int open_keeper(struct gate *g, struct err *e)
 {
-	const struct keeper_with w = { g->st, g->loop, g->audit, g->coffer_fd, is_locked, g };
+	const struct keeper_with w = { g->st, g->loop, g->audit, g->coffer_fd, vault_is_locked, g };
 	int r;
 
 	if (g->keeper)
@@ -39,14 +43,14 @@ static int open_keeper(struct gate *g, struct err *e)
 	return r;
 }
 
-static void say(struct gate *g, const char *type)
+static void log_gateway_event(struct gate *g, const char *type)
 {
 	autobuf struct buf b = BUF_INIT;
 	struct json j = JSON_INIT(&b);
 
 	json_str(&j, "version", COFFER_VERSION);
 	json_u64(&j, "pid", (uint64_t)getpid());
-	/* Who only keeps a pool is nothing to tell of. */
+	/* A daemon that only maintains the pool has nothing to report. */
 	if (g->keeper && !buf_error(&b))
 		(void)!audit_append(g->audit, type, NULL, &b, NULL);
 }
@@ -63,7 +67,7 @@ int gate_open(struct gate *g, struct err *e)
 				    .loop = g->loop,
 				    .audit = g->audit,
 				    .helpers = &g->helpers,
-				    .opened = on_vault,
+				    .opened = on_vault_opened,
 				    .ctx = g };
 	vaultd_begin(&g->vault);
 	g->due = (struct due){ .st = g->st,
@@ -85,11 +89,11 @@ int gate_open(struct gate *g, struct err *e)
 		      e);
 	if (r < 0)
 		return r;
-	if (!g->stay && !db_is_there(g->st))
+	if (!g->stay && !db_exists(g->st))
 		return 0;
 	r = open_keeper(g, &own);
 	if (r == 0)
-		say(g, "gateway.start");
+		log_gateway_event(g, "gateway.start");
 	else if (g->stay)
 		*e = own;
 	return g->stay ? r : 0;
@@ -97,7 +101,7 @@ int gate_open(struct gate *g, struct err *e)
 
 void gate_close(struct gate *g)
 {
-	say(g, "gateway.stop");
+	log_gateway_event(g, "gateway.stop");
 	webd_close(g->web);
 	g->web = NULL;
 	due_end(&g->due);
@@ -114,18 +118,18 @@ int gate_keep(struct gate *g, const char *id, struct err *e)
 	int r = open_keeper(g, e);
 
 	if (r == 0 && !had)
-		say(g, "gateway.start");
+		log_gateway_event(g, "gateway.start");
 	return r < 0 ? r : keeper_keep(g->keeper, id, e);
 }
 
 int gate_reload(struct gate *g, struct err *e)
 {
-	due_soon(&g->due);
-	if (!g->keeper && !g->stay && !db_is_there(g->st))
+	due_retry_now(&g->due);
+	if (!g->keeper && !g->stay && !db_exists(g->st))
 		return 0;
 	if (!g->keeper)
 		return open_keeper(g, e);
-	return keeper_look(g->keeper, e);
+	return keeper_look_at_all(g->keeper, e);
 }
 
 bool gate_is_busy(const struct gate *g)
@@ -139,8 +143,9 @@ void gate_tick(struct gate *g)
 	due_tick(&g->due);
 }
 
-/* A second one over the same connection takes the place of the first, whose channel its guard has lost. */
-static int hold(struct gate *g, struct gate_lease *l, const struct cofferd_msg *m, int *ret_fd, struct err *e)
+/* Another hold on the same connection replaces the first, whose channel its guard has lost. */
+static int gate_vault_hold(struct gate *g, struct gate_lease *l, const struct cofferd_msg *m, int *ret_fd,
+			   struct err *e)
 {
 	const char *ask = m->body + RUN_ID_LEN + 1;
 	int r = vaultd_hold(&g->vault, m->body, ask, m->len - RUN_ID_LEN - 1, ret_fd, e);
@@ -151,11 +156,11 @@ static int hold(struct gate *g, struct gate_lease *l, const struct cofferd_msg *
 	return r;
 }
 
-static int unlock(struct gate *g, struct gate_lease *l, int *ret_fd, struct err *e)
+static int gate_vault_unlock(struct gate *g, struct gate_lease *l, int *ret_fd, struct err *e)
 {
 	int r = vaultd_unlock(&g->vault, ret_fd, e);
 
-	/* Whoever typed before has lost it. */
+	/* An earlier connection that was unlocking has lost its vault. */
 	if (r > 0)
 		g->typing = l;
 	return r < 0 ? r : 0;
@@ -165,12 +170,12 @@ int gate_vault(struct gate *g, struct gate_lease *l, const struct cofferd_msg *m
 {
 	switch (m->head.want) {
 	case COFFERD_HOLD:
-		return hold(g, l, m, ret_fd, e);
+		return gate_vault_hold(g, l, m, ret_fd, e);
 	case COFFERD_UNLOCK:
-		return unlock(g, l, ret_fd, e);
+		return gate_vault_unlock(g, l, ret_fd, e);
 	case COFFERD_UNLOCKED:
 		if (g->typing != l)
-			return err_set(e, -EPROTO, "somebody else unlocks the vault");
+			return err_set(e, -EPROTO, "another client is unlocking the vault");
 		g->typing = NULL;
 		return vaultd_unlocked(&g->vault, e);
 	default:
@@ -185,7 +190,7 @@ void gate_lease_end(struct gate *g, struct gate_lease *l)
 		g->vault.leases--;
 	if (g->typing == l) {
 		g->typing = NULL;
-		vaultd_unlock_over(&g->vault);
+		vaultd_cancel_unlock(&g->vault);
 	}
 	*l = (struct gate_lease){ 0 };
 }
@@ -196,7 +201,7 @@ void gate_reaped(struct gate *g, pid_t pid, int status)
 		(void)keeper_reaped(g->keeper, pid, status);
 }
 
-static void add_pool(struct json *j, const struct pool_count *p)
+static void add_pool_status(struct json *j, const struct pool_count *p)
 {
 	json_obj(j, "pool");
 	json_u64(j, "ready", p->ready);
@@ -206,7 +211,7 @@ static void add_pool(struct json *j, const struct pool_count *p)
 	json_end_obj(j);
 }
 
-static void add_self(struct gate *g, struct json *j, bool replaced)
+static void add_own_status(struct gate *g, struct json *j, bool replaced)
 {
 	char text[CLOCK_TEXT_LEN];
 	uint64_t now = clock_nsec(CLOCK_REALTIME);
@@ -232,8 +237,8 @@ int gate_status(struct gate *g, const struct pool_count *pool, bool replaced)
 	autoclose int fd = memfd_create("status", MFD_CLOEXEC);
 
 	json_obj(&j, NULL);
-	add_self(g, &j, replaced);
-	add_pool(&j, pool);
+	add_own_status(g, &j, replaced);
+	add_pool_status(&j, pool);
 	helpers_json(&g->helpers, clock_nsec(CLOCK_MONOTONIC), &j, "helpers");
 	if (g->keeper) {
 		keeper_json(g->keeper, &j);

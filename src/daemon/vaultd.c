@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Starts, restarts and ends the one coffer-vault of a state directory, and hands out its channels (vaultd.h).
+ * Must not read a secret or a passphrase.
+ */
 #include "daemon/vaultd.h"
 
 #include "base/clock.h"
@@ -13,15 +17,15 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* All of cofferd waits so long for an answer, then the vault is killed. */
+/* All of cofferd blocks for a response of the vault at most this long; then the vault is killed. */
 #define PATIENCE_MS 5000
 
-static uint64_t now(void)
+static uint64_t mono_now(void)
 {
 	return clock_nsec(CLOCK_MONOTONIC);
 }
 
-static void say(struct vaultd *v, const char *type, const char *why)
+static void log_vault_event(struct vaultd *v, const char *type, const char *why)
 {
 	autobuf struct buf b = BUF_INIT;
 	struct json j = JSON_INIT(&b);
@@ -32,13 +36,13 @@ static void say(struct vaultd *v, const char *type, const char *why)
 		(void)!audit_append(v->audit, type, NULL, &b, NULL);
 }
 
-static bool is_open(const struct vaultd *v)
+static bool vault_is_open(const struct vaultd *v)
 {
 	return v->proc.pid >= 0;
 }
 
-/* Without its key; what is wrong with the file the vault says. */
-static int look(const struct vaultd *v, struct vault_files *ret, struct err *e)
+/* Opens the vault's file without its key; the vault itself reports what is wrong with the content. */
+static int open_vault_files(const struct vaultd *v, struct vault_files *ret, struct err *e)
 {
 	const struct vault_key_want want = VAULT_KEY_WANT_INIT;
 
@@ -50,21 +54,22 @@ enum vaultd_state vaultd_state(const struct vaultd *v)
 	CLEANUP(vault_files_close) struct vault_files f = VAULT_FILES_INIT;
 	struct err e = ERR_INIT;
 
-	if (is_open(v))
+	if (vault_is_open(v))
 		return VAULTD_OPEN;
-	if (look(v, &f, &e) == -ENOENT)
+	if (open_vault_files(v, &f, &e) == -ENOENT)
 		return VAULTD_ABSENT;
 	return f.kind == VAULT_KEY_PASSPHRASE ? VAULTD_LOCKED : VAULTD_READY;
 }
 
 bool vaultd_is_busy(const struct vaultd *v)
 {
-	return v->leases > 0 || (is_open(v) && !v->files.may_reopen);
+	return v->leases > 0 || (vault_is_open(v) && !v->files.may_reopen);
 }
 
-/* --- the process ------------------------------------------------------------------------------------------------------ */
+/* --- the process
+ * ------------------------------------------------------------------------------------------------- */
 
-static void stop(struct vaultd *v)
+static void stop_vault(struct vaultd *v)
 {
 	if (v->w.fd >= 0)
 		loop_unwatch(v->loop, &v->w);
@@ -78,29 +83,30 @@ static void stop(struct vaultd *v)
 	v->files = VAULT_FILES_INIT;
 }
 
-/* One with a passphrase stays away until somebody types it; another is started again also when nobody asks. */
-static void has_died(struct vaultd *v, const char *why)
+/* A vault with a passphrase stays closed until somebody types it; any other is restarted even without a
+ * request. */
+static void vault_has_died(struct vaultd *v, const char *why)
 {
 	bool opens_itself = v->files.may_reopen;
 	uint64_t wait;
 
-	stop(v);
-	wait = helper_died(v->helpers, &v->helper, now(), why);
+	stop_vault(v);
+	wait = helper_died(v->helpers, &v->helper, mono_now(), why);
 	if (opens_itself)
-		loop_timer(v->loop, &v->again, now() + wait);
+		loop_timer(v->loop, &v->again, mono_now() + wait);
 	else
-		say(v, "vault.lock", "it has ended, and its passphrase went with it");
+		log_vault_event(v, "vault.lock", "it has ended, and its passphrase went with it");
 }
 
-/* It says nothing unasked: its last words, or its end. */
-static void on_control(struct watch *w, uint32_t events)
+/* The vault sends nothing on its own: this is its error message or its end. */
+static void on_vault_gone(struct watch *w, uint32_t events)
 {
 	(void)events;
-	has_died(w->ctx, "it has ended");
+	vault_has_died(w->ctx, "it has ended");
 }
 
-/* An older file in its place: what was rotated since is back in it, and what was removed too. */
-static void check_counter(struct vaultd *v)
+/* An older file was put in place: rotated and removed secrets are back in it. */
+static void check_save_counter(struct vaultd *v)
 {
 	autobuf struct buf b = BUF_INIT;
 	struct json j = JSON_INIT(&b);
@@ -113,14 +119,16 @@ static void check_counter(struct vaultd *v)
 		(void)!audit_append(v->audit, "secret.rollback", NULL, &b, NULL);
 }
 
-static void on_notify(struct watch *w, uint32_t events);
+static void on_vault_directory(struct watch *w, uint32_t events);
 
-/* By its directory, for a new file takes the old one's name. */
-static int watch_file(struct vaultd *v, struct err *e)
+/* Watches the directory, because a new file replaces the old one by rename. */
+static int watch_vault_file(struct vaultd *v, struct err *e)
 {
 	char dir[64];
 
-	v->w_dir = (struct watch){ .fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK), .fn = on_notify, .ctx = v };
+	v->w_dir = (struct watch){ .fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK),
+				   .fn = on_vault_directory,
+				   .ctx = v };
 	snprintf(dir, sizeof(dir), "/proc/self/fd/%d", v->files.dir);
 	if (v->w_dir.fd < 0 ||
 	    inotify_add_watch(v->w_dir.fd, dir, IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE) < 0)
@@ -128,23 +136,23 @@ static int watch_file(struct vaultd *v, struct err *e)
 	return loop_watch(v->loop, &v->w_dir, EPOLLIN);
 }
 
-/* Its files and process are there, and it has opened the one with the other. */
-static int serve(struct vaultd *v, struct err *e)
+/* The vault has opened its file: watch both. */
+static int begin_serving(struct vaultd *v, struct err *e)
 {
-	int r = watch_file(v, e);
+	int r = watch_vault_file(v, e);
 
-	v->w = (struct watch){ .fd = v->proc.control, .fn = on_control, .ctx = v };
+	v->w = (struct watch){ .fd = v->proc.control, .fn = on_vault_gone, .ctx = v };
 	if (r == 0)
 		r = loop_watch(v->loop, &v->w, EPOLLIN | EPOLLRDHUP);
 	if (r < 0)
 		return r;
 	loop_timer_off(v->loop, &v->again);
-	helper_is_up(v->helpers, &v->helper, now());
-	check_counter(v);
+	helper_is_up(v->helpers, &v->helper, mono_now());
+	check_save_counter(v);
 	return 0;
 }
 
-static int start_process(struct vault_proc *p, struct err *e)
+static int start_vault_process(struct vault_proc *p, struct err *e)
 {
 	autoclose int exe = helper_open("coffer-vault", e);
 
@@ -154,7 +162,7 @@ static int start_process(struct vault_proc *p, struct err *e)
 	return vault_start(p, exe, e);
 }
 
-static int locked(struct err *e)
+static int set_vault_locked(struct err *e)
 {
 	err_set(e, -VAULT_LOCKED, "the vault is locked");
 	return err_hint(e, -VAULT_LOCKED, "coffer secret unlock asks for its passphrase");
@@ -166,55 +174,55 @@ static int open_by_key(struct vaultd *v, struct err *e)
 	int r = vault_files_take_key(&v->files, &want, e);
 
 	if (r == 0)
-		r = start_process(&v->proc, e);
+		r = start_vault_process(&v->proc, e);
 	if (r == 0)
 		r = vault_open(&v->proc, &v->files, VAULT_OPEN_READ_ONLY, e);
-	return r < 0 ? r : serve(v, e);
+	return r < 0 ? r : begin_serving(v, e);
 }
 
-/* Open already, or opened by its key. */
-static int start(struct vaultd *v, struct err *e)
+/* Returns 0 if the vault is open or was opened by its key. */
+static int start_vault(struct vaultd *v, struct err *e)
 {
 	int r;
 
-	if (is_open(v))
+	if (vault_is_open(v))
 		return 0;
-	r = look(v, &v->files, e);
+	r = open_vault_files(v, &v->files, e);
 	if (r == 0 && v->files.kind == VAULT_KEY_PASSPHRASE)
-		r = locked(e);
-	else if (r == 0 && !helper_may_start(&v->helper, now()))
+		r = set_vault_locked(e);
+	else if (r == 0 && !helper_may_start(&v->helper, mono_now()))
 		r = err_set(e, -EAGAIN, "coffer-vault is down, and is started again in a moment: %s",
 			    v->helper.why);
 	if (r < 0) {
-		stop(v);
+		stop_vault(v);
 		return r;
 	}
 	r = open_by_key(v, e);
 	if (r < 0) {
-		stop(v);
-		(void)helper_died(v->helpers, &v->helper, now(), e->msg);
+		stop_vault(v);
+		(void)helper_died(v->helpers, &v->helper, mono_now(), e->msg);
 	}
 	return r;
 }
 
-static void on_again(struct timer *t)
+static void on_restart_timer(struct timer *t)
 {
 	struct vaultd *v = t->ctx;
 	struct err e = ERR_INIT;
 
-	if (start(v, &e) == 0)
+	if (start_vault(v, &e) == 0)
 		v->opened(v->ctx);
 	else if (vaultd_state(v) == VAULTD_READY)
 		loop_timer(v->loop, &v->again, v->helper.not_before);
 }
 
-/* K4. A key that does not open the new file is none any more. */
-static void has_changed(struct vaultd *v)
+/* vaultd.K4. A key that does not open the new file is no longer valid. */
+static void vault_file_changed(struct vaultd *v)
 {
 	CLEANUP(vault_files_close) struct vault_files f = VAULT_FILES_INIT;
 	struct err e = ERR_INIT;
 	bool opens_itself = v->files.may_reopen;
-	int r = look(v, &f, &e), key;
+	int r = open_vault_files(v, &f, &e), key;
 
 	if (r == 0)
 		r = vault_reload(&v->proc, &f, &e);
@@ -226,17 +234,17 @@ static void has_changed(struct vaultd *v)
 		v->files.key = key;
 		v->files.may_reopen = opens_itself;
 		f = VAULT_FILES_INIT;
-		check_counter(v);
+		check_save_counter(v);
 		return;
 	}
-	stop(v);
+	stop_vault(v);
 	if (vaultd_state(v) == VAULTD_READY)
-		loop_timer(v->loop, &v->again, now());
+		loop_timer(v->loop, &v->again, mono_now());
 	else
-		say(v, "vault.lock", e.msg);
+		log_vault_event(v, "vault.lock", e.msg);
 }
 
-static void on_notify(struct watch *w, uint32_t events)
+static void on_vault_directory(struct watch *w, uint32_t events)
 {
 	struct vaultd *v = w->ctx;
 	char buf[4096];
@@ -245,20 +253,22 @@ static void on_notify(struct watch *w, uint32_t events)
 	while (read(w->fd, buf, sizeof(buf)) > 0)
 		;
 	if (vault_files_changed(&v->files))
-		has_changed(v);
+		vault_file_changed(v);
 }
 
-/* Whoever types has a copy of the channel, which ends for both: the vault puts the terminal back, and leaves. */
-static void end_typed(struct vaultd *v)
+/* The unlocking client has a copy of the channel: shutdown ends it for both, and the vault restores the
+ * terminal and exits. */
+static void end_typed_vault(struct vaultd *v)
 {
 	if (v->typed.control >= 0)
 		(void)shutdown(v->typed.control, SHUT_RDWR);
 	vault_end(&v->typed);
 }
 
-/* --- what is asked ---------------------------------------------------------------------------------------------------- */
+/* --- requests
+ * --------------------------------------------------------------------------------------------------- */
 
-static int make_channel(int *ret_vaults, int *ret_guards, struct err *e)
+static int make_vault_channel(int *ret_vaults, int *ret_guards, struct err *e)
 {
 	int sv[2];
 
@@ -276,12 +286,12 @@ int vaultd_hold(struct vaultd *v, const char *id, const void *ask, size_t len, i
 	autoclose int vaults = -1, guards = -1;
 	int r;
 
-	/* The vault would end for what is malformed. */
+	/* The vault would exit on a malformed request. */
 	if (grants_unpack(&want, GRANTS_ASKED, ask, len) < 0)
-		return err_set(e, -EPROTO, "what is asked of the vault is malformed");
-	r = start(v, e);
+		return err_set(e, -EPROTO, "the request for the vault is malformed");
+	r = start_vault(v, e);
 	if (r == 0)
-		r = make_channel(&vaults, &guards, e);
+		r = make_vault_channel(&vaults, &guards, e);
 	if (r == 0)
 		r = vault_hold(&v->proc, id, &want, vaults, e);
 	if (r == 0)
@@ -292,70 +302,71 @@ int vaultd_hold(struct vaultd *v, const char *id, const void *ask, size_t len, i
 int vaultd_unlock(struct vaultd *v, int *ret_control, struct err *e)
 {
 	CLEANUP(vault_files_close) struct vault_files f = VAULT_FILES_INIT;
-	int r = is_open(v) ? 0 : look(v, &f, e);
+	int r = vault_is_open(v) ? 0 : open_vault_files(v, &f, e);
 
-	if (r < 0 || is_open(v))
+	if (r < 0 || vault_is_open(v))
 		return r;
 	if (f.kind != VAULT_KEY_PASSPHRASE) {
-		/* Somebody said so: the pause after a death is over. */
+		/* A person asked for it: the pause after a death is over. */
 		v->helper.not_before = 0;
-		return start(v, e);
+		return start_vault(v, e);
 	}
-	end_typed(v);
-	r = start_process(&v->typed, e);
+	end_typed_vault(v);
+	r = start_vault_process(&v->typed, e);
 	if (r < 0)
 		return r;
 	*ret_control = fcntl(v->typed.control, F_DUPFD_CLOEXEC, 3);
-	return *ret_control < 0 ? err_sys(e, -errno, "cannot hand the vault over") : 1;
+	return *ret_control < 0 ? err_sys(e, -errno, "cannot pass on the vault's channel") : 1;
 }
 
 int vaultd_unlocked(struct vaultd *v, struct err *e)
 {
 	CLEANUP(vault_files_close) struct vault_files f = VAULT_FILES_INIT;
-	int r = v->typed.pid < 0 ? err_set(e, -EPROTO, "no vault was to be unlocked") : look(v, &f, e);
+	int r = v->typed.pid < 0 ? err_set(e, -EPROTO, "no vault was to be unlocked")
+				 : open_vault_files(v, &f, e);
 
-	/* K2 */
+	/* vaultd.K2: it must have opened the file that has the name now. */
 	if (r == 0)
 		r = vault_reload(&v->typed, &f, e);
 	if (r < 0) {
-		end_typed(v);
+		end_typed_vault(v);
 		return r;
 	}
-	stop(v);
+	stop_vault(v);
 	v->files = f;
 	f = VAULT_FILES_INIT;
 	v->proc = v->typed;
 	v->typed = VAULT_PROC_INIT;
-	r = serve(v, e);
+	r = begin_serving(v, e);
 	if (r < 0) {
-		stop(v);
+		stop_vault(v);
 		return r;
 	}
-	say(v, "vault.unlock", NULL);
+	log_vault_event(v, "vault.unlock", NULL);
 	v->opened(v->ctx);
 	return 0;
 }
 
-void vaultd_unlock_over(struct vaultd *v)
+void vaultd_cancel_unlock(struct vaultd *v)
 {
-	end_typed(v);
+	end_typed_vault(v);
 }
 
 int vaultd_lock(struct vaultd *v, struct err *e)
 {
 	enum vaultd_state s = vaultd_state(v);
 
-	end_typed(v);
+	end_typed_vault(v);
 	if (s == VAULTD_LOCKED)
 		return 0;
 	if (s == VAULTD_ABSENT)
 		return err_set(e, -ENOENT, "there is no vault yet");
 	if (s == VAULTD_READY || v->files.may_reopen) {
-		err_set(e, -EINVAL, "the vault has no passphrase: whoever needs it opens it with its key");
+		err_set(e, -EINVAL, "the vault has no passphrase: its key opens it whenever it is needed");
 		return err_hint(e, -EINVAL, "coffer secret rekey --passphrase gives it one");
 	}
-	stop(v);
-	say(v, "vault.lock", "somebody said so");
+	stop_vault(v);
+	log_vault_event(v, "vault.lock", "locked on request");
 	return 0;
 }
 
@@ -382,7 +393,7 @@ void vaultd_begin(struct vaultd *v)
 	v->files = VAULT_FILES_INIT;
 	v->proc = v->typed = VAULT_PROC_INIT;
 	v->w = v->w_dir = WATCH_INIT;
-	v->again = (struct timer){ .fn = on_again, .ctx = v };
+	v->again = (struct timer){ .fn = on_restart_timer, .ctx = v };
 	helpers_add(v->helpers, &v->helper, "coffer-vault");
 }
 
@@ -391,7 +402,7 @@ void vaultd_end(struct vaultd *v)
 	if (!v->helpers)
 		return;
 	loop_timer_off(v->loop, &v->again);
-	end_typed(v);
-	stop(v);
+	end_typed_vault(v);
+	stop_vault(v);
 	helpers_remove(v->helpers, &v->helper);
 }

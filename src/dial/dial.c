@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The start, the loop and the end of coffer-dial. Everything that needs a file happens before fence_up(); a
+ * policy that does not load denies everything but does not prevent the start (dial.L1).
+ */
 #include "dial/dial.h"
 
 #include "base/fd.h"
@@ -11,7 +15,7 @@
 #include <stdlib.h>
 
 #define RESOLV_CONF_MAX (64u << 10)
-#define NEEDED                                                                          \
+#define DIAL_FDS_NEEDED                                                                 \
 	(FDS_BIT(DIAL_FD_BUNDLE) | FDS_BIT(DIAL_FD_JOURNAL) | FDS_BIT(DIAL_FD_EGRESS) | \
 	 FDS_BIT(DIAL_FD_CONTROL))
 
@@ -52,7 +56,7 @@ void dial_release(struct dial *d)
 	loop_close(&d->loop);
 }
 
-static int read_conf(struct dial *d, struct err *e)
+static int read_resolv_conf(struct dial *d, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT;
 	int r = dial_read(DIAL_FD_RESOLV, RESOLV_CONF_MAX, &b);
@@ -63,8 +67,11 @@ static int read_conf(struct dial *d, struct err *e)
 	return 0;
 }
 
-/* A policy that does not load is no reason not to start: it denies everything, and says why (L1). */
-static void load(struct dial *d, uint32_t mask)
+/*
+ * A policy that does not load does not prevent the start: it denies everything, and the reason is reported
+ * (dial.L1).
+ */
+static void load_at_start(struct dial *d, uint32_t mask)
 {
 	struct err e = ERR_INIT;
 
@@ -79,7 +86,7 @@ static void load(struct dial *d, uint32_t mask)
 	fd_close(DIAL_FD_SECRETS);
 }
 
-static int start(struct dial *d, uint32_t mask, struct err *e)
+static int dial_start(struct dial *d, uint32_t mask, struct err *e)
 {
 	int r = dial_init(d, e);
 
@@ -88,8 +95,8 @@ static int start(struct dial *d, uint32_t mask, struct err *e)
 	journal_init(&d->journal, DIAL_FD_JOURNAL);
 	d->control.fd = DIAL_FD_CONTROL;
 	if (mask & FDS_BIT(DIAL_FD_RESOLV))
-		r = read_conf(d, e);
-	/* Behind the fence no descriptor's flags can be changed. */
+		r = read_resolv_conf(d, e);
+	/* The fence forbids changing a descriptor's flags. */
 	if (r == 0 && fd_set_nonblock(DIAL_FD_EGRESS, true) < 0)
 		r = err_sys(e, -errno, "cannot use the link to coffer-egress");
 	if (r == 0)
@@ -101,7 +108,7 @@ static int start(struct dial *d, uint32_t mask, struct err *e)
 	return r;
 }
 
-static int serve(struct dial *d, struct err *e)
+static int dial_run_loop(struct dial *d, struct err *e)
 {
 	int r = 0;
 
@@ -115,7 +122,7 @@ static int serve(struct dial *d, struct err *e)
 	return r;
 }
 
-static int parse_mask(int argc, char **argv, uint32_t *ret)
+static int parse_fd_mask(int argc, char **argv, uint32_t *ret)
 {
 	char *end = NULL;
 	unsigned long v;
@@ -124,7 +131,7 @@ static int parse_mask(int argc, char **argv, uint32_t *ret)
 		return -EINVAL;
 	errno = 0;
 	v = strtoul(argv[1], &end, 16);
-	if (errno || end == argv[1] || *end || v > UINT32_MAX || (v & NEEDED) != NEEDED)
+	if (errno || end == argv[1] || *end || v > UINT32_MAX || (v & DIAL_FDS_NEEDED) != DIAL_FDS_NEEDED)
 		return -EINVAL;
 	*ret = (uint32_t)v;
 	return 0;
@@ -137,7 +144,7 @@ int dial_main(int argc, char **argv)
 	uint32_t mask = 0;
 	int r;
 
-	if (parse_mask(argc, argv, &mask) < 0) {
+	if (parse_fd_mask(argc, argv, &mask) < 0) {
 		fprintf(stderr,
 			"coffer-dial: started by coffer when a sandbox uses the network, not by hand\n");
 		return 2;
@@ -146,11 +153,11 @@ int dial_main(int argc, char **argv)
 	signal(SIGXFSZ, SIG_IGN);
 	if (sodium_init() < 0)
 		return 125;
-	r = start(&d, mask, &e);
+	r = dial_start(&d, mask, &e);
 	if (r == 0) {
-		load(&d, mask);
+		load_at_start(&d, mask);
 		dial_ctl_say(&d, CTL_READY, "", 0);
-		r = serve(&d, &e);
+		r = dial_run_loop(&d, &e);
 	}
 	if (r < 0)
 		dial_ctl_say(&d, CTL_FAIL, e.msg, strlen(e.msg));

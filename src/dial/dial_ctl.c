@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The guard's word: a new policy, questions, the end. And what a policy brings with it: the resolvers and the pools.
+ * The guard's control messages: a new policy, a new vault, statistics, the end. A policy also brings the
+ * resolvers and the proxy sets.
  *
- * CTL_NEW_BUNDLE comes with the bundle, and with the proxies' credentials as a second descriptor where they changed.
+ * CTL_NEW_BUNDLE carries the bundle, and the proxies' credentials as a second descriptor where they changed.
  */
 #include "dial/dial_int.h"
 
@@ -28,23 +29,23 @@ void dial_ctl_say(struct dial *d, uint32_t type, const char *text, size_t len)
 
 	buf_add(&b, &head, sizeof(head));
 	buf_add(&b, text, len < CTL_TEXT_MAX ? len : CTL_TEXT_MAX);
-	/* A guard that does not listen any more ends us by closing the socket. */
+	/* A guard that no longer reads ends this process by closing the socket. */
 	if (buf_error(&b) || fdpass_send(d->control.fd, b.data, b.len, NULL, 0) < 0)
 		loop_stop(&d->loop);
 }
 
-static int map_bundle(int fd, void **ret, size_t *ret_len, struct err *e)
+static int map_dial_bundle(int fd, void **ret, size_t *ret_len, struct err *e)
 {
 	struct stat st;
 	int seals = fcntl(fd, F_GET_SEALS);
 	void *p;
 
-	/* The policy is used where it lies: nobody may be able to change it under our eyes. */
+	/* The policy is used in place: no process may be able to change it. */
 	if (seals < 0 || (seals & SEALS) != SEALS)
 		return err_set(e, -EINVAL, "the policy is not in a sealed memory file");
-	/* fstat() of the C library is another call, which can name files. */
+	/* The C library's fstat() is another system call, one that can open paths. */
 	if (syscall(SYS_fstat, fd, &st) < 0)
-		return err_sys(e, -errno, "cannot look at the policy");
+		return err_sys(e, -errno, "cannot get the size of the policy");
 	if (st.st_size <= 0 || st.st_size > BUNDLE_MAX)
 		return err_set(e, -EFBIG, "the policy is empty or too large");
 	p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
@@ -65,12 +66,12 @@ static void drop_policy(struct dial *d, const char *why)
 	snprintf(d->why_none, sizeof(d->why_none), "no policy is in force: %.120s", why);
 }
 
-static int load_policy(struct dial *d, int fd, struct err *e)
+static int load_dial_policy(struct dial *d, int fd, struct err *e)
 {
 	struct policy *p = NULL;
 	void *data = NULL;
 	size_t len = 0;
-	int r = map_bundle(fd, &data, &len, e);
+	int r = map_dial_bundle(fd, &data, &len, e);
 
 	if (r == 0)
 		r = policy_unpack(data, len, &p, e);
@@ -100,14 +101,14 @@ static int load_resolvers(struct dial *d, struct err *e)
 	return resolver_set_servers(d->resolver, s, n, e);
 }
 
-static void wipe(struct buf *b)
+static void wipe_buf(struct buf *b)
 {
 	if (b->data)
 		sodium_memzero(b->data, b->cap);
 	buf_release(b);
 }
 
-static void on_state(void *ctx, const struct proxy_set *p, size_t member, const char *why)
+static void on_proxy_state(void *ctx, const struct proxy_set *p, size_t member, const char *why)
 {
 	struct dial *d = ctx;
 	struct json *l = journal_begin(&d->journal, "proxy");
@@ -135,12 +136,14 @@ int dial_read(int fd, size_t cap, struct buf *b)
 	return b->len <= cap ? 0 : -EFBIG;
 }
 
-static int load_pools(struct dial *d, int fd, struct err *e)
+static int load_proxy_sets(struct dial *d, int fd, struct err *e)
 {
-	const struct proxy_env env = {
-		.loop = &d->loop, .resolver = d->resolver, .vault = &d->vault, .on_state = on_state, .ctx = d
-	};
-	CLEANUP(wipe) struct buf b = { .wipe = true };
+	const struct proxy_env env = { .loop = &d->loop,
+				       .resolver = d->resolver,
+				       .vault = &d->vault,
+				       .on_state = on_proxy_state,
+				       .ctx = d };
+	CLEANUP(wipe_buf) struct buf b = { .wipe = true };
 	struct proxy_sets *fresh = NULL;
 	int r = 0;
 
@@ -158,13 +161,13 @@ static int load_pools(struct dial *d, int fd, struct err *e)
 
 int dial_load(struct dial *d, int bundle, int pools, struct err *e)
 {
-	int r = load_policy(d, bundle, e);
+	int r = load_dial_policy(d, bundle, e);
 
 	if (r == 0)
 		r = load_resolvers(d, e);
 	if (r == 0)
-		r = load_pools(d, pools, e);
-	/* L1: half of a policy is none. */
+		r = load_proxy_sets(d, pools, e);
+	/* dial.L1: half of a policy is none. */
 	if (r < 0)
 		drop_policy(d, e->msg);
 	return r;
@@ -205,7 +208,7 @@ void dial_stats(struct dial *d, struct buf *out)
 	json_end_obj(&j);
 }
 
-static void new_bundle(struct dial *d, const int *fds, int n)
+static void take_new_bundle(struct dial *d, const int *fds, int n)
 {
 	struct err e = ERR_INIT;
 	int r = n == 1 || n == 2 ? dial_load(d, fds[0], n == 2 ? fds[1] : -1, &e)
@@ -219,7 +222,7 @@ static void new_bundle(struct dial *d, const int *fds, int n)
 		dial_ctl_say(d, CTL_OK, "", 0);
 }
 
-static void new_vault(struct dial *d, int *fds, int n)
+static void take_new_vault(struct dial *d, int *fds, int n)
 {
 	struct err e = ERR_INIT;
 	int r = n == 2 ? dial_new_vault(d, fds[0], TAKE_FD(fds[1]), &e)
@@ -228,7 +231,7 @@ static void new_vault(struct dial *d, int *fds, int n)
 	dial_ctl_say(d, r < 0 ? CTL_ERROR : CTL_OK, e.msg, r < 0 ? strlen(e.msg) : 0);
 }
 
-static void say_stats(struct dial *d)
+static void send_stats(struct dial *d)
 {
 	autobuf struct buf b = BUF_INIT;
 
@@ -239,7 +242,7 @@ static void say_stats(struct dial *d)
 		dial_ctl_say(d, CTL_STATS, b.data, b.len);
 }
 
-static void on_control(struct watch *w, uint32_t events)
+static void on_guard_control(struct watch *w, uint32_t events)
 {
 	struct dial *d = w->ctx;
 	struct ctl_head head;
@@ -253,11 +256,11 @@ static void on_control(struct watch *w, uint32_t events)
 	if (n < 0 || len != sizeof(head) || head.type == CTL_QUIT)
 		loop_stop(&d->loop);
 	else if (head.type == CTL_NEW_BUNDLE)
-		new_bundle(d, fds, n);
+		take_new_bundle(d, fds, n);
 	else if (head.type == CTL_NEW_VAULT)
-		new_vault(d, fds, n);
+		take_new_vault(d, fds, n);
 	else if (head.type == CTL_STATS)
-		say_stats(d);
+		send_stats(d);
 	else if (head.type == CTL_PING)
 		dial_ctl_say(d, CTL_OK, "", 0);
 	else
@@ -270,7 +273,7 @@ int dial_ctl_open(struct dial *d, int fd, struct err *e)
 {
 	int r;
 
-	d->control = (struct watch){ .fd = fd, .fn = on_control, .ctx = d };
+	d->control = (struct watch){ .fd = fd, .fn = on_guard_control, .ctx = d };
 	r = loop_watch(&d->loop, &d->control, EPOLLIN);
 	return r < 0 ? err_sys(e, r, "cannot use the control socket") : 0;
 }

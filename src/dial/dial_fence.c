@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How coffer-dial locks itself in: L6 of dial.h. */
+/*
+ * The system calls of coffer-dial (dial.L6): sockets of TCP and UDP over IP, and no call that opens or
+ * executes a file.
+ */
 #include "dial/dial_int.h"
 
 #include "base/cleanup.h"
@@ -20,7 +23,7 @@ static const uint16_t calls[] = {
 #ifdef SYS_epoll_wait
 	SYS_epoll_wait,
 #endif
-	/* sockets that are there; making them is looked at below */
+	/* existing sockets; the rules below restrict creating them */
 	SYS_connect,
 	SYS_getsockname,
 	SYS_getpeername,
@@ -37,10 +40,10 @@ static const uint16_t calls[] = {
 	SYS_write,
 	SYS_writev,
 	SYS_close,
-	/* a new policy is looked at before it is mapped */
+	/* the size of a new policy, before it is mapped */
 	SYS_pread64,
 	SYS_fstat,
-	/* memory; mapping is looked at by every list */
+	/* memory; every list filters mmap() itself */
 	SYS_brk,
 	SYS_munmap,
 	SYS_mremap,

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What may be dialled: the policy's word on a request, and on each address that a name came out as (L1 to L3 of dial.h). */
+/*
+ * Decides what may be dialled: judges a request by the policy, and each address that its name resolved to
+ * (dial.L1 to dial.L3).
+ */
 #include "dial/dial_int.h"
 
 #include "base/cleanup.h"
@@ -7,25 +10,25 @@
 
 #include <errno.h>
 
-static int deny(char why[DIAL_WHY_LEN], int status, const char *text)
+static int deny_request(char why[DIAL_WHY_LEN], int status, const char *text)
 {
 	snprintf(why, DIAL_WHY_LEN, "%.*s", DIAL_WHY_LEN - 1, text);
 	return status;
 }
 
-/* The pool of a rule prevails; one that egress names is never less than none. */
-static int choose_pool(struct dial_plan *p, const struct dial_req *q, const struct policy_terms *t,
-		       char why[DIAL_WHY_LEN])
+/* The proxy set of dial's own rule takes precedence; one that egress names is never dropped. */
+static int choose_proxy_set(struct dial_plan *p, const struct dial_req *q, const struct policy_terms *t,
+			    char why[DIAL_WHY_LEN])
 {
 	const char *pool = t->pool ? t->pool : q->pool;
 
 	if (strlen(pool) >= sizeof(p->pool))
-		return deny(why, -EACCES, "the pool's name is too long");
+		return deny_request(why, -EACCES, "the pool's name is too long");
 	memcpy(p->pool, pool, strlen(pool) + 1);
 	return 0;
 }
 
-static bool addr_is_refused(const struct dial_req *q, const struct addr *a)
+static bool is_special_addr_request(const struct dial_req *q, const struct addr *a)
 {
 	return q->kind == DIAL_ADDR && addr_special(a) != ADDR_GLOBAL;
 }
@@ -36,12 +39,12 @@ int dial_plan(struct dial *d, const struct dial_req *q, struct dial_plan *ret, c
 
 	*ret = (struct dial_plan){ .port = q->port };
 	if (!d->policy)
-		return deny(why, -EACCES, d->why_none);
+		return deny_request(why, -EACCES, d->why_none);
 	if (q->kind == DIAL_ADDR) {
 		memcpy(ret->addr.b, q->addr, sizeof(ret->addr.b));
 		host_from_addr(&ret->addr, &ret->name);
 	} else if (host_canon(q->host, strlen(q->host), &ret->name, NULL) < 0) {
-		return deny(why, -EACCES, "not a host name");
+		return deny_request(why, -EACCES, "not a host name");
 	}
 	ret->to = (struct policy_target){ .name = &ret->name, .addr = ret->addr, .port = q->port };
 	ret->generation = policy_generation(d->policy);
@@ -49,18 +52,18 @@ int dial_plan(struct dial *d, const struct dial_req *q, struct dial_plan *ret, c
 		policy_connect_quietly(d->policy, &ret->to, &v);
 	else
 		policy_name_quietly(d->policy, &ret->name, &v);
-	/* What is asked is asked by coffer-egress, before it comes here. */
+	/* Asks are made by coffer-egress, before the request comes here. */
 	if (!policy_may_allow(&v))
-		return deny(why, addr_is_refused(q, &ret->addr) ? -EPERM : -EACCES, v.why);
+		return deny_request(why, is_special_addr_request(q, &ret->addr) ? -EPERM : -EACCES, v.why);
 	if (v.terms.has_pin) {
 		ret->is_pinned = true;
 		ret->addr = v.terms.pin;
 		ret->port = v.terms.pin_port;
 	}
-	return choose_pool(ret, q, &v.terms, why);
+	return choose_proxy_set(ret, q, &v.terms, why);
 }
 
-/* Why an address is not dialled, and for a name the way that a policy has to it all the same. */
+/* Why an address is not dialled, and for a name, how a policy can allow it nevertheless. */
 static int refuse_address(const struct dial_plan *p, const struct addr *a, const char *what,
 			  char why[DIAL_WHY_LEN])
 {
@@ -71,30 +74,30 @@ static int refuse_address(const struct dial_plan *p, const struct addr *a, const
 	return -EPERM;
 }
 
-static int judge_policy(struct dial *d, const struct dial_plan *p, const struct addr *a,
-			char why[DIAL_WHY_LEN])
+static int judge_addr_by_policy(struct dial *d, const struct dial_plan *p, const struct addr *a,
+				char why[DIAL_WHY_LEN])
 {
 	struct policy_target to = p->to;
 	struct policy_verdict v = { 0 };
 	enum addr_class class = addr_special(a);
 
 	to.name = &p->name;
-	/* The policy says the same; this is the second lock on one door. */
+	/* The policy says the same; this check is a second line of defence. */
 	if (class != ADDR_GLOBAL && !p->is_pinned)
 		return refuse_address(p, a, addr_special_name(class), why);
-	/* Without a port only the address itself can be judged; whoever connects comes with one. */
+	/* Without a port only the address itself can be judged; a request to connect has one. */
 	if (!to.port)
 		return 0;
 	policy_address_quietly(d->policy, &to, a, &v);
-	return policy_may_allow(&v) ? 0 : deny(why, -EACCES, v.why);
+	return policy_may_allow(&v) ? 0 : deny_request(why, -EACCES, v.why);
 }
 
 int dial_judge_one(struct dial *d, const struct dial_plan *p, const struct addr *a, char why[DIAL_WHY_LEN])
 {
 	char text[ADDR_TEXT_LEN];
-	int r = judge_policy(d, p, a, why);
+	int r = judge_addr_by_policy(d, p, a, why);
 
-	/* A proxy is not on this host's wires, and a pinned address was named by whoever wrote the policy. */
+	/* A proxy does not connect from this host, and a pinned address was named by the policy's author. */
 	if (r < 0 || p->is_pinned || *p->pool)
 		return r;
 	r = dial_is_own(&d->own, a);
@@ -107,7 +110,7 @@ int dial_judge_one(struct dial *d, const struct dial_plan *p, const struct addr 
 	return r;
 }
 
-static void alert(struct dial *d, const struct dial_plan *p, const char *why)
+static void alert_special_address(struct dial *d, const struct dial_plan *p, const char *why)
 {
 	struct json *l = journal_begin(&d->journal, "alert");
 
@@ -119,7 +122,7 @@ static void alert(struct dial *d, const struct dial_plan *p, const char *why)
 	journal_end(&d->journal);
 }
 
-static int judge_aliases(struct dial *d, const struct answer *a, char why[DIAL_WHY_LEN])
+static int judge_cname_targets(struct dial *d, const struct resolve_answer *a, char why[DIAL_WHY_LEN])
 {
 	for (size_t i = 0; i < a->n_aliases; i++) {
 		struct policy_verdict v = { 0 };
@@ -134,16 +137,16 @@ static int judge_aliases(struct dial *d, const struct answer *a, char why[DIAL_W
 	return 0;
 }
 
-/* -EPERM says most to a person, an unreachable address least. */
-static bool says_more(int a, int b)
+/* Ranks errors by their value to a person: -EPERM first, an unreachable address last. */
+static bool error_is_more_specific(int a, int b)
 {
 	return b == 0 || a == -EPERM || (a == -EACCES && b != -EPERM);
 }
 
-int dial_judge(struct dial *d, const struct dial_plan *p, struct answer *a, struct addr ret[RACE_ADDRS_MAX],
-	       size_t *ret_n, char why[DIAL_WHY_LEN])
+int dial_judge(struct dial *d, const struct dial_plan *p, struct resolve_answer *a,
+	       struct addr ret[RACE_ADDRS_MAX], size_t *ret_n, char why[DIAL_WHY_LEN])
 {
-	int worst = 0, r = judge_aliases(d, a, why);
+	int worst = 0, r = judge_cname_targets(d, a, why);
 	size_t n = 0;
 
 	for (size_t i = 0; r == 0 && i < a->n_addrs && n < RACE_ADDRS_MAX; i++) {
@@ -155,8 +158,8 @@ int dial_judge(struct dial *d, const struct dial_plan *p, struct answer *a, stru
 			continue;
 		}
 		if (one == -EPERM && !a->was_told)
-			alert(d, p, this_why);
-		if (says_more(one, worst)) {
+			alert_special_address(d, p, this_why);
+		if (error_is_more_specific(one, worst)) {
 			worst = one;
 			memcpy(why, this_why, DIAL_WHY_LEN);
 		}
@@ -179,6 +182,6 @@ int dial_plan_holds(struct dial *d, const struct dial_plan *p, const struct dial
 		return r;
 	if (!str_eq(now.pool, p->pool) || now.is_pinned != p->is_pinned || now.port != p->port ||
 	    (now.is_pinned && !addr_eq(&now.addr, &p->addr)))
-		return deny(why, -EACCES, "the policy changed while this was dialled");
-	return a ? judge_policy(d, &now, a, why) : 0;
+		return deny_request(why, -EACCES, "the policy changed while this was dialled");
+	return a ? judge_addr_by_policy(d, &now, a, why) : 0;
 }

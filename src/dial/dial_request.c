@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One request from its arrival to its reply: plan, resolve, judge, connect, or plan and a proxy.
+ * One request from its arrival to its reply: plan, resolve, judge, connect; or plan and a proxy.
  *
- * Every way ends in dial_request_end(), which alone writes the line, queues the reply and frees; so each request gets one
- * reply (D3 of dialproto.h), whatever it was waiting for.
+ * Every path ends in dial_request_end(), which alone writes the line, queues the reply and frees; so each
+ * request gets exactly one reply (dialproto.D3), whatever it was waiting for.
  */
 #include "dial/dial_int.h"
 
@@ -22,7 +22,7 @@ struct dial_request *dial_request_find(struct dial *d, uint32_t id)
 	return r;
 }
 
-static void unlink_request(struct dial_request *r)
+static void request_unlink(struct dial_request *r)
 {
 	struct dial *d = r->dial;
 	struct dial_request **p = &d->by_id[r->q.id % REQUEST_BUCKETS];
@@ -34,7 +34,7 @@ static void unlink_request(struct dial_request *r)
 	d->n_requests--;
 }
 
-static void let_go(struct dial_request *r)
+static void request_cancel_work(struct dial_request *r)
 {
 	resolver_cancel(r->dial->resolver, &r->lookup);
 	race_cancel(&r->race);
@@ -49,14 +49,14 @@ void dial_request_drop_all(struct dial *d)
 		while (!TAILQ_EMPTY(lists[i])) {
 			struct dial_request *r = TAILQ_FIRST(lists[i]);
 
-			let_go(r);
-			unlink_request(r);
+			request_cancel_work(r);
+			request_unlink(r);
 			free(r);
 		}
 	}
 }
 
-static void count(struct dial *d, const struct dial_req *q, int status)
+static void count_outcome(struct dial *d, const struct dial_req *q, int status)
 {
 	struct dial_counts *c = &d->counts;
 
@@ -70,9 +70,11 @@ static void count(struct dial *d, const struct dial_req *q, int status)
 		c->failed++;
 }
 
-/* Each name and port is new to coffer-egress before it is here, so these are few, and nobody waits for them here. Which address it is
- * does not count: that is for whoever answers for the name to choose, each time another one. */
-static bool is_first(struct dial *d, const struct dial_req *q, const struct dial_plan *p, bool reached)
+/*
+ * Each name and port is new to coffer-egress before it comes here, so these are few, and none has to wait
+ * here. The address does not count: the name's server chooses it, each time another one.
+ */
+static bool is_first_dial(struct dial *d, const struct dial_req *q, const struct dial_plan *p, bool reached)
 {
 	uint64_t key;
 
@@ -83,14 +85,14 @@ static bool is_first(struct dial *d, const struct dial_req *q, const struct dial
 	key = seen_key(&d->seen);
 	if (key && seen_has(&d->seen, key))
 		return false;
-	/* Without memory it is the first once more. */
+	/* Without memory it counts as the first again. */
 	if (key && seen_reserve(&d->seen) == 0)
 		seen_put(&d->seen, key);
 	return true;
 }
 
-static void write_line(struct dial *d, const struct dial_req *q, const struct dial_plan *p,
-		       const struct dial_rep *rep, uint64_t ms)
+static void write_dial_line(struct dial *d, const struct dial_req *q, const struct dial_plan *p,
+			    const struct dial_rep *rep, uint64_t ms)
 {
 	struct json *l = journal_begin(&d->journal, "dial");
 	char text[ADDR_TEXT_LEN];
@@ -106,13 +108,16 @@ static void write_line(struct dial *d, const struct dial_req *q, const struct di
 	json_i64(l, "status", rep->status);
 	journal_str(l, "why", rep->why, sizeof(rep->why));
 	json_u64(l, "ms", ms);
-	if (is_first(d, q, p, rep->status == 0))
+	if (is_first_dial(d, q, p, rep->status == 0))
 		json_u64(l, "first", 1);
 	journal_end(&d->journal);
 }
 
-/* Texts of resolvers and proxies are ours by now, but a policy may quote anything: what D1 does not take becomes "?". */
-static void set_text(char *out, size_t size, const char *s)
+/*
+ * Texts from resolvers and proxies were checked, but a policy may quote anything: bytes that dialproto.D1
+ * forbids become "?".
+ */
+static void set_reply_text(char *out, size_t size, const char *s)
 {
 	size_t n = strnlen(s, size - 1);
 
@@ -138,18 +143,18 @@ static unsigned reply_flags(struct dial *d, const struct dial_req *q, const stru
 	return flags;
 }
 
-/* A reply to something that may never have become a request. Takes fd. */
-static void reply(struct dial *d, const struct dial_req *q, const struct dial_plan *p, struct dial_rep *rep,
-		  int fd, uint64_t started)
+/* Replies to a request that may never have been stored. Takes fd. */
+static void send_reply(struct dial *d, const struct dial_req *q, const struct dial_plan *p,
+		       struct dial_rep *rep, int fd, uint64_t started)
 {
 	bool has_line = !(q->flags & DIAL_RESOLVE_ONLY);
 
 	rep->type = DIAL_REP;
 	rep->id = q->id;
 	rep->flags = reply_flags(d, q, p, rep->status);
-	count(d, q, rep->status);
+	count_outcome(d, q, rep->status);
 	if (has_line)
-		write_line(d, q, p, rep, (clock_nsec(CLOCK_MONOTONIC) - started) / NSEC_PER_MSEC);
+		write_dial_line(d, q, p, rep, (clock_nsec(CLOCK_MONOTONIC) - started) / NSEC_PER_MSEC);
 	dial_queue(d, rep, fd, has_line);
 }
 
@@ -161,8 +166,8 @@ void dial_request_end(struct dial_request *r, int status, int fd, const struct a
 	char changed[DIAL_WHY_LEN];
 	int r_now = status == 0 ? dial_plan_holds(d, &r->plan, &r->q, a, changed) : 0;
 
-	let_go(r);
-	unlink_request(r);
+	request_cancel_work(r);
+	request_unlink(r);
 	if (r_now < 0) {
 		fd = fd_close(fd);
 		status = r_now;
@@ -171,19 +176,19 @@ void dial_request_end(struct dial_request *r, int status, int fd, const struct a
 	rep.status = status;
 	if (a)
 		memcpy(rep.addr, a->b, sizeof(rep.addr));
-	set_text(rep.proxy, sizeof(rep.proxy), proxy ? proxy : "");
+	set_reply_text(rep.proxy, sizeof(rep.proxy), proxy ? proxy : "");
 	if (status < 0)
-		set_text(rep.why, sizeof(rep.why), why && *why ? why : strerror(-status));
-	reply(d, &r->q, &r->plan, &rep, fd, r->started);
+		set_reply_text(rep.why, sizeof(rep.why), why && *why ? why : strerror(-status));
+	send_reply(d, &r->q, &r->plan, &rep, fd, r->started);
 	free(r);
 }
 
-static void fail(struct dial_request *r, int status, const char *why)
+static void fail_dial(struct dial_request *r, int status, const char *why)
 {
 	dial_request_end(r, status, -1, NULL, NULL, why);
 }
 
-static void on_race(struct race *race, int status, int fd, const struct addr *a)
+static void on_race_done(struct race *race, int status, int fd, const struct addr *a)
 {
 	struct dial_request *r = race->ctx;
 	char why[DIAL_WHY_LEN] = "";
@@ -201,14 +206,14 @@ static void connect_to(struct dial_request *r, const struct addr *addrs, size_t 
 		dial_request_end(r, 0, -1, &addrs[0], NULL, NULL);
 		return;
 	}
-	r->race.done = on_race;
+	r->race.done = on_race_done;
 	r->race.ctx = r;
 	status = race_start(&r->race, &r->dial->loop, addrs, n, r->plan.port);
 	if (status < 0)
-		on_race(&r->race, status, -1, NULL);
+		on_race_done(&r->race, status, -1, NULL);
 }
 
-static void on_answer(struct lookup *l, struct answer *a)
+static void on_name_resolved(struct resolve_lookup *l, struct resolve_answer *a)
 {
 	struct dial_request *r = l->ctx;
 	struct addr addrs[RACE_ADDRS_MAX];
@@ -217,31 +222,31 @@ static void on_answer(struct lookup *l, struct answer *a)
 	int status = a->status;
 
 	if (status < 0) {
-		fail(r, status, a->why);
+		fail_dial(r, status, a->why);
 		return;
 	}
 	status = dial_judge(r->dial, &r->plan, a, addrs, &n, why);
 	r->ttl = a->ttl;
 	if (status < 0)
-		fail(r, status, why);
+		fail_dial(r, status, why);
 	else
 		connect_to(r, addrs, n);
 }
 
-static void resolve(struct dial_request *r)
+static void resolve_name(struct dial_request *r)
 {
-	struct answer *a = NULL;
+	struct resolve_answer *a = NULL;
 	int status;
 
-	r->lookup = (struct lookup){ .fn = on_answer, .ctx = r };
-	status = resolver_ask(r->dial->resolver, &r->plan.name, &r->lookup, &a);
+	r->lookup = (struct resolve_lookup){ .fn = on_name_resolved, .ctx = r };
+	status = resolver_lookup(r->dial->resolver, &r->plan.name, &r->lookup, &a);
 	if (status == 1)
-		on_answer(&r->lookup, a);
+		on_name_resolved(&r->lookup, a);
 	else if (status < 0)
-		fail(r, status, "too many names are being resolved");
+		fail_dial(r, status, "too many names are being resolved");
 }
 
-static void on_pool(struct proxy_use *u, int status, int fd, const char *proxy, const char *why)
+static void on_proxy_done(struct proxy_use *u, int status, int fd, const char *proxy, const char *why)
 {
 	struct dial_request *r = u->ctx;
 	const bool has_addr = r->plan.is_pinned || r->q.kind == DIAL_ADDR;
@@ -249,14 +254,14 @@ static void on_pool(struct proxy_use *u, int status, int fd, const char *proxy, 
 	dial_request_end(r, status, fd, has_addr ? &r->plan.addr : NULL, proxy, why);
 }
 
-/* L3: whatever happens here, nothing falls through to resolve() or connect_to(). */
-static void through_pool(struct dial_request *r)
+/* dial.L3: nothing here may fall through to resolve_name() or connect_to(). */
+static void dial_through_proxy(struct dial_request *r)
 {
 	struct proxy_set *pool = proxy_sets_find(r->dial->pools, r->plan.pool);
 	struct host target = r->plan.name;
 
 	if (!pool) {
-		fail(r, -ENOTCONN, "the policy wants a pool of proxies that is not there");
+		fail_dial(r, -ENOTCONN, "the policy requires a pool of proxies that does not exist");
 		return;
 	}
 	if (r->plan.is_pinned)
@@ -266,47 +271,47 @@ static void through_pool(struct dial_request *r)
 		dial_request_end(r, 0, -1, target.kind == HOST_ADDR ? &target.addr : NULL, NULL, NULL);
 		return;
 	}
-	r->use.done = on_pool;
+	r->use.done = on_proxy_done;
 	r->use.ctx = r;
 	proxy_use_start(&r->use, pool, &target, r->plan.port, *r->q.sticky ? r->q.sticky : r->plan.name.text);
 }
 
-static void begin(struct dial_request *r)
+static void begin_dial(struct dial_request *r)
 {
 	const bool has_addr = r->plan.is_pinned || r->q.kind == DIAL_ADDR;
 	char why[DIAL_WHY_LEN] = "";
 	int status = has_addr ? dial_judge_one(r->dial, &r->plan, &r->plan.addr, why) : 0;
 
 	if (status < 0) {
-		fail(r, status, why);
+		fail_dial(r, status, why);
 	} else if (*r->plan.pool) {
-		through_pool(r);
+		dial_through_proxy(r);
 	} else if (has_addr) {
 		r->ttl = RESOLVE_TTL_MAX;
 		connect_to(r, &r->plan.addr, 1);
 	} else {
-		resolve(r);
+		resolve_name(r);
 	}
 }
 
-static void refuse(struct dial *d, const struct dial_req *q, const struct dial_plan *p, int status,
-		   const char *why)
+static void refuse_dial(struct dial *d, const struct dial_req *q, const struct dial_plan *p, int status,
+			const char *why)
 {
 	struct dial_rep rep = { .status = status };
 
-	set_text(rep.why, sizeof(rep.why), why);
-	reply(d, q, p, &rep, -1, clock_nsec(CLOCK_MONOTONIC));
+	set_reply_text(rep.why, sizeof(rep.why), why);
+	send_reply(d, q, p, &rep, -1, clock_nsec(CLOCK_MONOTONIC));
 }
 
-static void on_expire(struct timer *t);
+static void on_request_deadline(struct timer *t);
 
-/* The nearer of the two lists' first deadlines. */
-static void arm_expire(struct dial *d)
+/* Arms the timer for the earlier of the two lists' first deadlines. */
+static void arm_request_deadline(struct dial *d)
 {
 	const struct dial_request *a = TAILQ_FIRST(&d->direct), *b = TAILQ_FIRST(&d->proxied);
 	const struct dial_request *first = !a ? b : !b || a->deadline < b->deadline ? a : b;
 
-	d->expire.fn = on_expire;
+	d->expire.fn = on_request_deadline;
 	d->expire.ctx = d;
 	if (first)
 		loop_timer(&d->loop, &d->expire, first->deadline);
@@ -314,7 +319,7 @@ static void arm_expire(struct dial *d)
 		loop_timer_off(&d->loop, &d->expire);
 }
 
-static void on_expire(struct timer *t)
+static void on_request_deadline(struct timer *t)
 {
 	struct dial *d = t->ctx;
 	struct dial_requests *lists[] = { &d->direct, &d->proxied };
@@ -324,10 +329,11 @@ static void on_expire(struct timer *t)
 		struct dial_request *r;
 
 		while ((r = TAILQ_FIRST(lists[i])) && r->deadline <= now)
-			fail(r, -ETIMEDOUT,
-			     r->lookup.entry ? "the resolver did not answer in time" : "no answer in time");
+			fail_dial(r, -ETIMEDOUT,
+				  r->lookup.entry ? "the resolver did not answer in time"
+						  : "no answer in time");
 	}
-	arm_expire(d);
+	arm_request_deadline(d);
 }
 
 void dial_request_new(struct dial *d, const struct dial_req *q)
@@ -346,7 +352,7 @@ void dial_request_new(struct dial *d, const struct dial_req *q)
 	if (status == 0)
 		r = malloc(sizeof(*r));
 	if (!r) {
-		refuse(d, q, &plan, status ? status : -ENOMEM, status ? why : "no memory");
+		refuse_dial(d, q, &plan, status ? status : -ENOMEM, status ? why : "no memory");
 		return;
 	}
 	*r = (struct dial_request){
@@ -359,6 +365,6 @@ void dial_request_new(struct dial *d, const struct dial_req *q)
 	TAILQ_INSERT_TAIL(*plan.pool ? &d->proxied : &d->direct, r, link);
 	d->n_requests++;
 	if (!d->expire.armed || d->expire.at > r->deadline)
-		arm_expire(d);
-	begin(r);
+		arm_request_deadline(d);
+	begin_dial(r);
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The link to coffer-egress: messages in, and replies out behind their lines in the journal (L4, L5 of dial.h). */
+/*
+ * The link to coffer-egress: messages in, and replies out after their journal lines (dial.L4, dial.L5).
+ * Judges nothing.
+ */
 #include "dial/dial_int.h"
 
 #include "base/clock.h"
@@ -9,8 +12,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#define BATCHES 2		      /* in one round, so that answers get their turn */
-#define RESEND_NS (5 * NSEC_PER_MSEC) /* the kernel holds too many descriptors that egress has not taken */
+#define BATCHES 2		      /* per round, so that replies get their turn */
+#define RESEND_NS (5 * NSEC_PER_MSEC) /* the kernel holds too many descriptors that egress has not received */
 
 int dial_take(struct dial *d, const void *data, size_t len)
 {
@@ -45,7 +48,10 @@ void dial_queue(struct dial *d, const struct dial_rep *rep, int fd, bool has_lin
 	struct dial_reply *y = calloc(1, sizeof(*y));
 
 	if (!y) {
-		/* egress waits for each reply; one that cannot be sent ends the link, and with it all of them. */
+		/*
+		 * egress waits for each reply; one that cannot be sent ends the link, and with it all of
+		 * them.
+		 */
 		fd_close(fd);
 		d->is_broken = true;
 		return;
@@ -57,7 +63,7 @@ void dial_queue(struct dial *d, const struct dial_rep *rep, int fd, bool has_lin
 	d->n_replies++;
 }
 
-static void drop_reply(struct dial *d, struct dial_reply *y)
+static void dequeue_reply(struct dial *d, struct dial_reply *y)
 {
 	TAILQ_REMOVE(&d->replies, y, link);
 	d->n_replies--;
@@ -70,7 +76,7 @@ union one_fd {
 	struct cmsghdr align;
 };
 
-static void add_fd(struct msghdr *m, union one_fd *ctl, int fd)
+static void attach_fd(struct msghdr *m, union one_fd *ctl, int fd)
 {
 	struct cmsghdr *c;
 
@@ -84,8 +90,8 @@ static void add_fd(struct msghdr *m, union one_fd *ctl, int fd)
 	memcpy(CMSG_DATA(c), &fd, sizeof(fd));
 }
 
-/* How many of the first replies went; 0: not now; or the link is dead. */
-static int send_batch(struct dial *d)
+/* Returns how many of the first replies were sent; 0: none now; negative: the link is dead. */
+static int send_reply_batch(struct dial *d)
 {
 	struct mmsghdr m[DIAL_BATCH];
 	struct iovec iov[DIAL_BATCH];
@@ -98,7 +104,7 @@ static int send_batch(struct dial *d)
 		iov[n] = (struct iovec){ &y->rep, sizeof(y->rep) };
 		m[n] = (struct mmsghdr){ .msg_hdr = { .msg_iov = &iov[n], .msg_iovlen = 1 } };
 		if (y->fd >= 0)
-			add_fd(&m[n].msg_hdr, &ctl[n], y->fd);
+			attach_fd(&m[n].msg_hdr, &ctl[n], y->fd);
 	}
 	sent = sendmmsg(d->egress.fd, m, n, MSG_NOSIGNAL | MSG_DONTWAIT);
 	if (sent >= 0)
@@ -108,7 +114,7 @@ static int send_batch(struct dial *d)
 	return errno == ETOOMANYREFS || errno == EAGAIN || errno == EINTR ? 0 : -errno;
 }
 
-static void watch_link(struct dial *d)
+static void watch_egress_link(struct dial *d)
 {
 	uint32_t want = (d->n_replies < REPLIES_MAX ? EPOLLIN : 0u) |
 			(d->n_replies && !d->resend.armed ? EPOLLOUT : 0u);
@@ -123,7 +129,7 @@ void dial_settle(struct dial *d)
 	struct dial_reply *y, *next;
 
 	own_probe_forget(&d->own);
-	/* What could not be recorded did not happen, and is new when it comes again. */
+	/* What could not be recorded did not happen, and counts as new when it comes again. */
 	if (failed)
 		seen_forget(&d->seen);
 	for (y = TAILQ_FIRST(&d->replies); failed && y; y = next) {
@@ -138,23 +144,25 @@ void dial_settle(struct dial *d)
 	}
 	journal_settled(&d->journal);
 	while (!d->is_broken && !d->is_gone && !d->resend.armed && d->n_replies) {
-		int sent = send_batch(d);
+		int sent = send_reply_batch(d);
 
 		d->is_gone = sent < 0;
 		if (sent <= 0)
 			break;
 		while (sent--)
-			drop_reply(d, TAILQ_FIRST(&d->replies));
+			dequeue_reply(d, TAILQ_FIRST(&d->replies));
 	}
 	if (!d->is_gone && !d->is_broken)
-		watch_link(d);
+		watch_egress_link(d);
 	if (d->is_gone || d->is_broken)
 		loop_stop(&d->loop);
 }
 
-/* How many came; -EPROTO, or the link is dead. No message carries a descriptor (D3): there is no room for one, so the
- * kernel drops it and says so. */
-static int take_batch(struct dial *d)
+/*
+ * Returns how many messages came; -EPROTO, or the link is dead. No message carries a descriptor
+ * (dialproto.D3): there is no room for one, so the kernel drops it and sets MSG_CTRUNC.
+ */
+static int take_message_batch(struct dial *d)
 {
 	struct mmsghdr m[DIAL_BATCH];
 	struct iovec iov[DIAL_BATCH];
@@ -177,7 +185,7 @@ static int take_batch(struct dial *d)
 	return n;
 }
 
-static void on_egress(struct watch *w, uint32_t events)
+static void on_egress_message(struct watch *w, uint32_t events)
 {
 	struct dial *d = w->ctx;
 	int n = DIAL_BATCH;
@@ -185,21 +193,21 @@ static void on_egress(struct watch *w, uint32_t events)
 	if (!(events & (EPOLLIN | EPOLLHUP | EPOLLERR)))
 		return;
 	for (int i = 0; i < BATCHES && n == DIAL_BATCH && d->n_replies < REPLIES_MAX; i++)
-		n = take_batch(d);
+		n = take_message_batch(d);
 	d->is_broken = d->is_broken || n == -EPROTO;
 	d->is_gone = d->is_gone || (n < 0 && n != -EPROTO);
 }
 
 static void on_resend(struct timer *t)
 {
-	(void)t; /* dial_settle() comes behind every round */
+	(void)t; /* dial_settle() follows every round */
 }
 
 int dial_serve_open(struct dial *d, int fd, struct err *e)
 {
 	int r;
 
-	d->egress = (struct watch){ .fd = fd, .fn = on_egress, .ctx = d };
+	d->egress = (struct watch){ .fd = fd, .fn = on_egress_message, .ctx = d };
 	d->resend = (struct timer){ .fn = on_resend, .ctx = d };
 	r = loop_watch(&d->loop, &d->egress, EPOLLIN);
 	return r < 0 ? err_sys(e, r, "cannot use the link to coffer-egress") : 0;

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Frames over a stream, buffered in both directions (conn.h). Knows nothing of what a frame means and never
+ * waits.
+ */
+
 #include "ipc/conn.h"
 
 #include "base/cleanup.h"
@@ -6,8 +11,8 @@
 #include <errno.h>
 #include <sys/socket.h>
 
-#define READ_SIZE (16u << 10)  /* a round's worth of small frames without touching more memory than that */
-#define KEEP_SIZE (128u << 10) /* larger buffers are given back when they are empty */
+#define READ_SIZE (16u << 10)  /* reads a batch of small frames without touching more memory than this */
+#define KEEP_SIZE (128u << 10) /* larger buffers are freed when they are empty */
 
 void conn_init(struct conn *c, int fd)
 {
@@ -22,14 +27,15 @@ void conn_release(struct conn *c)
 	*c = CONN_INIT;
 }
 
-/* A peer that closed with something unread says ECONNRESET; it is gone all the same. */
-static int fail(int *error, int code)
+/* Records the error of one direction. A peer that closes with unread data causes ECONNRESET; it is gone like
+ * any other. */
+static int set_direction_error(int *error, int code)
 {
 	*error = code == -ECONNRESET ? -EPIPE : code;
 	return *error;
 }
 
-/* Takes what was parsed off the front, so that a frame that is not complete has room to become so. */
+/* Drops the parsed bytes at the front, so that an incomplete frame has room to become complete. */
 static void compact_in(struct conn *c)
 {
 	if (!c->in_off)
@@ -40,7 +46,7 @@ static void compact_in(struct conn *c)
 		buf_release(&c->in);
 }
 
-/* As much as the frame at the front still needs, and no less than a round's worth. */
+/* How much to read: what the frame at the front still lacks, and at least READ_SIZE. */
 static size_t read_size(const struct conn *c)
 {
 	size_t want;
@@ -65,14 +71,14 @@ int conn_fill(struct conn *c)
 	size = read_size(c);
 	p = buf_reserve(&c->in, size);
 	if (!p)
-		return fail(&c->in_error, -ENOMEM);
+		return set_direction_error(&c->in_error, -ENOMEM);
 	do {
 		n = read(c->fd, p, size);
 	} while (n < 0 && errno == EINTR);
 	if (n < 0)
-		return errno == EAGAIN ? 0 : fail(&c->in_error, -errno);
+		return errno == EAGAIN ? 0 : set_direction_error(&c->in_error, -errno);
 	if (n == 0)
-		return fail(&c->in_error, -EPIPE);
+		return set_direction_error(&c->in_error, -EPIPE);
 	c->in.len += (size_t)n;
 	return 1;
 }
@@ -83,25 +89,26 @@ int conn_feed(struct conn *c, const void *data, size_t len)
 		return c->in_error;
 	compact_in(c);
 	buf_add(&c->in, data, len);
-	return buf_error(&c->in) ? fail(&c->in_error, -ENOMEM) : 1;
+	return buf_error(&c->in) ? set_direction_error(&c->in_error, -ENOMEM) : 1;
 }
 
 int conn_next(struct conn *c, struct frame *ret)
 {
 	long n;
 
-	/* What came before the end is still good. */
+	/* Frames that arrived before the end are still delivered. */
 	if (c->in_error && c->in_error != -EPIPE)
 		return c->in_error;
 	if (c->in_off == c->in.len)
 		return 0;
 	n = frame_parse(c->in.data + c->in_off, c->in.len - c->in_off, ret);
 	if (n < 0)
-		return fail(&c->in_error, (int)n);
+		return set_direction_error(&c->in_error, (int)n);
 	c->in_off += (size_t)n;
 	return n > 0;
 }
 
+/* Sends a part of the output queue; returns the number of bytes like send(). */
 static ssize_t send_some(struct conn *c)
 {
 	const char *p = c->out.data + c->out_off;
@@ -111,7 +118,7 @@ static ssize_t send_some(struct conn *c)
 	if (c->fd < 0)
 		return (ssize_t)len;
 	n = send(c->fd, p, len, MSG_NOSIGNAL);
-	/* A pipe pair instead of a socket: its owner has SIGPIPE out of the way. */
+	/* The descriptor may be a pipe instead of a socket; its owner ignores SIGPIPE. */
 	return n < 0 && errno == ENOTSOCK ? write(c->fd, p, len) : n;
 }
 
@@ -120,7 +127,7 @@ int conn_flush(struct conn *c)
 	if (c->out_error)
 		return c->out_error;
 	if (buf_error(&c->out))
-		return fail(&c->out_error, -ENOMEM);
+		return set_direction_error(&c->out_error, -ENOMEM);
 	while (conn_pending(c)) {
 		ssize_t n = send_some(c);
 
@@ -129,7 +136,7 @@ int conn_flush(struct conn *c)
 		if (n < 0 && errno == EAGAIN)
 			break;
 		if (n < 0)
-			return fail(&c->out_error, -errno);
+			return set_direction_error(&c->out_error, -errno);
 		c->out_off += (size_t)n;
 	}
 	if (conn_pending(c)) {

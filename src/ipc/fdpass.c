@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sends and receives descriptors over UNIX sockets (SCM_RIGHTS). Every received descriptor is CLOEXEC, and
+ * none is leaked when a message is refused.
+ */
+
 #include "ipc/fdpass.h"
 
 #include "base/cleanup.h"
@@ -40,8 +45,8 @@ int fdpass_send(int sock, const void *data, size_t len, const int *fds, size_t n
 	return (size_t)sent == len ? 0 : -EIO;
 }
 
-/* How many descriptors came with a message, copied to `got`. */
-static size_t collect(struct msghdr *m, int *got)
+/* Copies the descriptors that came with a message to `got` and returns their number. */
+static size_t collect_fds(struct msghdr *m, int *got)
 {
 	size_t n = 0;
 
@@ -75,7 +80,7 @@ int fdpass_recv_some(int sock, void *data, size_t cap, size_t *ret_len, int *fds
 	} while (r < 0 && errno == EINTR);
 	if (r < 0)
 		return -errno;
-	n_got = collect(&m, got);
+	n_got = collect_fds(&m, got);
 	if (r == 0 || n_got > max || (m.msg_flags & (MSG_TRUNC | MSG_CTRUNC))) {
 		for (size_t i = 0; i < n_got; i++)
 			fd_close(got[i]);
@@ -122,7 +127,7 @@ int fdpass_recv_stream(int sock, void *data, size_t cap, int *ret_fd)
 	} while (r < 0 && errno == EINTR);
 	if (r < 0)
 		return -errno;
-	n = collect(&m, got);
+	n = collect_fds(&m, got);
 	for (size_t i = 1; i < n; i++)
 		fd_close(got[i]);
 	*ret_fd = n ? got[0] : -1;

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The event loop (loop.h). A callback may free any watch or timer, so no pointer is used after a callback
+ * unless it was looked up again.
+ */
+
 #include "ipc/loop.h"
 
 #include "base/cleanup.h"
@@ -15,7 +20,8 @@ int loop_open(struct loop *l, struct err *e)
 
 void loop_close(struct loop *l)
 {
-	/* What came late was meant for the loop too; it must not strike when the mask opens. */
+	/* Signals that arrive late were meant for the loop, too; drop them, or they would be delivered when
+	 * the mask is restored. */
 	if (l->sig.fd >= 0) {
 		struct signalfd_siginfo si;
 
@@ -29,7 +35,8 @@ void loop_close(struct loop *l)
 	*l = LOOP_INIT;
 }
 
-static void take_signals(struct watch *w, uint32_t events)
+/* Delivers all pending signals of the signalfd. */
+static void read_signals(struct watch *w, uint32_t events)
 {
 	struct loop *l = w->ctx;
 	struct signalfd_siginfo si;
@@ -50,7 +57,7 @@ int loop_signals(struct loop *l, const sigset_t *set, void (*fn)(void *, const s
 	l->has_signals = true;
 	l->on_signal = fn;
 	l->signal_ctx = ctx;
-	l->sig = (struct watch){ .fn = take_signals, .ctx = l };
+	l->sig = (struct watch){ .fn = read_signals, .ctx = l };
 	l->sig.fd = signalfd(-1, set, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (l->sig.fd < 0)
 		return err_sys(e, -errno, "cannot take signals");
@@ -68,8 +75,8 @@ static void always_remove(struct loop *l, const struct watch *w)
 	}
 }
 
-/* Events of this round that were not delivered yet belong to a watch that may be gone by then. */
-static void forget_batch(struct loop *l, const struct watch *w)
+/* Undelivered events of this round refer to a watch that may be freed before their turn. */
+static void drop_pending_events(struct loop *l, const struct watch *w)
 {
 	for (int i = l->i_batch; i < l->n_batch; i++) {
 		if (l->batch[i].data.ptr == w)
@@ -77,6 +84,7 @@ static void forget_batch(struct loop *l, const struct watch *w)
 	}
 }
 
+/* Puts a descriptor that epoll refuses into the list of those that are always ready. */
 static int watch_always(struct loop *l, struct watch *w, uint32_t events)
 {
 	if (!w->always) {
@@ -102,7 +110,8 @@ int loop_watch(struct loop *l, struct watch *w, uint32_t events)
 	if (w->always)
 		return watch_always(l, w, events);
 	if (epoll_ctl(l->ep, op, w->fd, &ev) < 0) {
-		/* The same file may stand behind two descriptors of the caller, but never the same descriptor twice. */
+		/* EPERM: epoll refuses this kind of file. Two descriptors may refer to the same file, but one
+		 * descriptor is never added twice. */
 		if (errno == EPERM)
 			return watch_always(l, w, events);
 		return -errno;
@@ -119,7 +128,7 @@ void loop_unwatch(struct loop *l, struct watch *w)
 		always_remove(l, w);
 	else
 		epoll_ctl(l->ep, EPOLL_CTL_DEL, w->fd, NULL);
-	forget_batch(l, w);
+	drop_pending_events(l, w);
 	w->events = 0;
 	w->always = false;
 }
@@ -131,7 +140,7 @@ void loop_forget(struct loop *l, struct watch *w)
 		return;
 	}
 	if (w->events)
-		forget_batch(l, w);
+		drop_pending_events(l, w);
 	w->events = 0;
 }
 
@@ -154,15 +163,15 @@ void loop_timer(struct loop *l, struct timer *t, uint64_t at)
 
 	loop_timer_off(l, t);
 	for (; *p && (*p)->at <= at; p = &(*p)->next)
-		BUG_ON(*p == t); /* it was set anew while it was armed: the list would never end */
+		BUG_ON(*p == t); /* armed twice: the list would become circular */
 	t->at = at;
 	t->next = *p;
 	t->armed = true;
 	*p = t;
 }
 
-/* Milliseconds until the next timer, rounded up, so that it is due when we wake. */
-static int wait_ms(const struct loop *l)
+/* Milliseconds until the next timer, rounded up so that the timer is due when epoll_wait() returns. */
+static int next_timeout_ms(const struct loop *l)
 {
 	uint64_t now, ms;
 
@@ -177,7 +186,8 @@ static int wait_ms(const struct loop *l)
 	return ms > 3600000 ? 3600000 : (int)ms;
 }
 
-/* As many as are due when it begins: one that is armed again for now waits for the next round, behind the events. */
+/* Runs the timers that are due now. A timer that its callback arms again for now waits until the next round,
+ * after the events. */
 static void run_timers(struct loop *l)
 {
 	unsigned due = 0;
@@ -196,9 +206,11 @@ static void run_timers(struct loop *l)
 	}
 }
 
+/* Calls every watch of that list once. */
 static void run_always(struct loop *l)
 {
-	/* A callback may disarm any of them: begin again behind each until all that were there had their turn. */
+	/* A callback may disarm any of these watches: check after each callback that the next one is still in
+	 * the list. */
 	struct watch *w = l->always;
 
 	while (w && !l->stopped) {
@@ -214,7 +226,7 @@ static void run_always(struct loop *l)
 
 int loop_round(struct loop *l, struct err *e)
 {
-	int n = epoll_wait(l->ep, l->batch, LOOP_BATCH, wait_ms(l));
+	int n = epoll_wait(l->ep, l->batch, LOOP_BATCH, next_timeout_ms(l));
 
 	if (n < 0)
 		return errno == EINTR ? 0 : err_sys(e, -errno, "cannot wait for events");

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An event loop over epoll: descriptors, timers, signals. One thread; callbacks run to their end.
+ * An event loop over epoll: descriptors, timers, signals. Single-threaded; each callback runs to its end.
  *
- * Watches and timers live in their owners' structs and cost nothing while they are not armed. A callback may disarm
- * or free any watch, also one whose event is still to be delivered in the same round. Descriptors that epoll
+ * Watches and timers are members of their owners' structs and cost nothing while they are not armed. A callback may disarm
+ * or free any watch, even one whose event is still to be delivered in the same round. Descriptors that epoll
  * refuses (regular files, /dev/null) count as always ready.
  */
 #ifndef IPC_LOOP_H
@@ -21,13 +21,13 @@ struct watch {
 	int fd;
 	void (*fn)(struct watch *w, uint32_t events); /* EPOLLIN, EPOLLOUT, EPOLLHUP, EPOLLERR */
 	void *ctx;
-	uint32_t events;    /* armed for; set by loop_watch() only */
-	bool always;	    /* epoll does not take it */
-	struct watch *next; /* of those */
+	uint32_t events;    /* armed for these; set by loop_watch() only */
+	bool always;	    /* epoll refuses this kind of file */
+	struct watch *next; /* in the list of such watches */
 };
 
-/* For who wants to hear of nothing but hang-ups and errors, which epoll tells whoever is armed at all: an event that no
- * descriptor has. Not EPOLLPRI, which a peer can raise (MSG_OOB) and nobody here would take away. */
+/* For a watch that wants hang-ups and errors only, which epoll reports for every armed descriptor: an event
+ * that never occurs. Not EPOLLPRI: a peer can raise that (MSG_OOB), and no callback here would clear it. */
 #define LOOP_HANG_UP ((uint32_t)EPOLLMSG)
 
 #define WATCH_INIT ((struct watch){ .fd = -1 })
@@ -45,7 +45,7 @@ struct timer {
 struct loop {
 	int ep;
 	struct watch *always;
-	struct timer *timers; /* by time */
+	struct timer *timers; /* sorted by time */
 	struct epoll_event batch[LOOP_BATCH];
 	int n_batch, i_batch;
 	bool stopped;
@@ -61,29 +61,31 @@ struct loop {
 #define LOOP_INIT ((struct loop){ .ep = -1, .sig = { .fd = -1 } })
 
 int loop_open(struct loop *l, struct err *e) MUST_CHECK;
-/* Takes the signals of `set` by callback from now on; loop_close() puts the mask back. */
+/* Delivers the signals of `set` by callback from now on; loop_close() restores the mask. */
 int loop_signals(struct loop *l, const sigset_t *set,
 		 void (*fn)(void *ctx, const struct signalfd_siginfo *si), void *ctx,
 		 struct err *e) MUST_CHECK;
 void loop_close(struct loop *l);
 
-/* Arms for these events, 0 disarms. w->fd, fn and ctx are set by the owner and fixed while it is armed. */
+/* Arms for these events; 0 disarms. The owner sets w->fd, fn and ctx and does not change them while the watch
+ * is armed. */
 int loop_watch(struct loop *l, struct watch *w, uint32_t events) MUST_CHECK;
 
-/* For what cannot fail: disarming. */
+/* Disarms; cannot fail. */
 void loop_unwatch(struct loop *l, struct watch *w);
 
-/* The same for a descriptor that is closed right afterwards, and has no copy: closing it takes it out of epoll. One that
- * came over a socket has a copy for as long as whoever sent it likes, and a copy keeps its watch in epoll. */
+/* Disarms a watch whose descriptor is closed right afterwards and has no copy: closing it removes it from
+ * epoll. A descriptor that came over a socket may have a copy in the sender, and a copy keeps its watch in
+ * epoll. */
 void loop_forget(struct loop *l, struct watch *w);
 
-void loop_timer(struct loop *l, struct timer *t, uint64_t at); /* arms, or moves */
+void loop_timer(struct loop *l, struct timer *t, uint64_t at); /* arms, or moves an armed one */
 void loop_timer_off(struct loop *l, struct timer *t);
 
-/* Waits for one round of events and delivers it; returns at once when something is always ready. */
+/* Waits for one round of events and delivers them; does not wait while a descriptor is always ready. */
 int loop_round(struct loop *l, struct err *e) MUST_CHECK;
 
-/* Rounds until loop_stop(). */
+/* Runs rounds until loop_stop(). */
 int loop_run(struct loop *l, struct err *e) MUST_CHECK;
 void loop_stop(struct loop *l);
 

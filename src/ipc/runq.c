@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The queue of tasks of one process (runq.h). Tasks run only from the outermost runq_leave(); freed objects
+ * wait until no task runs.
+ */
+
 #include "ipc/runq.h"
 
 #include "base/clock.h"
 
 #define TASKS_A_ROUND 256
 
-static void run_again(struct timer *t)
+/* Runs the tasks that the last runq_leave() left over. */
+static void on_again_timer(struct timer *t)
 {
 	struct runq *q = t->ctx;
 
@@ -15,12 +21,12 @@ static void run_again(struct timer *t)
 
 void runq_init(struct runq *q, struct loop *l)
 {
-	*q = (struct runq){ .loop = l, .again = { .fn = run_again } };
+	*q = (struct runq){ .loop = l, .again = { .fn = on_again_timer } };
 	q->tail = &q->head;
 	q->again.ctx = q;
 }
 
-static void bury_all(struct runq *q)
+static void free_buried(struct runq *q)
 {
 	while (q->dead) {
 		struct task *t = q->dead;
@@ -32,7 +38,7 @@ static void bury_all(struct runq *q)
 
 void runq_release(struct runq *q)
 {
-	bury_all(q);
+	free_buried(q);
 	loop_timer_off(q->loop, &q->again);
 }
 
@@ -66,7 +72,7 @@ void runq_bury(struct runq *q, struct task *t, void (*fn)(struct task *t))
 	runq_drop(q, t);
 	t->fn = fn;
 	t->next = q->dead;
-	t->queued = true; /* so that nobody wakes the dead */
+	t->queued = true; /* so that runq_add() ignores it */
 	q->dead = t;
 }
 
@@ -93,7 +99,7 @@ void runq_leave(struct runq *q)
 		t->fn(t);
 	}
 	q->depth = 0;
-	bury_all(q);
+	free_buried(q);
 	if (q->head)
 		loop_timer(q->loop, &q->again, clock_nsec(CLOCK_MONOTONIC));
 }

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A timer wheel (wheel.h): one list of deadlines for each tick modulo WHEEL_SLOTS. Pure: the caller passes
+ * the time.
+ */
+
 #include "ipc/wheel.h"
 
 #include <stddef.h>
@@ -22,7 +27,8 @@ void wheel_disarm(struct wheel *w, struct wheel_entry *t)
 	w->n--;
 }
 
-static void put(struct wheel_entry **list, struct wheel_entry *t)
+/* Puts an entry at the head of a list. */
+static void wheel_insert(struct wheel_entry **list, struct wheel_entry *t)
 {
 	t->next = *list;
 	t->link = list;
@@ -37,12 +43,12 @@ void wheel_arm(struct wheel *w, struct wheel_entry *t, uint64_t at_ns)
 
 	wheel_disarm(w, t);
 	t->at = at > w->tick ? at : w->tick + 1;
-	put(&w->slots[t->at % WHEEL_SLOTS], t);
+	wheel_insert(&w->slots[t->at % WHEEL_SLOTS], t);
 	w->n++;
 }
 
-/* One tick: what lies in its slot is due now, or in a later turn of the wheel. */
-static void tell_slot(struct wheel *w)
+/* Handles one tick: an entry of its slot is due now, or in a later turn of the wheel. */
+static void fire_slot(struct wheel *w)
 {
 	struct wheel_entry *due = NULL, *t, *next;
 
@@ -53,9 +59,9 @@ static void tell_slot(struct wheel *w)
 		*t->link = t->next;
 		if (t->next)
 			t->next->link = t->link;
-		put(&due, t);
+		wheel_insert(&due, t);
 	}
-	/* A callback may disarm what is still in `due`, so its head is looked at anew each time. */
+	/* A callback may disarm entries that are still in `due`, so its head is read again each time. */
 	while ((t = due) != NULL) {
 		wheel_disarm(w, t);
 		t->fn(t);
@@ -66,11 +72,12 @@ void wheel_advance(struct wheel *w, uint64_t now_ns)
 {
 	uint64_t now = now_ns / WHEEL_TICK;
 
-	/* After a long sleep one turn finds everything: what was due before it lies in one of its slots too. */
+	/* After a long sleep one turn of the wheel finds everything: an entry that was due earlier is in one
+	 * of its slots, too. */
 	if (now > w->tick + WHEEL_SLOTS)
 		w->tick = now - WHEEL_SLOTS;
 	while (w->tick < now) {
 		w->tick++;
-		tell_slot(w);
+		fire_slot(w);
 	}
 }

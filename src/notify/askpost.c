@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Notifications about asks (askpost.h): their texts, and the rate limit that protects people from a flood.
+ * Sends nothing itself.
+ */
 #include "notify/askpost.h"
 
 #include "base/cleanup.h"
@@ -10,10 +14,11 @@
 
 #define LINES_MAX 8
 
-/* --- words (T3) --------------------------------------------------------------------------------------------------- */
+/* --- texts (askpost.T3)
+ * ------------------------------------------------------------------------------------------ */
 
 /* "PUT https://api.github.com/repos/o/r", "api.example.com:443", a title. */
-static void add_act(const json_t *ask, struct buf *b)
+static void add_ask_act(const json_t *ask, struct buf *b)
 {
 	const char *method = jsonget_text(ask, "method"), *host = jsonget_text(ask, "host"),
 		   *path = jsonget_text(ask, "path");
@@ -30,8 +35,8 @@ static void add_act(const json_t *ask, struct buf *b)
 		buf_adds(b, "?...");
 }
 
-/* What the body does; what is said of headers comes behind it. */
-static void add_what(const json_t *ask, struct buf *b)
+/* Adds the acts of the body, without the headers that follow them in `what`. */
+static void add_body_act(const json_t *ask, struct buf *b)
 {
 	const char *what = jsonget_text(ask, "what");
 	bool has_headers = *jsonget_text(ask, "method");
@@ -48,19 +53,19 @@ static void add_what(const json_t *ask, struct buf *b)
 	}
 }
 
-struct words {
+struct message_lines {
 	struct buf text[LINES_MAX];
 	const char *lines[LINES_MAX];
 	size_t n;
 };
 
-static void words_release(struct words *w)
+static void message_lines_release(struct message_lines *w)
 {
 	for (size_t i = 0; i < w->n; i++)
 		buf_release(&w->text[i]);
 }
 
-static void add_line(struct words *w, const char *label, const char *text)
+static void add_labelled_line(struct message_lines *w, const char *label, const char *text)
 {
 	if (!*text || w->n == LINES_MAX)
 		return;
@@ -69,7 +74,7 @@ static void add_line(struct words *w, const char *label, const char *text)
 	w->n++;
 }
 
-static void add_body(struct words *w, const json_t *ask)
+static void add_body_line(struct message_lines *w, const json_t *ask)
 {
 	autobuf struct buf b = BUF_INIT;
 	char size[16];
@@ -79,15 +84,15 @@ static void add_body(struct words *w, const json_t *ask)
 	buf_addf(&b, "%s, %.64s, sha256 %.64s", str_from_size(jsonget_u64(ask, "body_len"), size),
 		 *jsonget_text(ask, "type") ? jsonget_text(ask, "type") : "of no type",
 		 jsonget_text(ask, "body"));
-	add_line(w, "body: ", buf_cstr(&b));
+	add_labelled_line(w, "body: ", buf_cstr(&b));
 }
 
-static void add_who(const struct askpost *p, struct buf *b)
+static void add_sandbox_name(const struct askpost *p, struct buf *b)
 {
 	buf_adds(b, p->name ? p->name : p->sandbox);
 }
 
-static void answer_of(const struct askpost *p, const char *id, struct buf *b)
+static void add_how_to_answer(const struct askpost *p, const char *id, struct buf *b)
 {
 	size_t n = p->ui ? strlen(p->ui) : 0;
 
@@ -99,39 +104,39 @@ static void answer_of(const struct askpost *p, const char *id, struct buf *b)
 		buf_adds(b, "coffer ask ls");
 }
 
-static void say_new(const struct askpost *p, const json_t *ask)
+static void post_new_ask(const struct askpost *p, const json_t *ask)
 {
 	autobuf struct buf title = BUF_INIT, what = BUF_INIT, answer = BUF_INIT;
-	CLEANUP(words_release) struct words w = { 0 };
+	CLEANUP(message_lines_release) struct message_lines w = { 0 };
 	struct notify_event ev = {
 		.type = "ask.new", .sandbox = p->sandbox, .ask = jsonget_text(ask, "id"), .lines = w.lines
 	};
 
-	add_who(p, &title);
+	add_sandbox_name(p, &title);
 	buf_addf(&title, " asks (%s): ", jsonget_text(ask, "kind"));
-	add_act(ask, &title);
-	add_what(ask, &what);
+	add_ask_act(ask, &title);
+	add_body_act(ask, &what);
 	if (!*jsonget_text(ask, "host"))
 		buf_adds(&title, buf_cstr(&what));
 	else
-		add_line(&w, "does: ", buf_cstr(&what));
-	add_line(&w, "by the rule: ", jsonget_text(ask, "rule"));
-	add_line(&w, "its own words: ", jsonget_text(ask, "reason"));
-	add_body(&w, ask);
-	add_line(&w, "denied unless answered by ", jsonget_text(ask, "expires"));
-	add_line(&w, "question ", jsonget_text(ask, "id"));
-	answer_of(p, jsonget_text(ask, "id"), &answer);
+		add_labelled_line(&w, "does: ", buf_cstr(&what));
+	add_labelled_line(&w, "by the rule: ", jsonget_text(ask, "rule"));
+	add_labelled_line(&w, "its own words: ", jsonget_text(ask, "reason"));
+	add_body_line(&w, ask);
+	add_labelled_line(&w, "denied unless answered by ", jsonget_text(ask, "expires"));
+	add_labelled_line(&w, "question ", jsonget_text(ask, "id"));
+	add_how_to_answer(p, jsonget_text(ask, "id"), &answer);
 	ev.title = buf_cstr(&title);
 	ev.n_lines = w.n;
 	ev.answer = buf_cstr(&answer);
 	p->post(p->ctx, &ev);
 }
 
-static void say_over(const struct askpost *p, const json_t *ask)
+static void post_ask_ended(const struct askpost *p, const json_t *ask)
 {
 	const json_t *n = json_object_get(ask, "answer");
 	autobuf struct buf title = BUF_INIT;
-	CLEANUP(words_release) struct words w = { 0 };
+	CLEANUP(message_lines_release) struct message_lines w = { 0 };
 	struct notify_event ev = {
 		.type = "ask.over", .sandbox = p->sandbox, .ask = jsonget_text(ask, "id"), .lines = w.lines
 	};
@@ -143,35 +148,36 @@ static void say_over(const struct askpost *p, const json_t *ask)
 		buf_addf(&title, "%s%s%s by %s", allow ? "allowed" : "denied", allow ? ", " : "",
 			 jsonget_text(n, "scope"),
 			 *jsonget_text(n, "name") ? jsonget_text(n, "name") : "somebody");
-		add_line(&w, "because: ", jsonget_text(n, "reason"));
+		add_labelled_line(&w, "because: ", jsonget_text(n, "reason"));
 	} else {
 		buf_addf(&title, "%s", jsonget_text(ask, "state"));
-		add_line(&w, "", jsonget_text(ask, "why"));
+		add_labelled_line(&w, "", jsonget_text(ask, "why"));
 	}
 	ev.title = buf_cstr(&title);
 	ev.n_lines = w.n;
 	p->post(p->ctx, &ev);
 }
 
-static void say_more(struct askpost *p)
+static void post_count(struct askpost *p)
 {
 	autobuf struct buf title = BUF_INIT, answer = BUF_INIT;
 	struct notify_event ev = { .type = "ask.more", .sandbox = p->sandbox };
 
-	add_who(p, &title);
+	add_sandbox_name(p, &title);
 	buf_addf(&title, " asks more: %llu question%s beyond those that you were told of",
 		 (unsigned long long)p->more, p->more == 1 ? "" : "s");
-	answer_of(p, NULL, &answer);
+	add_how_to_answer(p, NULL, &answer);
 	ev.title = buf_cstr(&title);
 	ev.answer = buf_cstr(&answer);
 	p->more = 0;
 	p->post(p->ctx, &ev);
 }
 
-/* --- how often ---------------------------------------------------------------------------------------------------- */
+/* --- rate limit
+ * -------------------------------------------------------------------------------------------------- */
 
-/* T4 */
-static uint64_t window_of(const struct askpost *p)
+/* askpost.T4: the window grows while nobody answers. */
+static uint64_t current_window(const struct askpost *p)
 {
 	unsigned n = p->expired / ASKPOST_FEW;
 
@@ -180,20 +186,20 @@ static uint64_t window_of(const struct askpost *p)
 
 uint64_t askpost_tick(struct askpost *p, uint64_t now)
 {
-	if (p->window && now - p->window >= window_of(p)) {
-		/* Who goes on is told of at the end of the next one. */
+	if (p->window && now - p->window >= current_window(p)) {
+		/* If more asks come, the next window announces their number at its end. */
 		p->window = p->more ? now : 0;
 		p->told = 0;
 		if (p->more) {
 			p->told = ASKPOST_FEW;
 			p->expired += ASKPOST_FEW;
-			say_more(p);
+			post_count(p);
 		}
 	}
-	return p->more ? p->window + window_of(p) : 0;
+	return p->more ? p->window + current_window(p) : 0;
 }
 
-static void take_new(struct askpost *p, uint64_t now, const json_t *ask, uint64_t number)
+static void take_pending_ask(struct askpost *p, uint64_t now, const json_t *ask, uint64_t number)
 {
 	(void)askpost_tick(p, now);
 	p->last = number;
@@ -207,17 +213,18 @@ static void take_new(struct askpost *p, uint64_t now, const json_t *ask, uint64_
 	}
 	p->told++;
 	p->open[p->n_open++] = number;
-	say_new(p, ask);
+	post_new_ask(p, ask);
 }
 
-/* T4: told of what was kept back, and of each again if the usual time has passed. */
-static void somebody_is_there(struct askpost *p, uint64_t now)
+/* askpost.T4: announces the number of asks held back, and allows single ones again if the normal window has
+ * passed. */
+static void note_person_answered(struct askpost *p, uint64_t now)
 {
 	p->expired = 0;
 	if (!p->window || now - p->window < ASKPOST_WINDOW)
 		return;
 	if (p->more)
-		say_more(p);
+		post_count(p);
 	p->window = 0;
 }
 
@@ -229,17 +236,17 @@ void askpost_take(struct askpost *p, uint64_t now, const json_t *ask)
 	snprintf(p->sandbox, sizeof(p->sandbox), "%s", jsonget_text(ask, "sandbox"));
 	if (waits) {
 		if (number > p->last)
-			take_new(p, now, ask, number);
+			take_pending_ask(p, now, ask, number);
 		return;
 	}
 	if (json_is_object(json_object_get(ask, "answer")))
-		somebody_is_there(p, now);
+		note_person_answered(p, now);
 	for (size_t i = 0; i < p->n_open; i++) {
 		if (p->open[i] != number)
 			continue;
 		p->open[i] = p->open[--p->n_open];
 		p->expired += str_eq(jsonget_text(ask, "state"), "expired");
-		say_over(p, ask);
+		post_ask_ended(p, ask);
 		return;
 	}
 }
@@ -247,5 +254,5 @@ void askpost_take(struct askpost *p, uint64_t now, const json_t *ask)
 void askpost_end(struct askpost *p)
 {
 	if (p->more)
-		say_more(p);
+		post_count(p);
 }

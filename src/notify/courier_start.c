@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Runs coffer-courier once (courier_start.h): opens the files and the vault channel that it needs, starts it
+ * without privileges, hands over the job and reads its result. Must not read a secret itself.
+ */
 #include "notify/courier_start.h"
 
 #include "base/clock.h"
@@ -19,11 +23,11 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#define OWN_ID 65532	     /* the host's root does not run it; nobody has this id */
-#define GRACE_MS 5000	     /* beyond the job's own limit, to start and to report */
+#define OWN_ID 65532	     /* the courier's uid if started by the host's root; no user has this id */
+#define GRACE_MS 5000	     /* added to the job's own limit, for starting and reporting */
 #define VAULT_PATIENCE 20000 /* ms */
 
-struct carried {
+struct courier_run {
 	struct vault_files files;
 	struct vault_proc vault;
 	int resolv, store, ca, key, channel;
@@ -31,20 +35,20 @@ struct carried {
 	int pidfd, control;
 };
 
-#define CARRIED_INIT                                  \
-	((struct carried){ .files = VAULT_FILES_INIT, \
-			   .vault = VAULT_PROC_INIT,  \
-			   .resolv = -1,              \
-			   .store = -1,               \
-			   .ca = -1,                  \
-			   .key = -1,                 \
-			   .channel = -1,             \
-			   .pid = -1,                 \
-			   .pidfd = -1,               \
-			   .control = -1 })
+#define CARRIED_INIT                                      \
+	((struct courier_run){ .files = VAULT_FILES_INIT, \
+			       .vault = VAULT_PROC_INIT,  \
+			       .resolv = -1,              \
+			       .store = -1,               \
+			       .ca = -1,                  \
+			       .key = -1,                 \
+			       .channel = -1,             \
+			       .pid = -1,                 \
+			       .pidfd = -1,               \
+			       .control = -1 })
 
-/* Nothing of it is left: U1 of courier.h has its other side here. */
-static void carried_end(struct carried *c)
+/* Kills and reaps the courier and closes everything: no process of a call outlives it (courier.U1). */
+static void courier_run_end(struct courier_run *c)
 {
 	siginfo_t si;
 
@@ -64,9 +68,10 @@ static void carried_end(struct carried *c)
 	vault_files_close(&c->files);
 }
 
-/* --- what it is handed ----------------------------------------------------------------------------------------- */
+/* --- descriptors for the courier
+ * --------------------------------------------------------------------------------- */
 
-static int open_key(const char *path, struct err *e)
+static int open_key_file(const char *path, struct err *e)
 {
 	autoclose int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	struct stat st;
@@ -99,8 +104,8 @@ int courier_grant_path(struct slice target, char ret[BINDING_PATH_MAX + 1])
 	return 0;
 }
 
-/* For this host, port and path alone, whatever else it is bound to. */
-static int ask_for(struct courier_call *call, struct vault_grants *ask, struct err *e)
+/* Requests the secret for this host, port and path only, whatever else it is bound to. */
+static int add_secret_grant(struct courier_call *call, struct vault_grants *ask, struct err *e)
 {
 	struct vault_grant *g = grants_add(ask);
 
@@ -113,14 +118,14 @@ static int ask_for(struct courier_call *call, struct vault_grants *ask, struct e
 	return 0;
 }
 
-struct looked {
+struct binding_lookup {
 	const char *name;
 	bool unbound;
 };
 
-static int look_at(const struct vault_msg *m, void *ctx)
+static int find_secret_binding(const struct vault_msg *m, void *ctx)
 {
-	struct looked *l = ctx;
+	struct binding_lookup *l = ctx;
 	struct binding own[GRANTS_BINDINGS_MAX];
 	size_t n = 0;
 
@@ -132,13 +137,14 @@ static int look_at(const struct vault_msg *m, void *ctx)
 	return 0;
 }
 
-/* A file that names a secret and a host does not bind the one to the other: that is for `coffer secret bind`, as everywhere. */
-static int check_bound(struct carried *c, const struct courier_call *call, struct err *e)
+/* A configuration that names a secret and a host does not bind one to the other: only `coffer secret bind`
+ * does. */
+static int check_secret_is_bound(struct courier_run *c, const struct courier_call *call, struct err *e)
 {
-	struct looked l = { .name = call->secret };
+	struct binding_lookup l = { .name = call->secret };
 	struct vault_msg ask = { .type = VAULT_LIST };
 	autobuf struct buf mem = BUF_INIT;
-	int r = vault_call(&c->vault, &ask, NULL, 0, look_at, &l, &mem, NULL, e);
+	int r = vault_call(&c->vault, &ask, NULL, 0, find_secret_binding, &l, &mem, NULL, e);
 
 	if (r < 0 || !l.unbound)
 		return r < 0 ? r : 0;
@@ -148,7 +154,7 @@ static int check_bound(struct carried *c, const struct courier_call *call, struc
 	return -EACCES;
 }
 
-static int open_vault(struct carried *c, int state_fd, struct courier_call *call, struct err *e)
+static int open_vault_channel(struct courier_run *c, int state_fd, struct courier_call *call, struct err *e)
 {
 	struct vault_key_want want = VAULT_KEY_WANT_INIT;
 	autogrants struct vault_grants ask = GRANTS_INIT, got = GRANTS_INIT;
@@ -157,7 +163,7 @@ static int open_vault(struct carried *c, int state_fd, struct courier_call *call
 
 	if (r < 0)
 		return r;
-	/* Nobody is there to type it. */
+	/* No person is there to type a passphrase. */
 	if (!c->files.may_reopen)
 		return err_set(e, -ENOKEY, "the vault needs a passphrase, which nobody can type here");
 	exe = helper_open("coffer-vault", e);
@@ -166,8 +172,8 @@ static int open_vault(struct carried *c, int state_fd, struct courier_call *call
 	c->vault.patience = VAULT_PATIENCE;
 	r = vault_start(&c->vault, exe, e);
 	r = r < 0 ? r : vault_open(&c->vault, &c->files, VAULT_OPEN_READ_ONLY, e);
-	r = r < 0 ? r : check_bound(c, call, e);
-	r = r < 0 ? r : ask_for(call, &ask, e);
+	r = r < 0 ? r : check_secret_is_bound(c, call, e);
+	r = r < 0 ? r : add_secret_grant(call, &ask, e);
 	if (r == 0 && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		r = err_sys(e, -errno, "cannot make a channel to the vault");
 	if (r < 0)
@@ -183,7 +189,7 @@ static int open_vault(struct carried *c, int state_fd, struct courier_call *call
 	return 0;
 }
 
-static int gather(struct carried *c, int state_fd, struct courier_call *call, struct err *e)
+static int open_job_files(struct courier_run *c, int state_fd, struct courier_call *call, struct err *e)
 {
 	unsigned *flags = &call->job.flags;
 	int r = 0;
@@ -206,20 +212,21 @@ static int gather(struct carried *c, int state_fd, struct courier_call *call, st
 		*flags |= COURIER_HAS_STORE;
 	}
 	if (call->key_file) {
-		c->key = open_key(call->key_file, e);
+		c->key = open_key_file(call->key_file, e);
 		*flags |= COURIER_HAS_KEY;
 		r = c->key < 0 ? c->key : 0;
 	} else if (call->secret && *call->secret) {
-		r = open_vault(c, state_fd, call, e);
+		r = open_vault_channel(c, state_fd, call, e);
 		*flags |= COURIER_HAS_VAULT;
 	}
 	return r;
 }
 
-/* --- the process ----------------------------------------------------------------------------------------------- */
+/* --- the courier process
+ * ----------------------------------------------------------------------------------------- */
 
-/* Nothing is open but the channel. */
-static int start_coffer_courier(struct carried *c, struct err *e)
+/* The courier's only open descriptor is the control channel. */
+static int start_coffer_courier(struct courier_run *c, struct err *e)
 {
 	autoclose int exe = helper_open("coffer-courier", e), theirs = -1;
 	char *argv[] = { (char *)"coffer-courier", NULL };
@@ -243,7 +250,7 @@ static int start_coffer_courier(struct carried *c, struct err *e)
 	return 0;
 }
 
-static int hand_over(struct carried *c, const struct courier_call *call, struct err *e)
+static int send_job(struct courier_run *c, const struct courier_call *call, struct err *e)
 {
 	const int all[] = { c->resolv, c->store, c->ca, c->key, c->channel };
 	autobuf struct buf message = BUF_INIT;
@@ -258,17 +265,17 @@ static int hand_over(struct carried *c, const struct courier_call *call, struct 
 			fds[n++] = all[i];
 	}
 	r = fdpass_send(c->control, message.data, message.len, fds, n);
-	return r < 0 ? err_sys(e, r, "coffer-courier does not take its job") : 0;
+	return r < 0 ? err_sys(e, r, "cannot send coffer-courier its job") : 0;
 }
 
-static void say(struct courier_result *ret, int error, const char *why)
+static void set_courier_failure(struct courier_result *ret, int error, const char *why)
 {
 	*ret = (struct courier_result){ .magic = COURIER_RESULT_MAGIC, .error = error };
 	snprintf(ret->why, sizeof(ret->why), "%s", why);
 }
 
-/* One that ends without a word, or says what it may not, is a failure like any other. */
-static void await(struct carried *c, const struct courier_call *call, struct courier_result *ret)
+/* A courier that ends without a result, or sends an invalid one, is a failure like any other. */
+static void await_result(struct courier_run *c, const struct courier_call *call, struct courier_result *ret)
 {
 	struct pollfd p = { .fd = c->control, .events = POLLIN };
 	uint64_t end = clock_nsec(CLOCK_MONOTONIC) + (call->job.timeout_ms + GRACE_MS) * NSEC_PER_MSEC, now;
@@ -283,22 +290,22 @@ static void await(struct carried *c, const struct courier_call *call, struct cou
 	if (n == 1)
 		got = recv(c->control, in, sizeof(in), MSG_DONTWAIT);
 	if (n == 0)
-		say(ret, -ETIMEDOUT, "coffer-courier did not report in time");
+		set_courier_failure(ret, -ETIMEDOUT, "coffer-courier did not report in time");
 	else if (got <= 0)
-		say(ret, -EPIPE, "coffer-courier has ended without a word");
+		set_courier_failure(ret, -EPIPE, "coffer-courier has ended without a result");
 	else if (courier_result_check(in, (size_t)got, ret) < 0)
-		say(ret, -EPROTO, "coffer-courier said what it may not");
+		set_courier_failure(ret, -EPROTO, "coffer-courier sent an invalid result");
 }
 
 int courier_carry(int state_fd, struct courier_call *call, struct courier_result *ret, struct err *e)
 {
-	CLEANUP(carried_end) struct carried c = CARRIED_INIT;
-	int r = gather(&c, state_fd, call, e);
+	CLEANUP(courier_run_end) struct courier_run c = CARRIED_INIT;
+	int r = open_job_files(&c, state_fd, call, e);
 
 	r = r < 0 ? r : start_coffer_courier(&c, e);
-	r = r < 0 ? r : hand_over(&c, call, e);
+	r = r < 0 ? r : send_job(&c, call, e);
 	if (r < 0)
 		return r;
-	await(&c, call, ret);
+	await_result(&c, call, ret);
 	return 0;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Starting coffer-courier for one call and waiting for what came of it. Whoever calls this holds no secret: a key comes to the
- * courier as a descriptor, or from coffer-vault over a channel of its own that ends with the call.
+ * Starts coffer-courier for one call of the gateway's own and waits for its result. The caller holds no
+ * secret: the courier gets a key as a descriptor, or from coffer-vault over a channel of its own that ends
+ * with the call.
  */
 #ifndef NOTIFY_COURIER_START_H
 #define NOTIFY_COURIER_START_H
@@ -10,18 +11,19 @@
 #include "vault/common/binding.h"
 
 struct courier_call {
-	struct courier_job job; /* flags, but for COURIER_HAS_PIN, are filled in here */
-	const char *secret;	/* of the vault; NULL or "" for none */
-	const char *key_file;	/* which only its owner may read; NULL: none */
+	struct courier_job job; /* this file sets the flags, except for COURIER_HAS_PIN */
+	const char *secret;	/* name of a secret in the vault; NULL or "": none */
+	const char *key_file;	/* file that only its owner may read; NULL: none */
 	const char *ca;		/* a PEM file; NULL: the system's certificates */
 };
 
-/* The path that a grant of the call's secret is for: the target without its query. A segment with a '%' may be read in two ways and
- * is no part of a binding (B3 of vault/common/binding.h); then it is the directory before that segment. */
+/* The path for the grant of the call's secret: the target without its query. A segment with a '%' can be read
+ * in two ways and cannot be part of a binding (binding.B3, vault/common/binding.h); then it is the directory
+ * before that segment. */
 int courier_grant_path(struct slice target, char ret[BINDING_PATH_MAX + 1]) MUST_CHECK;
 
-/* Blocks for as long as the job's time limit and a little more; the courier is gone when it returns. 0: *ret has what the courier
- * said, be it a failure. Negative: there was no courier, and `e` says why. */
+/* Blocks up to the job's time limit plus a grace period; the courier has ended when this returns. 0: *ret has
+ * the courier's result, which may be a failure. Negative: no courier was started; `e` has the reason. */
 int courier_carry(int state_fd, struct courier_call *c, struct courier_result *ret, struct err *e) MUST_CHECK;
 
 #endif

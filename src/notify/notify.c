@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The queues of notifications (notify.h): one process per attempt, retries with growing pauses, and a log
+ * entry for each outcome. Nothing here blocks on a target.
+ */
 #include "notify/notify.h"
 
 #include "base/clock.h"
@@ -20,25 +24,25 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#define GRACE (30 * NSEC_PER_SEC) /* beyond a target's time limit, before its process is killed */
+#define GRACE (30 * NSEC_PER_SEC) /* added to a target's time limit before its process is killed */
 
-struct item {
+struct notify_item {
 	struct notify_made made;
 	unsigned tries;
-	struct item *next;
+	struct notify_item *next;
 };
 
-/* One target's. */
-struct queue {
+/* The queue of one target. */
+struct notify_queue {
 	struct notify *n;
 	const struct notify_target *target;
-	struct item *first, **end;
+	struct notify_item *first, **end;
 	size_t len;
-	uint64_t dropped;   /* since it was last said */
-	struct timer timer; /* armed: the pause before the next attempt, or the time limit of this one */
-	struct watch proc;  /* its pidfd; -1: none is under way */
+	uint64_t dropped;   /* since the last log entry */
+	struct timer timer; /* armed: pause before the next attempt, or time limit of the current one */
+	struct watch proc;  /* the attempt's pidfd; -1: no attempt under way */
 	pid_t pid;
-	int result; /* the socket on which it reports */
+	int result; /* socket on which the attempt reports */
 };
 
 struct notify {
@@ -46,29 +50,30 @@ struct notify {
 	int state_fd;
 	struct audit *audit;
 	struct notify_opts opts;
-	struct queue queues[NOTIFY_TARGETS_MAX];
+	struct notify_queue queues[NOTIFY_TARGETS_MAX];
 	size_t n;
 };
 
-static void item_free(struct item *i)
+static void notify_item_free(struct notify_item *i)
 {
 	notify_made_release(&i->made);
 	free(i);
 }
 
-static void drop_first(struct queue *q)
+static void drop_first_item(struct notify_queue *q)
 {
-	struct item *i = q->first;
+	struct notify_item *i = q->first;
 
 	q->first = i->next;
 	if (!q->first)
 		q->end = &q->first;
 	q->len--;
-	item_free(i);
+	notify_item_free(i);
 }
 
-/* That it cannot be logged stops nobody: nothing is opened by it. */
-static void log_end(struct queue *q, const char *type, const struct item *i, unsigned status, const char *why)
+/* A failure to log is ignored: a notification grants nothing. */
+static void log_outcome(struct notify_queue *q, const char *type, const struct notify_item *i,
+			unsigned status, const char *why)
 {
 	autobuf struct buf b = BUF_INIT;
 	struct json j = JSON_INIT(&b);
@@ -95,19 +100,20 @@ static void log_end(struct queue *q, const char *type, const struct item *i, uns
 				    NULL);
 }
 
-/* --- the process of one attempt -------------------------------------------------------------------------------- */
+/* --- the process of one attempt
+ * ---------------------------------------------------------------------------------- */
 
-static int by_number(const void *a, const void *b)
+static int compare_fds(const void *a, const void *b)
 {
 	return *(const int *)a - *(const int *)b;
 }
 
-/* N1. */
-static void close_others(int *keep, size_t n)
+/* notify.N1: the attempt keeps only the descriptors it needs. */
+static void close_other_fds(int *keep, size_t n)
 {
 	unsigned from = 3;
 
-	qsort(keep, n, sizeof(*keep), by_number);
+	qsort(keep, n, sizeof(*keep), compare_fds);
 	for (size_t i = 0; i < n; i++) {
 		if (keep[i] < (int)from)
 			continue;
@@ -118,7 +124,8 @@ static void close_others(int *keep, size_t n)
 	syscall(SYS_close_range, from, ~0U, 0);
 }
 
-_Noreturn static void run_courier(const struct queue *q, const struct item *i, int result)
+_Noreturn static void run_courier_attempt(const struct notify_queue *q, const struct notify_item *i,
+					  int result)
 {
 	struct courier_call call = { .secret = q->target->secret,
 				     .key_file = q->target->secret_file,
@@ -129,7 +136,7 @@ _Noreturn static void run_courier(const struct queue *q, const struct item *i, i
 	struct err e = ERR_INIT;
 	int r;
 
-	close_others(keep, ARRAY_SIZE(keep));
+	close_other_fds(keep, ARRAY_SIZE(keep));
 	r = notify_job(q->target, &i->made, &call.job, &mem);
 	r = r < 0 ? r : courier_carry(q->n->state_fd, &call, &res, &e);
 	if (r < 0) {
@@ -140,9 +147,10 @@ _Noreturn static void run_courier(const struct queue *q, const struct item *i, i
 	_exit(0);
 }
 
-/* The operator's own program, with what it would have at a terminal but for the terminal. The event is on its input. The same for a
- * guard's child and for `coffer notify test`: what works in the one works in the other. */
-static int start_command(struct queue *q, int input, struct err *e)
+/* Starts the operator's own program, with the environment it would have on a terminal but without the
+ * terminal. The event is on its standard input. It gets the same from a guard's notifier as from `coffer
+ * notify test`. */
+static int start_command(struct notify_queue *q, int input, struct err *e)
 {
 	const int fds[] = { input, SPAWN_NULL, SPAWN_NULL };
 	const struct spawn s = { .path = q->target->argv.v[0],
@@ -165,8 +173,9 @@ static int start_command(struct queue *q, int input, struct err *e)
 	return 0;
 }
 
-/* Executes nothing itself: it starts a coffer-courier, waits for it, and tells what came of it. */
-static int start_courier(struct queue *q, const struct item *i, struct err *e)
+/* Forks a process that runs one coffer-courier, waits for it and reports its result. It executes nothing
+ * itself. */
+static int start_courier(struct notify_queue *q, const struct notify_item *i, struct err *e)
 {
 	autoclose int theirs = -1;
 	pid_t parent = getpid();
@@ -179,11 +188,11 @@ static int start_courier(struct queue *q, const struct item *i, struct err *e)
 	q->pid = fork();
 	if (q->pid == 0) {
 		spawn_plain_signals(0);
-		/* So that an attempt ends with all that it started when it is killed. */
+		/* A process group, so that killing the attempt kills everything it started. */
 		if (setpgid(0, 0) < 0)
 			_exit(126);
 		spawn_die_with(parent);
-		run_courier(q, i, theirs);
+		run_courier_attempt(q, i, theirs);
 	}
 	if (q->pid < 0)
 		return err_sys(e, -errno, "cannot fork");
@@ -191,16 +200,16 @@ static int start_courier(struct queue *q, const struct item *i, struct err *e)
 	return q->proc.fd < 0 ? err_sys(e, -errno, "cannot watch a process") : 0;
 }
 
-static void on_end(struct watch *w, uint32_t events);
-static void go_on(struct queue *q);
+static void on_attempt_end(struct watch *w, uint32_t events);
+static void start_next_attempt(struct notify_queue *q);
 
-static int begin(struct queue *q, struct err *e)
+static int begin_attempt(struct notify_queue *q, struct err *e)
 {
-	const struct item *i = q->first;
+	const struct notify_item *i = q->first;
 	autoclose int input = -1;
 	int r;
 
-	q->proc = (struct watch){ .fd = -1, .fn = on_end, .ctx = q };
+	q->proc = (struct watch){ .fd = -1, .fn = on_attempt_end, .ctx = q };
 	if (q->target->kind == NOTIFY_COMMAND) {
 		input = memfile_make("event", i->made.json.data, i->made.json.len, false, e);
 		r = input < 0 ? input : start_command(q, input, e);
@@ -210,15 +219,15 @@ static int begin(struct queue *q, struct err *e)
 	return r < 0 ? r : loop_watch(q->n->loop, &q->proc, EPOLLIN);
 }
 
-/* Kills it if it is still there; fills in what a command's end means. */
-static int reap(struct queue *q)
+/* Kills the attempt if it still runs, and returns its exit code as a shell would. */
+static int reap_attempt(struct notify_queue *q)
 {
 	siginfo_t si = { 0 };
 
 	if (q->proc.fd >= 0)
 		loop_unwatch(q->n->loop, &q->proc);
 	if (q->pid > 0) {
-		/* All of its group; the process itself cannot have been replaced, for nobody has waited for it. */
+		/* The whole group. The pid cannot have been reused, because we have not waited for it yet. */
 		kill(-q->pid, SIGKILL);
 		kill(q->pid, SIGKILL);
 		while (waitid(P_PID, (id_t)q->pid, &si, WEXITED) < 0 && errno == EINTR)
@@ -229,7 +238,7 @@ static int reap(struct queue *q)
 	return si.si_code == CLD_EXITED ? si.si_status : 128 + si.si_status;
 }
 
-static void read_result(struct queue *q, int code, struct courier_result *ret)
+static void read_attempt_result(struct notify_queue *q, int code, struct courier_result *ret)
 {
 	char in[sizeof(*ret) + 1];
 	ssize_t n = q->result >= 0 ? recv(q->result, in, sizeof(in), MSG_DONTWAIT) : -1;
@@ -239,7 +248,7 @@ static void read_result(struct queue *q, int code, struct courier_result *ret)
 		if (n > 0 && courier_result_check(in, (size_t)n, ret) == 0)
 			return;
 		*ret = (struct courier_result){ .error = -EPIPE };
-		snprintf(ret->why, sizeof(ret->why), "it ended without a word");
+		snprintf(ret->why, sizeof(ret->why), "it ended without a result");
 		return;
 	}
 	*ret = (struct courier_result){ .error = code ? -EIO : 0, .status = code ? 0 : 200 };
@@ -247,9 +256,9 @@ static void read_result(struct queue *q, int code, struct courier_result *ret)
 		snprintf(ret->why, sizeof(ret->why), "the command ended with %d", code);
 }
 
-static void settle(struct queue *q, const struct courier_result *res)
+static void finish_attempt(struct notify_queue *q, const struct courier_result *res)
 {
-	struct item *i = q->first;
+	struct notify_item *i = q->first;
 	unsigned most = q->n->opts.tries ? q->n->opts.tries : NOTIFY_TRIES;
 	enum notify_outcome o = notify_judge(res);
 	const char *said = res->error ? res->why : res->text;
@@ -266,11 +275,11 @@ static void settle(struct queue *q, const struct courier_result *res)
 		snprintf(why, sizeof(why), "%s", said);
 	if (o == NOTIFY_AGAIN && i->tries >= most)
 		o = NOTIFY_GIVEN_UP;
-	log_end(q,
-		o == NOTIFY_DONE    ? "notify.sent"
-		: o == NOTIFY_AGAIN ? "notify.retry"
-				    : "notify.failed",
-		i, res->error ? 0 : res->status, why);
+	log_outcome(q,
+		    o == NOTIFY_DONE	? "notify.sent"
+		    : o == NOTIFY_AGAIN ? "notify.retry"
+					: "notify.failed",
+		    i, res->error ? 0 : res->status, why);
 	if (q->n->opts.told)
 		q->n->opts.told(q->n->opts.ctx, q->target, o, res->error ? 0 : res->status, why);
 	if (o == NOTIFY_AGAIN)
@@ -278,57 +287,58 @@ static void settle(struct queue *q, const struct courier_result *res)
 			   clock_nsec(CLOCK_MONOTONIC) +
 				   notify_pause(i->tries, q->n->opts.first_pause, res->retry_after));
 	else
-		drop_first(q);
+		drop_first_item(q);
 }
 
-static void on_end(struct watch *w, uint32_t events)
+static void on_attempt_end(struct watch *w, uint32_t events)
 {
-	struct queue *q = w->ctx;
+	struct notify_queue *q = w->ctx;
 	struct courier_result res;
 
 	(void)events;
 	loop_timer_off(q->n->loop, &q->timer);
-	read_result(q, reap(q), &res);
-	settle(q, &res);
-	go_on(q);
+	read_attempt_result(q, reap_attempt(q), &res);
+	finish_attempt(q, &res);
+	start_next_attempt(q);
 }
 
-static void on_timer(struct timer *t)
+static void on_queue_timer(struct timer *t)
 {
-	struct queue *q = t->ctx;
+	struct notify_queue *q = t->ctx;
 	struct courier_result res = { .error = -ETIMEDOUT };
 
 	if (q->pid < 0) {
-		go_on(q);
+		start_next_attempt(q);
 		return;
 	}
-	reap(q);
+	reap_attempt(q);
 	q->result = fd_close(q->result);
 	snprintf(res.why, sizeof(res.why), "it did not end in time");
-	settle(q, &res);
-	go_on(q);
+	finish_attempt(q, &res);
+	start_next_attempt(q);
 }
 
-static void go_on(struct queue *q)
+static void start_next_attempt(struct notify_queue *q)
 {
 	while (q->first && q->pid < 0 && !q->timer.armed) {
 		struct courier_result res = { .error = -EAGAIN };
 		struct err e = ERR_INIT;
 
 		q->first->tries++;
-		if (begin(q, &e) == 0) {
+		if (begin_attempt(q, &e) == 0) {
 			loop_timer(q->n->loop, &q->timer,
 				   clock_nsec(CLOCK_MONOTONIC) + q->target->timeout * NSEC_PER_SEC + GRACE);
 			return;
 		}
-		reap(q);
+		reap_attempt(q);
 		q->result = fd_close(q->result);
 		str_safe(e.msg, res.why, sizeof(res.why));
-		settle(q, &res);
+		finish_attempt(q, &res);
 	}
 }
 
-/* --- from outside ---------------------------------------------------------------------------------------------- */
+/* --- public functions
+ * ------------------------------------------------------------------------------------------- */
 
 int notify_new(struct notify **ret, struct loop *loop, const struct notify_conf *conf, int state_fd,
 	       struct audit *audit, const struct notify_opts *opts, struct err *e)
@@ -342,15 +352,15 @@ int notify_new(struct notify **ret, struct loop *loop, const struct notify_conf 
 	n->audit = audit;
 	n->opts = opts ? *opts : (struct notify_opts){ 0 };
 	for (size_t i = 0; i < conf->n; i++) {
-		struct queue *q = &n->queues[n->n];
+		struct notify_queue *q = &n->queues[n->n];
 
 		if (n->opts.only && !str_eq(n->opts.only, conf->targets[i].name))
 			continue;
-		*q = (struct queue){
+		*q = (struct notify_queue){
 			.n = n, .target = &conf->targets[i], .end = &q->first, .proc = WATCH_INIT
 		};
 		q->pid = q->result = -1;
-		q->timer = (struct timer){ .fn = on_timer, .ctx = q };
+		q->timer = (struct timer){ .fn = on_queue_timer, .ctx = q };
 		n->n++;
 	}
 	*ret = n;
@@ -362,28 +372,28 @@ void notify_free(struct notify *n)
 	if (!n)
 		return;
 	for (size_t k = 0; k < n->n; k++) {
-		struct queue *q = &n->queues[k];
+		struct notify_queue *q = &n->queues[k];
 
 		loop_timer_off(n->loop, &q->timer);
 		if (q->pid >= 0)
-			reap(q);
+			reap_attempt(q);
 		q->result = fd_close(q->result);
 		while (q->first) {
-			log_end(q, "notify.failed", q->first, 0, "the gateway ended before it was sent");
-			drop_first(q);
+			log_outcome(q, "notify.failed", q->first, 0, "the gateway ended before it was sent");
+			drop_first_item(q);
 		}
 	}
 	free(n);
 }
 
-static int add(struct queue *q, const struct notify_event *ev, const char *id, uint64_t now)
+static int enqueue_event(struct notify_queue *q, const struct notify_event *ev, const char *id, uint64_t now)
 {
-	struct item *i;
+	struct notify_item *i;
 
 	if (q->len >= NOTIFY_QUEUE_MAX) {
-		/* Said with the next end, and once when it begins. */
+		/* Logged when dropping begins; the count is logged with the next outcome. */
 		if (q->dropped++ == 0)
-			log_end(q, "notify.dropped", NULL, 0, "too many wait already");
+			log_outcome(q, "notify.dropped", NULL, 0, "too many wait already");
 		return 0;
 	}
 	i = calloc(1, sizeof(*i));
@@ -394,7 +404,7 @@ static int add(struct queue *q, const struct notify_event *ev, const char *id, u
 	*q->end = i;
 	q->end = &i->next;
 	q->len++;
-	go_on(q);
+	start_next_attempt(q);
 	return 0;
 }
 
@@ -408,7 +418,7 @@ int notify_post(struct notify *n, const struct notify_event *ev)
 		return -EIO;
 	hash_hex(raw, sizeof(raw), id);
 	for (size_t k = 0; k < n->n; k++) {
-		int one = add(&n->queues[k], ev, id, clock_nsec(CLOCK_REALTIME));
+		int one = enqueue_event(&n->queues[k], ev, id, clock_nsec(CLOCK_REALTIME));
 
 		r = one < 0 ? one : r;
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a notification says, and what came of one. Pure. */
+/* The text of a notification, the request that carries it, and the judgement of its result. Pure. */
 #include "notify/notify.h"
 
 #include "base/clock.h"
@@ -22,39 +22,39 @@ void notify_made_release(struct notify_made *m)
 	buf_release(&m->plain);
 }
 
-/* N3: made harmless, on one line, cut between characters. */
-static char *clean(const char *s, size_t max)
+/* notify.N3: makes text harmless, on one line, shortened between characters. */
+static char *clean_text(const char *s, size_t max)
 {
 	autobuf struct buf b = BUF_INIT;
 	autobuf struct buf cut = BUF_INIT;
 
-	/* A host in it may begin before the cut and end behind it. */
+	/* A host name may begin before the limit and end after it. */
 	str_add_safe(&b, s ? s : "", s ? strnlen(s, max + HOST_MAX + 1) : 0, false);
 	shorten_text(buf_cstr(&b), max, "...", &cut);
 	return buf_error(&b) || buf_error(&cut) ? NULL : cut.len ? buf_take(&cut) : strdup("");
 }
 
-static void add_line(struct json *j, struct buf *plain, const char *text)
+static void add_event_line(struct json *j, struct buf *plain, const char *text)
 {
 	json_str(j, NULL, text);
 	if (*text)
 		buf_addf(plain, "\n%s", text);
 }
 
-static int add_lines(struct json *j, struct buf *plain, const struct notify_event *ev)
+static int add_event_lines(struct json *j, struct buf *plain, const struct notify_event *ev)
 {
 	size_t n = ev->n_lines < NOTIFY_LINES_MAX ? ev->n_lines : NOTIFY_LINES_MAX;
 
 	json_arr(j, "lines");
 	for (size_t i = 0; i < n; i++) {
-		autofree char *line = clean(ev->lines[i], NOTIFY_LINE_MAX);
+		autofree char *line = clean_text(ev->lines[i], NOTIFY_LINE_MAX);
 
 		if (!line)
 			return -ENOMEM;
-		add_line(j, plain, line);
+		add_event_line(j, plain, line);
 	}
 	if (n < ev->n_lines)
-		add_line(j, plain, "...");
+		add_event_line(j, plain, "...");
 	json_end_arr(j);
 	return 0;
 }
@@ -62,9 +62,9 @@ static int add_lines(struct json *j, struct buf *plain, const struct notify_even
 int notify_make(struct notify_made *ret, const struct notify_event *ev, const char *id, uint64_t now)
 {
 	CLEANUP(notify_made_release)
-	struct notify_made m = { .type = clean(ev->type, 64), .sandbox = clean(ev->sandbox, 64) };
-	autofree char *title = clean(ev->title, NOTIFY_TITLE_MAX),
-		      *answer = clean(ev->answer, NOTIFY_ANSWER_MAX), *ask = clean(ev->ask, 64);
+	struct notify_made m = { .type = clean_text(ev->type, 64), .sandbox = clean_text(ev->sandbox, 64) };
+	autofree char *title = clean_text(ev->title, NOTIFY_TITLE_MAX),
+		      *answer = clean_text(ev->answer, NOTIFY_ANSWER_MAX), *ask = clean_text(ev->ask, 64);
 	struct json j = JSON_INIT(&m.json);
 	char time[CLOCK_TEXT_LEN];
 
@@ -83,7 +83,7 @@ int notify_make(struct notify_made *ret, const struct notify_event *ev, const ch
 	buf_adds(&m.plain, title);
 	if (*m.sandbox)
 		buf_addf(&m.plain, "\nsandbox %s", m.sandbox);
-	if (add_lines(&j, &m.plain, ev) < 0)
+	if (add_event_lines(&j, &m.plain, ev) < 0)
 		return -ENOMEM;
 	json_str(&j, "answer", *answer ? answer : NULL);
 	json_end_obj(&j);
@@ -97,7 +97,7 @@ int notify_make(struct notify_made *ret, const struct notify_event *ev, const ch
 	return 0;
 }
 
-static void add_encoded(struct buf *b, const char *s)
+static void add_url_encoded(struct buf *b, const char *s)
 {
 	static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~";
 
@@ -109,14 +109,14 @@ static void add_encoded(struct buf *b, const char *s)
 	}
 }
 
-/* The transaction's id is the event's: a homeserver that has it already does nothing. */
-static void make_matrix(const struct notify_target *t, const struct notify_made *m, struct buf *target,
-			struct buf *body)
+/* The transaction id is the event's id: a homeserver that has seen it ignores the duplicate. */
+static void make_matrix_request(const struct notify_target *t, const struct notify_made *m,
+				struct buf *target, struct buf *body)
 {
 	struct json j = JSON_INIT(body);
 
 	buf_addf(target, "%s/_matrix/client/v3/rooms/", t->path);
-	add_encoded(target, t->room);
+	add_url_encoded(target, t->room);
 	buf_addf(target, "/send/m.room.message/%s", m->id);
 	json_obj(&j, NULL);
 	json_str(&j, "msgtype", "m.text");
@@ -140,7 +140,7 @@ int notify_job(const struct notify_target *t, const struct notify_made *m, struc
 		ret->pin_port = t->pin_port;
 	}
 	if (matrix) {
-		make_matrix(t, m, &target, &body);
+		make_matrix_request(t, m, &target, &body);
 		buf_adds(&fields, "content-type: application/json\n");
 	} else {
 		buf_adds(&target, t->path);

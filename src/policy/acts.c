@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Decides on calls of tools and on applying changes (acts.h): checks and matches rules, picks the most
+ * specific one, and words the result. Pure; a condition is matched generously unless it allows.
+ */
+
 #include "policy/acts.h"
 
 #include "base/str.h"
@@ -19,7 +24,7 @@ void acts_release(struct acts *a)
 	*a = ACTS_INIT;
 }
 
-static bool is_name_byte(char c)
+static bool is_tool_name_char(char c)
 {
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
 	       (c && strchr("_-./:@", c));
@@ -28,7 +33,7 @@ static bool is_name_byte(char c)
 bool tool_name_is_valid(const char *s, size_t len)
 {
 	for (size_t i = 0; i < len; i++) {
-		if (!is_name_byte(s[i]))
+		if (!is_tool_name_char(s[i]))
 			return false;
 	}
 	return len >= 1 && len <= TOOL_NAME_MAX;
@@ -36,12 +41,12 @@ bool tool_name_is_valid(const char *s, size_t len)
 
 /* ---- Adding. ---- */
 
-static int check_name(const char *name, struct err *e)
+static int check_tool_name(const char *name, struct err *e)
 {
 	size_t n = strnlen(name, TOOL_NAME_MAX + 1);
 
 	for (size_t i = 0; i < n; i++) {
-		if (!is_name_byte(name[i]) && name[i] != '*')
+		if (!is_tool_name_char(name[i]) && name[i] != '*')
 			return err_set(e, -EINVAL,
 				       "a tool's name has letters, digits and _ - . / : @, and * for any of "
 				       "them");
@@ -51,14 +56,15 @@ static int check_name(const char *name, struct err *e)
 		       : err_set(e, -EINVAL, "a tool's name has 1 to %d letters", TOOL_NAME_MAX);
 }
 
-static int check_rule(const struct acts *a, const struct tool_rule *r, struct err *e)
+/* Checks a rule before it is copied: number and length of its parts. */
+static int check_tool_rule(const struct acts *a, const struct tool_rule *r, struct err *e)
 {
 	if (a->n_rules >= TOOL_RULES_MAX)
 		return err_set(e, -E2BIG, "a list has at most %d rules on tools", TOOL_RULES_MAX);
 	if (r->n_when > TOOL_WHEN_MAX)
 		return err_set(e, -E2BIG, "a rule has at most %d conditions", TOOL_WHEN_MAX);
 	if (strnlen(r->source, sizeof(r->source)) == sizeof(r->source))
-		return err_set(e, -EINVAL, "it does not say where it stands");
+		return err_set(e, -EINVAL, "the rule has no source");
 	for (size_t i = 0; i < r->n_when; i++) {
 		const struct tool_when *w = &r->when[i];
 
@@ -66,13 +72,13 @@ static int check_rule(const struct acts *a, const struct tool_rule *r, struct er
 		    strnlen(w->value, sizeof(w->value)) == sizeof(w->value))
 			return err_set(e, -EINVAL, "a condition is the name of an argument and its value");
 	}
-	return check_name(r->name, e);
+	return check_tool_name(r->name, e);
 }
 
 int acts_add_rule(struct acts *a, const struct tool_rule *r, struct err *e)
 {
 	struct tool_rule *v;
-	int ret = check_rule(a, r, e);
+	int ret = check_tool_rule(a, r, e);
 
 	if (ret < 0)
 		return ret;
@@ -93,14 +99,14 @@ int acts_add_rule(struct acts *a, const struct tool_rule *r, struct err *e)
 
 /* ---- Matching. ---- */
 
-static int fold(char c, bool loose)
+static int fold_case(char c, bool loose)
 {
 	return loose && c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c;
 }
 
 /*
- * A star is any number of bytes. Only the last star has to be tried again, since what stands before it has matched as
- * early as it can: time is at most the product of both lengths, both of which are bounded.
+ * A star matches any number of bytes. Only the last star has to be retried, because the text before it has matched as
+ * early as possible: time is at most the product of both lengths, which are bounded.
  */
 static bool pattern_matches(const char *p, const char *s, bool loose)
 {
@@ -110,7 +116,7 @@ static bool pattern_matches(const char *p, const char *s, bool loose)
 		if (*p == '*') {
 			star = p++;
 			from = s;
-		} else if (*p && fold(*p, loose) == fold(*s, loose)) {
+		} else if (*p && fold_case(*p, loose) == fold_case(*s, loose)) {
 			p++;
 			s++;
 		} else if (star) {
@@ -125,13 +131,15 @@ static bool pattern_matches(const char *p, const char *s, bool loose)
 	return !*p;
 }
 
-/* Is whatever `inner` matches matched by `outer`? A star of the inner one is matched by one of the outer's only. */
+/* Does `outer` match everything that `inner` matches? A star of the inner pattern is covered only by a star
+ * of the outer. */
 static bool pattern_covers(const char *outer, const char *inner)
 {
 	return pattern_matches(outer, inner, true);
 }
 
-static bool when_holds(const struct tool_when *w, const struct tool_arg *args, size_t n, bool loose)
+/* Does the condition match the arguments with its key? Several values come from a list. */
+static bool condition_holds(const struct tool_when *w, const struct tool_arg *args, size_t n, bool loose)
 {
 	bool some = false, all = true;
 
@@ -142,23 +150,25 @@ static bool when_holds(const struct tool_when *w, const struct tool_arg *args, s
 		some = some || fits;
 		all = all && (!same || fits);
 	}
-	return some && (all || loose); /* C4 */
+	return some && (all || loose); /* acts.C4: an allow needs every value to fit, the others need one */
 }
 
-static bool rule_matches(const struct tool_rule *r, const char *name, const struct tool_arg *args, size_t n)
+/* A rule matches if its name and all its conditions do. */
+static bool tool_rule_matches(const struct tool_rule *r, const char *name, const struct tool_arg *args,
+			      size_t n)
 {
 	bool loose = r->action != POLICY_ALLOW;
 
 	if (!pattern_matches(r->name, name, loose))
 		return false;
 	for (size_t i = 0; i < r->n_when; i++) {
-		if (!when_holds(&r->when[i], args, n, loose))
+		if (!condition_holds(&r->when[i], args, n, loose))
 			return false;
 	}
 	return true;
 }
 
-static bool has_condition(const struct tool_rule *r, const struct tool_when *w)
+static bool has_narrower_condition(const struct tool_rule *r, const struct tool_when *w)
 {
 	for (size_t i = 0; i < r->n_when; i++) {
 		if (str_eq(r->when[i].key, w->key) && pattern_covers(w->value, r->when[i].value))
@@ -170,14 +180,14 @@ static bool has_condition(const struct tool_rule *r, const struct tool_when *w)
 static bool has_all_conditions(const struct tool_rule *r, const struct tool_rule *of)
 {
 	for (size_t i = 0; i < of->n_when; i++) {
-		if (!has_condition(r, &of->when[i]))
+		if (!has_narrower_condition(r, &of->when[i]))
 			return false;
 	}
 	return true;
 }
 
-/* C2: does `a` decide before `b`? */
-static bool is_more_specific(const struct tool_rule *a, const struct tool_rule *b)
+/* acts.C2: does `a` take precedence over `b`? */
+static bool tool_rule_is_narrower(const struct tool_rule *a, const struct tool_rule *b)
 {
 	bool a_in_b = pattern_covers(b->name, a->name), b_in_a = pattern_covers(a->name, b->name);
 
@@ -186,24 +196,26 @@ static bool is_more_specific(const struct tool_rule *a, const struct tool_rule *
 	return !b_in_a || (has_all_conditions(a, b) && !has_all_conditions(b, a));
 }
 
-/* A rule that matches, and that another which matches too is more specific than, has no say. */
+/* A matching rule has no effect if another matching rule is more specific. */
 static bool is_overruled(const struct acts *a, const bool *match, size_t i)
 {
 	for (size_t k = 0; k < a->n_rules; k++) {
-		if (match[k] && k != i && is_more_specific(&a->rules[k], &a->rules[i]))
+		if (match[k] && k != i && tool_rule_is_narrower(&a->rules[k], &a->rules[i]))
 			return true;
 	}
 	return false;
 }
 
-static void find_matches(const struct acts *a, const char *name, const struct tool_arg *args, size_t n,
-			 bool match[TOOL_RULES_MAX])
+static void match_tool_rules(const struct acts *a, const char *name, const struct tool_arg *args, size_t n,
+			     bool match[TOOL_RULES_MAX])
 {
 	for (size_t i = 0; i < a->n_rules; i++)
-		match[i] = rule_matches(&a->rules[i], name, args, n);
+		match[i] = tool_rule_matches(&a->rules[i], name, args, n);
 }
 
-static void decide(const struct acts *a, const bool *match, struct tool_verdict *ret)
+/* The strictest of the matching rules that no other overrules (acts.C2); without any, the default
+ * (acts.C3). */
+static void decide_by_matches(const struct acts *a, const bool *match, struct tool_verdict *ret)
 {
 	*ret = (struct tool_verdict){ .action = a->has_tools ? POLICY_DENY : POLICY_ALLOW,
 				      .has_opinion = a->has_tools,
@@ -224,11 +236,11 @@ void acts_decide_tool(const struct acts *a, const char *name, const struct tool_
 	bool match[TOOL_RULES_MAX] = { 0 };
 
 	_Static_assert(POLICY_DENY < POLICY_ASK && POLICY_ASK < POLICY_ALLOW, "the stricter is the smaller");
-	find_matches(a, name, args, n_args, match);
-	decide(a, match, ret);
+	match_tool_rules(a, name, args, n_args, match);
+	decide_by_matches(a, match, ret);
 }
 
-static void add_text(struct hash_stream *h, const char *s)
+static void digest_text(struct hash_stream *h, const char *s)
 {
 	hash_stream_add(h, s, strlen(s) + 1);
 }
@@ -244,14 +256,14 @@ void acts_digest(const struct acts *a, char out[ACTS_DIGEST_LEN + 1])
 	for (size_t i = 0; i < a->n_rules; i++) {
 		const struct tool_rule *r = &a->rules[i];
 
-		add_text(&h, policy_action_name(r->action));
-		add_text(&h, r->name);
+		digest_text(&h, policy_action_name(r->action));
+		digest_text(&h, r->name);
 		for (size_t k = 0; k < r->n_when; k++) {
-			add_text(&h, r->when[k].key);
-			add_text(&h, r->when[k].value);
+			digest_text(&h, r->when[k].key);
+			digest_text(&h, r->when[k].value);
 		}
-		/* No key is empty: so ends a rule. */
-		add_text(&h, "");
+		/* No key is empty, so an empty text ends a rule. */
+		digest_text(&h, "");
 	}
 	hash_stream_end(&h, sum);
 	hash_hex(sum, HASH_LEN, out);
@@ -282,9 +294,10 @@ static bool same_conditions(const struct tool_rule *a, const struct tool_rule *b
 }
 
 /*
- * Whatever the new rule matches `ask` matches too, for an allow is matched to the letter (C4). So a rule that `ask` overrules
- * has no say there now, and one that the new rule does not overrule keeps its own. What is left is asked about with the same
- * words, or would be lost: whether both can match at once is not looked at, for keys are matched generously.
+ * Which rule would `allow: name` with the conditions of `ask` silence? The new rule matches only calls that `ask` matches, too,
+ * because an allow is matched to the letter (acts.C4). So a rule that `ask` overrules has no effect on them already, and a rule
+ * that the new one does not overrule keeps its effect. Any other rule is treated as lost; whether both can match the same
+ * call is not examined, because keys are matched generously.
  */
 const struct tool_rule *acts_overruled(const struct acts *a, const struct tool_rule *ask, const char *name)
 {
@@ -297,7 +310,7 @@ const struct tool_rule *acts_overruled(const struct acts *a, const struct tool_r
 		if (r == ask || r->action == POLICY_ALLOW || !tool_rule_covers(r, name) ||
 		    (r->action == POLICY_ASK && same_conditions(r, ask)))
 			continue;
-		if (is_more_specific(&n, r) && !is_more_specific(ask, r))
+		if (tool_rule_is_narrower(&n, r) && !tool_rule_is_narrower(ask, r))
 			return r;
 	}
 	return NULL;
@@ -351,8 +364,8 @@ void acts_explain_tool(const struct acts *a, const char *name, const struct tool
 {
 	bool match[TOOL_RULES_MAX] = { 0 };
 
-	find_matches(a, name, args, n_args, match);
-	decide(a, match, ret);
+	match_tool_rules(a, name, args, n_args, match);
+	decide_by_matches(a, match, ret);
 	tool_verdict_text(ret, name, out);
 	buf_addc(out, '\n');
 	for (size_t i = 0; i < a->n_rules; i++) {

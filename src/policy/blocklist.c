@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reads lists of blocked names into sorted hashes and looks names up in them (blocklist.h). Pure. */
+
 #include "policy/blocklist.h"
 
 #include "policy/namehash.h"
@@ -13,6 +15,7 @@ void blocklist_release(struct blocklist *b)
 	*b = BLOCKLIST_INIT;
 }
 
+/* Appends the hash of one name. */
 static int add_hash(struct blocklist *b, uint64_t h, struct err *e)
 {
 	if (b->n >= POLICY_BLOCKED_MAX)
@@ -37,7 +40,7 @@ static bool is_blank(char c)
 	return c == ' ' || c == '\t' || c == '\r';
 }
 
-static size_t word_len(const char *s, size_t len)
+static size_t blocked_word_len(const char *s, size_t len)
 {
 	size_t n = 0;
 
@@ -46,7 +49,8 @@ static size_t word_len(const char *s, size_t len)
 	return n;
 }
 
-static int add_word(struct blocklist *b, const char *s, size_t len, bool first, struct err *e)
+/* Adds one word of a line if it is a name; counts it as skipped otherwise. */
+static int add_blocked_name(struct blocklist *b, const char *s, size_t len, bool first, struct err *e)
 {
 	struct host h;
 
@@ -54,7 +58,8 @@ static int add_word(struct blocklist *b, const char *s, size_t len, bool first, 
 		s += 2;
 		len -= 2;
 	}
-	/* In a hosts file the address comes first and means nothing; a lone label would block a whole country. */
+	/* In a hosts file the address comes first and is ignored; a single label would block a whole
+	 * top-level domain. */
 	if (host_canon(s, len, &h, NULL) < 0 || h.kind == HOST_ADDR || host_labels(&h) < 2) {
 		b->skipped += !(first && h.kind == HOST_ADDR);
 		return 0;
@@ -62,7 +67,8 @@ static int add_word(struct blocklist *b, const char *s, size_t len, bool first, 
 	return add_hash(b, namehash(h.text, h.len), e);
 }
 
-static int add_line(struct blocklist *b, const char *s, size_t len, struct err *e)
+/* Adds the names of one line, up to a comment. */
+static int add_blocked_line(struct blocklist *b, const char *s, size_t len, struct err *e)
 {
 	bool first = true;
 	int r = 0;
@@ -77,8 +83,8 @@ static int add_line(struct blocklist *b, const char *s, size_t len, struct err *
 		}
 		if (*s == '#' || (first && *s == '!'))
 			return 0;
-		n = word_len(s, len);
-		r = add_word(b, s, n, first, e);
+		n = blocked_word_len(s, len);
+		r = add_blocked_name(b, s, n, first, e);
 		first = false;
 		s += n;
 		len -= n;
@@ -94,7 +100,7 @@ int blocklist_add_lines(struct blocklist *b, const char *text, size_t len, struc
 		const char *nl = memchr(text, '\n', len);
 		size_t n = nl ? (size_t)(nl - text) : len;
 
-		r = add_line(b, text, n, e);
+		r = add_blocked_line(b, text, n, e);
 		n += nl != NULL;
 		text += n;
 		len -= n;
@@ -102,7 +108,7 @@ int blocklist_add_lines(struct blocklist *b, const char *text, size_t len, struc
 	return r;
 }
 
-static int by_value(const void *a, const void *b)
+static int compare_hashes(const void *a, const void *b)
 {
 	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
 
@@ -114,7 +120,7 @@ void blocklist_finish(struct blocklist *b)
 	size_t n = 0;
 
 	if (b->n)
-		qsort(b->own, b->n, sizeof(*b->own), by_value);
+		qsort(b->own, b->n, sizeof(*b->own), compare_hashes);
 	for (size_t i = 0; i < b->n; i++) {
 		if (n == 0 || b->own[n - 1] != b->own[i])
 			b->own[n++] = b->own[i];
@@ -123,7 +129,7 @@ void blocklist_finish(struct blocklist *b)
 	b->hashes = b->own;
 }
 
-static uint64_t at(const struct blocklist *b, size_t i)
+static uint64_t hash_at(const struct blocklist *b, size_t i)
 {
 	uint64_t v;
 
@@ -131,6 +137,7 @@ static uint64_t at(const struct blocklist *b, size_t i)
 	return v;
 }
 
+/* Binary search; the hashes may be unaligned in a bundle. */
 static bool has_hash(const struct blocklist *b, uint64_t want)
 {
 	size_t lo = 0, hi = b->n;
@@ -138,12 +145,12 @@ static bool has_hash(const struct blocklist *b, uint64_t want)
 	while (lo < hi) {
 		size_t mid = lo + (hi - lo) / 2;
 
-		if (at(b, mid) < want)
+		if (hash_at(b, mid) < want)
 			lo = mid + 1;
 		else
 			hi = mid;
 	}
-	return lo < b->n && at(b, lo) == want;
+	return lo < b->n && hash_at(b, lo) == want;
 }
 
 bool blocklist_has(const struct blocklist *b, const struct host *name)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names that are denied, by category: a million of them in 8 MB, as sorted 64-bit hashes. A name blocks itself and all
- * below it. Text is what is found on the net: a name a line, or a hosts file ("0.0.0.0 name …"); # and ! begin comments.
+ * Denied names, by category: a million of them take 8 MB, as sorted 64-bit hashes. A name blocks itself and everything
+ * below it. The text format is that of published lists: one name per line, or a hosts file ("0.0.0.0 name …"); # and ! start
+ * comments.
  */
 #ifndef POLICY_BLOCKLIST_H
 #define POLICY_BLOCKLIST_H
@@ -11,18 +12,18 @@
 
 struct blocklist {
 	char category[POLICY_CATEGORY_MAX + 1];
-	uint64_t *own;	    /* NULL when the hashes lie in a bundle */
-	const void *hashes; /* sorted, each once, 8 bytes of this machine's order, at any alignment */
+	uint64_t *own;	    /* NULL if the hashes are in a bundle */
+	const void *hashes; /* sorted, unique, 8 bytes each in host byte order, at any alignment */
 	size_t n;
-	size_t room;	/* of own */
-	size_t skipped; /* lines that were no name: IP addresses, patterns, garbage */
+	size_t room;	/* capacity of own */
+	size_t skipped; /* entries that are not names: IP addresses, patterns, garbage */
 };
 
 #define BLOCKLIST_INIT ((struct blocklist){ 0 })
 
-/* One piece of a file; lines must be whole. */
+/* Adds a part of a file; it must consist of whole lines. */
 int blocklist_add_lines(struct blocklist *b, const char *text, size_t len, struct err *e) MUST_CHECK;
-/* Sorts, once all is added. */
+/* Sorts; call after everything was added. */
 void blocklist_finish(struct blocklist *b);
 bool blocklist_has(const struct blocklist *b, const struct host *name);
 void blocklist_release(struct blocklist *b);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What stands at the front of a bundle. For bundle_pack.c, bundle_unpack.c and their fuzz target. */
+/* The header of a bundle. For bundle_pack.c, bundle_unpack.c and their fuzz target. */
 #ifndef POLICY_BUNDLE_H
 #define POLICY_BUNDLE_H
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Decisions about connections: names, targets, and the addresses that names resolve to. Requests: request.c. */
+/* Decisions on connections: names, targets, and the addresses that names resolve to. Requests are decided in
+ * request.c. Pure. */
 #include "policy/policy_int.h"
 
 #include "base/str.h"
@@ -8,13 +9,15 @@
 
 /* What the rules of one step say about a connection. */
 struct step {
-	const struct policy_rule *deny, *ask, *allow; /* rules without entries: the first of each */
-	const struct policy_rule *listed; /* allow with entries: the first, or one that lets something in */
-	bool opens;			  /* some entry allows, or would ask */
+	const struct policy_rule *deny, *ask, *allow; /* the first rule of each action without entries */
+	/* the first allow with entries, preferably one that lets a request through */
+	const struct policy_rule *listed;
+	bool opens; /* some entry allows or asks */
 	bool entries;
 };
 
-static void look_at(const struct policy_rule *r, struct step *s)
+/* Records what one rule says about the connection. */
+static void add_to_step(const struct policy_rule *r, struct step *s)
 {
 	const struct policy_rule **slot[] = { &s->deny, &s->ask, &s->allow };
 
@@ -43,7 +46,7 @@ static struct step read_step(const struct walk *w)
 	size_t at = 0;
 
 	while ((r = walk_rule(w, &at)))
-		look_at(r, &s);
+		add_to_step(r, &s);
 	return s;
 }
 
@@ -64,7 +67,7 @@ void terms_add_equals(const struct walk *w, struct policy_verdict *v)
 	}
 }
 
-/* A step decides unless it has only denials of single requests. */
+/* A step decides unless it only denies single requests. */
 static bool decide_step(const struct policy *p, const struct walk *w, const struct step *s,
 			struct policy_verdict *v)
 {
@@ -89,6 +92,8 @@ static bool decide_step(const struct policy *p, const struct walk *w, const stru
 	return true;
 }
 
+/* Judges a connection by one layer: the most specific step that decides, otherwise granted rules, otherwise
+ * the default. */
 static void connect_layer(const struct policy *p, const struct layer *l, const struct policy_target *t,
 			  struct policy_verdict *v)
 {
@@ -119,10 +124,11 @@ static void connect_layer(const struct policy *p, const struct layer *l, const s
 		v->terms.pool = l->opts.pool;
 }
 
-/* A policy without layers has nothing to say. */
+/* Stands in for the layers of a policy that has none: no rule. */
 static const struct layer no_rules;
 
-static bool refuse_special(const struct policy_target *t, const struct addr *a, struct policy_verdict *v)
+/* policy.P5: denies a special address. False: it is global. */
+static bool refuse_special_addr(const struct policy_target *t, const struct addr *a, struct policy_verdict *v)
 {
 	enum addr_class c = addr_special(a);
 	char text[ADDR_TEXT_LEN], target[TARGET_TEXT_MAX];
@@ -148,7 +154,7 @@ void connect_quietly(const struct policy *p, const struct policy_target *t, stru
 	BUG_ON(!p->sealed);
 	if (!name)
 		a = target_addr(t);
-	if (name ? verdict_blocked(p, name, ret) : refuse_special(t, &a, ret))
+	if (name ? verdict_blocked(p, name, ret) : refuse_special_addr(t, &a, ret))
 		return;
 	if (p->n_layers == 0)
 		connect_layer(p, &no_rules, t, ret);
@@ -174,8 +180,8 @@ void policy_connect(const struct policy *p, const struct policy_target *t, struc
 	verdict_words(ret);
 }
 
-/* The most specific rule for an address that a name led to: only what denies it matters. */
-static bool address_denied(const struct layer *l, const struct addr *a, uint16_t port,
+/* The most specific rule for an address that a name resolved to: only a denial matters. */
+static bool addr_is_denied(const struct layer *l, const struct addr *a, uint16_t port,
 			   struct policy_verdict *v)
 {
 	struct policy_target t = { .addr = *a, .port = port };
@@ -212,10 +218,10 @@ void policy_address_quietly(const struct policy *p, const struct policy_target *
 			    addr_format(resolved, text));
 		return;
 	}
-	if (refuse_special(t, resolved, ret) || !target_name(t))
+	if (refuse_special_addr(t, resolved, ret) || !target_name(t))
 		return;
 	for (unsigned i = 0; i < p->n_layers; i++) {
-		if (address_denied(&p->layers[i], resolved, t->port, ret))
+		if (addr_is_denied(&p->layers[i], resolved, t->port, ret))
 			return;
 	}
 }
@@ -255,9 +261,9 @@ void policy_alias(const struct policy *p, const struct host *name, struct policy
 	}
 }
 
-/* Tries one port; true when the name can be reached there. */
-static bool name_on_port(const struct policy *p, const struct host *name, unsigned port,
-			 struct policy_verdict *ret)
+/* Tries one port; true if the name can be reached there. */
+static bool try_name_on_port(const struct policy *p, const struct host *name, unsigned port,
+			     struct policy_verdict *ret)
 {
 	struct policy_target t = { .name = name, .port = (uint16_t)port };
 
@@ -267,9 +273,10 @@ static bool name_on_port(const struct policy *p, const struct host *name, unsign
 	return policy_may_allow(ret);
 }
 
-/* Between two borders of ranges of ports that rules name, every port has the same answer: borders are enough. */
-static bool name_on_borders(const struct policy *p, const struct layer *l, const struct host *name,
-			    struct policy_verdict *ret)
+/* All ports between two borders of port ranges in rules have the same result, so testing the borders
+ * suffices. */
+static bool try_name_on_borders(const struct policy *p, const struct layer *l, const struct host *name,
+				struct policy_verdict *ret)
 {
 	struct policy_target t = { .name = name };
 	struct walk w;
@@ -280,8 +287,8 @@ static bool name_on_borders(const struct policy *p, const struct layer *l, const
 			const struct policy_rule *r = w.set[i];
 
 			for (unsigned k = 0; k < r->n_ports; k++) {
-				if (name_on_port(p, name, r->ports[k].lo, ret) ||
-				    name_on_port(p, name, r->ports[k].hi + 1u, ret))
+				if (try_name_on_port(p, name, r->ports[k].lo, ret) ||
+				    try_name_on_port(p, name, r->ports[k].hi + 1u, ret))
 					return true;
 			}
 		}
@@ -296,17 +303,17 @@ void policy_name_quietly(const struct policy *p, const struct host *name, struct
 		verdict_why(ret, "an address is not a name to look up");
 		return;
 	}
-	if (name_on_port(p, name, 443, ret) || name_on_port(p, name, 80, ret) ||
-	    name_on_port(p, name, 1, ret))
+	if (try_name_on_port(p, name, 443, ret) || try_name_on_port(p, name, 80, ret) ||
+	    try_name_on_port(p, name, 1, ret))
 		return;
 	if (!verdict_blocked(p, name, ret)) {
 		for (unsigned i = 0; i < p->n_layers; i++) {
-			if (name_on_borders(p, &p->layers[i], name, ret))
+			if (try_name_on_borders(p, &p->layers[i], name, ret))
 				return;
 		}
-		if (name_on_borders(p, &p->widened, name, ret))
+		if (try_name_on_borders(p, &p->widened, name, ret))
 			return;
-		name_on_port(p, name, 443, ret);
+		try_name_on_port(p, name, 443, ret);
 	}
 }
 

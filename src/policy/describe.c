@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a policy lets through, for a program inside, which is told no file names and addresses of the host, or for a person outside. */
+/* Describes what a policy allows: for programs inside, without file names and addresses of the host, or for
+ * people outside. */
 #include "policy/policy_int.h"
 
 #include "base/json.h"
 #include "base/str.h"
 
-static void add_entries(const struct policy_rule *r, struct buf *out)
+static void describe_entries(const struct policy_rule *r, struct buf *out)
 {
 	static const char *const kinds[] = { "http", "graphql", "git" };
 
@@ -17,7 +18,7 @@ static void add_entries(const struct policy_rule *r, struct buf *out)
 	}
 }
 
-static void add_terms(const struct policy_rule *r, struct buf *out)
+static void describe_terms_text(const struct policy_rule *r, struct buf *out)
 {
 	if (r->action != POLICY_DENY)
 		buf_addf(out, " depth %s", policy_depth_name(policy_rule_depth(r)));
@@ -43,9 +44,9 @@ void policy_describe(const struct policy *p, struct buf *out)
 			const struct policy_rule *r = p->layers[i].rules[k];
 
 			rule_add_head(r, out);
-			add_terms(r, out);
+			describe_terms_text(r, out);
 			buf_addc(out, '\n');
-			add_entries(r, out);
+			describe_entries(r, out);
 		}
 	}
 	if (p->widened.n)
@@ -53,7 +54,7 @@ void policy_describe(const struct policy *p, struct buf *out)
 	for (size_t k = 0; k < p->widened.n; k++) {
 		rule_add_head(p->widened.rules[k], out);
 		buf_addc(out, '\n');
-		add_entries(p->widened.rules[k], out);
+		describe_entries(p->widened.rules[k], out);
 	}
 	for (size_t i = 0; i < p->n_blocklists; i++)
 		buf_addf(out, "deny blocklist %s (%zu names)\n", p->blocklists[i].category,
@@ -62,14 +63,14 @@ void policy_describe(const struct policy *p, struct buf *out)
 		buf_adds(out, "deny everything else\n");
 }
 
-static void json_limit(struct json *j, const char *key, uint64_t v)
+static void describe_limit(struct json *j, const char *key, uint64_t v)
 {
 	if (v)
 		json_u64(j, key, v);
 }
 
-/* Where a connection really goes, whom it trusts, what it carries. An address may be one of the host's own network, so it is
- * for people outside alone. */
+/* Where a connection really goes, which CA it trusts, what it carries. The address may be of the host's own
+ * network, so this is only for people outside. */
 static void describe_terms(struct json *j, const struct policy_rule *r)
 {
 	autobuf struct buf to = BUF_INIT;
@@ -91,6 +92,7 @@ static void describe_terms(struct json *j, const struct policy_rule *r)
 		json_str(j, "capture", r->capture);
 }
 
+/* One rule as a JSON object. */
 static void describe_rule(struct json *j, const struct policy_rule *r, bool outside)
 {
 	autobuf struct buf text = BUF_INIT;
@@ -101,10 +103,10 @@ static void describe_rule(struct json *j, const struct policy_rule *r, bool outs
 	json_str(j, "depth", r->action == POLICY_DENY ? NULL : policy_depth_name(policy_rule_depth(r)));
 	if (outside)
 		describe_terms(j, r);
-	json_limit(j, "bytes_up", r->limits.bytes_up);
-	json_limit(j, "bandwidth", r->limits.bandwidth);
-	json_limit(j, "requests_per_minute", r->limits.requests_per_minute);
-	json_limit(j, "connections", r->limits.connections);
+	describe_limit(j, "bytes_up", r->limits.bytes_up);
+	describe_limit(j, "bandwidth", r->limits.bandwidth);
+	describe_limit(j, "requests_per_minute", r->limits.requests_per_minute);
+	describe_limit(j, "connections", r->limits.connections);
 	if (r->n_entries)
 		json_arr(j, "requests");
 	for (size_t i = 0; i < r->n_entries; i++) {

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Explains one decision to a person: the verdict, its terms, and every rule that matched (explain.h). Decides
+ * nothing itself.
+ */
+
 #include "policy/explain.h"
 
 #include "base/str.h"
@@ -6,7 +11,7 @@
 
 #include <string.h>
 
-static void add_rule(const struct policy_rule *r, struct buf *out)
+static void explain_rule(const struct policy_rule *r, struct buf *out)
 {
 	buf_adds(out, "    ");
 	rule_add_head(r, out);
@@ -16,8 +21,9 @@ static void add_rule(const struct policy_rule *r, struct buf *out)
 	buf_addc(out, '\n');
 }
 
-/* Every step of a layer; `ret_n` counts rules. */
-static void add_layer(const struct layer *l, const struct policy_target *t, struct buf *out, size_t *ret_n)
+/* Lists every step of a layer; *ret_n counts the rules. */
+static void explain_layer(const struct layer *l, const struct policy_target *t, struct buf *out,
+			  size_t *ret_n)
 {
 	struct walk w;
 
@@ -27,13 +33,14 @@ static void add_layer(const struct layer *l, const struct policy_target *t, stru
 		size_t at = 0;
 
 		while ((r = walk_rule(&w, &at))) {
-			add_rule(r, out);
+			explain_rule(r, out);
 			++*ret_n;
 		}
 	}
 }
 
-static void add_considered(const struct policy *p, const struct policy_target *t, struct buf *out)
+/* Lists the matching rules of all layers. */
+static void explain_matches(const struct policy *p, const struct policy_target *t, struct buf *out)
 {
 	for (unsigned i = 0; i < p->n_layers; i++) {
 		size_t n = 0;
@@ -43,13 +50,13 @@ static void add_considered(const struct policy *p, const struct policy_target *t
 				 p->n_layers);
 		else
 			buf_adds(out, "  rules that match, most specific first:\n");
-		add_layer(&p->layers[i], t, out, &n);
+		explain_layer(&p->layers[i], t, out, &n);
 		if (n == 0)
 			buf_adds(out, "    none\n");
 	}
 }
 
-static void add_limits(const struct policy_limits *l, struct buf *out)
+static void explain_limits(const struct policy_limits *l, struct buf *out)
 {
 	if (l->bytes_up)
 		buf_addf(out, "  limit  %llu bytes up\n", (unsigned long long)l->bytes_up);
@@ -61,7 +68,8 @@ static void add_limits(const struct policy_limits *l, struct buf *out)
 		buf_addf(out, "  limit  %u connections at once\n", l->connections);
 }
 
-static void add_terms(const struct policy_verdict *v, struct buf *out)
+/* Lists the terms of an allowance. */
+static void explain_terms(const struct policy_verdict *v, struct buf *out)
 {
 	char text[ADDR_TEXT_LEN];
 
@@ -77,13 +85,13 @@ static void add_terms(const struct policy_verdict *v, struct buf *out)
 	if (v->terms.capture)
 		buf_addf(out, "  capture %s, denied where the sandbox was started without it\n",
 			 v->terms.capture);
-	add_limits(&v->terms.limits, out);
+	explain_limits(&v->terms.limits, out);
 	if (v->would_deny)
 		buf_adds(out, "  note   only observed: with 'mode: enforce' it would be denied\n");
 }
 
-/* "allowed by the rule …" says what stands in the two lines above it. */
-static bool says_more(const struct policy_verdict *v)
+/* "allowed by the rule …" only repeats the two lines above it. */
+static bool why_adds_something(const struct policy_verdict *v)
 {
 	static const char *const plain[] = { "allowed by the rule ", "denied by the rule " };
 
@@ -110,12 +118,12 @@ void policy_explain(const struct policy *p, const struct policy_target *t, const
 	else
 		buf_addf(out, "%s\n", target_text(t, target));
 	buf_addf(out, "  rule   %s\n", ret->rule_text);
-	if (says_more(ret))
+	if (why_adds_something(ret))
 		buf_addf(out, "  why    %s\n", ret->why);
-	add_terms(ret, out);
-	if (!policy_allows(ret) && ret->hint && says_more(ret))
+	explain_terms(ret, out);
+	if (!policy_allows(ret) && ret->hint && why_adds_something(ret))
 		buf_addf(out, "  hint   %s\n", ret->hint);
 	if (!r && policy_may_allow(ret) && ret->depth == POLICY_INSPECT)
 		buf_adds(out, "  note   each request is decided by itself: ask with a method and a URL\n");
-	add_considered(p, t, out);
+	explain_matches(p, t, out);
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Why a decision is as it is, and what two policies decide differently: for people, in lines of text. */
+/* Why a decision was made, and how two policies differ: for people, in lines of text. */
 #ifndef POLICY_EXPLAIN_H
 #define POLICY_EXPLAIN_H
 
 #include "policy/policy.h"
 
 /*
- * The decision, then every rule that was looked at, the most specific first. `r` is NULL for a connection alone.
+ * The decision, then every rule that was considered, most specific first. `r` is NULL for a connection alone.
  */
 void policy_explain(const struct policy *p, const struct policy_target *t, const struct policy_request *r,
 		    struct buf *out, struct policy_verdict *ret);
@@ -18,7 +18,7 @@ struct policy_diff {
 };
 
 /*
- * What changes from a to b: lines that begin with + (now allowed), - (no longer allowed) or ~ (otherwise). Ports are
+ * What changes from a to b: lines that begin with + (now allowed), - (no longer allowed) or ~ (other terms). Ports are
  * compared exactly, for every name and range that either policy names; requests by one example of each that either
  * lists ("any" stands for a star).
  */

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Parses and matches patterns of host names (hostpat.h). Pure. */
+
 #include "policy/hostpat.h"
 
 #include "base/str.h"
@@ -11,8 +13,8 @@ const char *hostpat_base(const struct hostpat *p)
 	return p->kind == HOSTPAT_EXACT ? p->text : p->kind == HOSTPAT_BELOW ? p->text + 2 : "";
 }
 
-/* Behind the star, or all of it. */
-static int parse_name(const char *s, size_t len, bool below, struct hostpat *ret, struct err *e)
+/* Parses the name: the whole text, or the part after "*.". */
+static int parse_pattern_name(const char *s, size_t len, bool below, struct hostpat *ret, struct err *e)
 {
 	struct host h;
 	int r = host_canon(s, len, &h, e);
@@ -52,14 +54,14 @@ int hostpat_parse(const char *s, size_t len, struct hostpat *ret, struct err *e)
 			return err_hint(e, -EINVAL,
 					"\"*.example.com\" for all below example.com, \"*\" for all");
 		}
-		r = parse_name(s + skip, len - skip, below, &p, e);
+		r = parse_pattern_name(s + skip, len - skip, below, &p, e);
 	}
 	if (r == 0)
 		*ret = p;
 	return r;
 }
 
-static bool is_below(const char *name, size_t len, const char *base)
+static bool is_name_below(const char *name, size_t len, const char *base)
 {
 	size_t n = strlen(base);
 
@@ -74,7 +76,7 @@ bool hostpat_match(const struct hostpat *p, const struct host *name)
 		return false;
 	if (p->kind == HOSTPAT_EXACT)
 		return str_eq(p->text, name->text);
-	return is_below(name->text, name->len, p->text + 2);
+	return is_name_below(name->text, name->len, p->text + 2);
 }
 
 unsigned hostpat_rank(const struct hostpat *p)
@@ -94,5 +96,5 @@ bool hostpat_covers(const struct hostpat *outer, const struct hostpat *inner)
 		return true;
 	if (outer->kind != HOSTPAT_BELOW || inner->kind == HOSTPAT_ANY)
 		return false;
-	return is_below(hostpat_base(inner), strlen(hostpat_base(inner)), outer->text + 2);
+	return is_name_below(hostpat_base(inner), strlen(hostpat_base(inner)), outer->text + 2);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Patterns of host names: "a.example.com" (itself), "*.example.com" (any depth below, not example.com), "*" (all).
- * Only a whole leading label may be "*". The rest stands in the form that codec/net/host.h gives, or is refused with that
- * form named: two spellings of one name can never be two rules.
+ * Only a whole leading label may be "*". The rest must be in the canonical form of codec/net/host.h; otherwise the pattern is
+ * refused, and the message names that form: two spellings of one name can never be two rules.
  */
 #ifndef POLICY_HOSTPAT_H
 #define POLICY_HOSTPAT_H
@@ -16,18 +16,19 @@ struct hostpat {
 	char text[HOST_MAX + 3]; /* as written: a pattern has one spelling */
 };
 
-/* -EINVAL with what is wrong and, where there is one, the right form. */
+/* -EINVAL with the reason and, if there is one, the right form. */
 int hostpat_parse(const char *s, size_t len, struct hostpat *ret, struct err *e) MUST_CHECK;
 
 bool hostpat_match(const struct hostpat *p, const struct host *name);
 
-/* Of two patterns that match one name, the greater is the more specific; equal only when they are the same. */
+/* Of two patterns that match the same name, the one with the greater rank is more specific; equal only if
+ * they are identical. */
 unsigned hostpat_rank(const struct hostpat *p);
 
-/* Does `outer` match whatever `inner` matches? */
+/* Does `outer` match everything that `inner` matches? */
 bool hostpat_covers(const struct hostpat *outer, const struct hostpat *inner);
 
-/* What stands behind "*."; the name itself when exact; "" for "*". */
+/* The part after "*."; the name itself if exact; "" for "*". */
 const char *hostpat_base(const struct hostpat *p);
 
 #endif

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * HTTP methods as sets of bits: parsing, formatting, and the stricter reading for denials (method.h). Pure.
+ */
+
 #include "policy/method.h"
 
 #include "base/str.h"
@@ -9,7 +13,7 @@
 #define OTHERS (UINT64_C(1) << 63)
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 
-/* The place of a name is its bit: bundles hold bits, so new ones go to the end. */
+/* The index of a name is its bit. Bundles store bits, so new names are appended. */
 static const char *const names[] = { "GET",	  "HEAD",    "POST",   "PUT",	  "PATCH",
 				     "DELETE",	  "OPTIONS", "TRACE",  "CONNECT", "PROPFIND",
 				     "PROPPATCH", "MKCOL",   "COPY",   "MOVE",	  "LOCK",
@@ -36,7 +40,7 @@ method_set method_bit(struct slice method)
 	return OTHERS;
 }
 
-static int unknown(const char *s, size_t len, struct err *e)
+static int refuse_method(const char *s, size_t len, struct err *e)
 {
 	char upper[24] = "", shown[SLICE_QUOTE_LEN];
 	const char *near;
@@ -60,7 +64,7 @@ int method_parse(const char *s, size_t len, method_set *ret, struct err *e)
 		method_set bit = all ? METHOD_ALL : method_bit((struct slice){ s + at, n });
 
 		if (bit == OTHERS)
-			return unknown(s + at, n, e);
+			return refuse_method(s + at, n, e);
 		if (all && (set & ~METHOD_WEBSOCKET))
 			return err_set(e, -EINVAL,
 				       "* means every method already; only " METHOD_WEBSOCKET_NAME

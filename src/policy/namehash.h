@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * 64 bits of a host name, for sorted tables of names (blocklists, public suffixes). The same in tools/gen-psl. Not
- * keyed: whoever finds a collision makes a name that is refused, or taken for a suffix, and gains nothing.
+ * A 64-bit hash of a host name, for sorted tables of names (blocklists, public suffixes). tools/gen-psl has the same. Not
+ * keyed: a collision only makes a name that is refused or taken for a suffix, so an attacker gains nothing.
  */
 #ifndef POLICY_NAMEHASH_H
 #define POLICY_NAMEHASH_H

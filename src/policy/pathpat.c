@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The pattern is a list of tokens: a byte, "*" or "**". State i says that the first i tokens have matched. A set of
- * states is a bit string of at most PATHPAT_MAX + 1 bits, and one byte of text moves all of them with a few shifts.
+ * Matching by a bit-parallel automaton. A pattern is a list of tokens: a byte, "*" or "**". State i means that the first i
+ * tokens have matched. A set of states is a bit string of at most PATHPAT_MAX + 1 bits, and one byte of text advances all of
+ * them with a few shifts (pathpat.M1).
  */
 #include "policy/pathpat.h"
 
@@ -13,7 +14,7 @@
 #include <string.h>
 #include <strings.h>
 
-#define WORDS 4 /* PATHPAT_MAX + 1 states */
+#define WORDS 4 /* for PATHPAT_MAX + 1 states */
 #define STAR 256
 #define DSTAR 257
 #define SYMBOLS 258
@@ -26,7 +27,7 @@ struct bits {
 
 struct machine {
 	unsigned n;		 /* tokens */
-	struct bits star, dstar; /* tokens of that kind */
+	struct bits star, dstar; /* the tokens of that kind */
 	uint16_t token[PATHPAT_MAX];
 };
 
@@ -40,7 +41,7 @@ static bool bit_get(const struct bits *b, unsigned i)
 	return b->w[i / 64] >> (i % 64) & 1;
 }
 
-/* The byte at s[*at], moving on; in loose form folded and decoded. */
+/* Reads the byte at s[*at] and advances; in loose mode case-folded and decoded. */
 static unsigned char next_byte(const char *s, size_t len, size_t *at, bool loose)
 {
 	unsigned char c = (unsigned char)s[(*at)++];
@@ -50,7 +51,8 @@ static unsigned char next_byte(const char *s, size_t len, size_t *at, bool loose
 	if (c == '%' && len - *at >= 2) {
 		int v = hex_byte(s + *at);
 
-		if (v >= 0 && v != '/') { /* stays: a path with slashes made of those is judged by itself */
+		/* an encoded slash stays: the caller judges the path with real slashes separately */
+		if (v >= 0 && v != '/') {
 			c = (unsigned char)v;
 			*at += 2;
 		}
@@ -58,7 +60,8 @@ static unsigned char next_byte(const char *s, size_t len, size_t *at, bool loose
 	return (unsigned char)tolower(c);
 }
 
-static void compile(const char *pattern, bool loose, struct machine *m)
+/* Splits a pattern into tokens. */
+static void machine_compile(const char *pattern, bool loose, struct machine *m)
 {
 	size_t len = strlen(pattern), at = 0;
 
@@ -81,8 +84,8 @@ static void compile(const char *pattern, bool loose, struct machine *m)
 	}
 }
 
-/* A star may stand for nothing: whoever is before it is also behind it. No two stars are neighbours. */
-static void close_over(const struct machine *m, struct bits *d)
+/* A star may match nothing: a state before it is also a state after it. No two stars are adjacent. */
+static void machine_skip_stars(const struct machine *m, struct bits *d)
 {
 	uint64_t carry = 0;
 
@@ -94,8 +97,9 @@ static void close_over(const struct machine *m, struct bits *d)
 	}
 }
 
-/* One symbol: a byte, or (when a pattern is read as text) STAR or DSTAR. `lit` has the tokens that are that byte. */
-static bool step(const struct machine *m, struct bits *d, const struct bits *lit, unsigned symbol)
+/* Advances by one symbol: a byte, or (when a pattern is read as text) STAR or DSTAR. `lit` has the tokens
+ * equal to that byte. */
+static bool machine_step(const struct machine *m, struct bits *d, const struct bits *lit, unsigned symbol)
 {
 	uint64_t carry = 0, any = 0;
 
@@ -109,20 +113,20 @@ static bool step(const struct machine *m, struct bits *d, const struct bits *lit
 		any |= d->w[i];
 	}
 	if (any)
-		close_over(m, d);
+		machine_skip_stars(m, d);
 	return any != 0;
 }
 
-static struct bits start(const struct machine *m)
+static struct bits machine_start(const struct machine *m)
 {
 	struct bits d = { 0 };
 
 	bit_set(&d, 0);
-	close_over(m, &d);
+	machine_skip_stars(m, &d);
 	return d;
 }
 
-/* Which tokens are this byte: worked out the first time that it is met. */
+/* The tokens equal to each byte, computed when the byte first occurs. */
 struct lits {
 	struct bits of[256];
 	struct bits known; /* 256 bits */
@@ -141,11 +145,13 @@ static const struct bits *lits_of(struct lits *l, const struct machine *m, unsig
 	return &l->of[c];
 }
 
-/* A segment of the text: where the next slash is, and up to where it counts for those who drop things from its end. */
+/* A segment of the text: where the next slash is, and where the segment ends for servers that drop a suffix
+ * of it. */
 struct segment {
 	size_t keep, end;
 };
 
+/* Finds the end of the segment at `at`, and where its ";parameters", trailing dots and spaces begin. */
 static struct segment segment_at(struct slice t, size_t at)
 {
 	const char *slash = at < t.len ? memchr(t.p + at, '/', t.len - at) : NULL;
@@ -166,12 +172,13 @@ static struct segment segment_at(struct slice t, size_t at)
 	return s;
 }
 
-static bool run(const struct machine *m, struct slice text, bool loose, bool drop)
+/* Feeds the text to the automaton. `drop`: leaves out what segment_at() says some servers drop. */
+static bool machine_run(const struct machine *m, struct slice text, bool loose, bool drop)
 {
-	/* Not initialised, and so not cleared for each match: `known` says what is. */
+	/* Left uninitialised to save clearing it for each match: `known` says which elements are valid. */
 	__attribute__((uninitialized)) struct lits l;
 	struct segment seg = drop ? segment_at(text, 0) : (struct segment){ text.len, text.len };
-	struct bits d = start(m);
+	struct bits d = machine_start(m);
 
 	l.known = (struct bits){ 0 };
 	for (size_t at = 0; at < text.len;) {
@@ -184,13 +191,13 @@ static bool run(const struct machine *m, struct slice text, bool loose, bool dro
 		c = next_byte(text.p, text.len, &at, loose);
 		if (drop && c == '/')
 			seg = segment_at(text, at);
-		if (!step(m, &d, lits_of(&l, m, c), c))
+		if (!machine_step(m, &d, lits_of(&l, m, c), c))
 			return false;
 	}
 	return bit_get(&d, m->n);
 }
 
-/* What stands before the first star decides most questions without more. */
+/* The literal part before the first star decides most matches. */
 static size_t literal_len(const char *pattern)
 {
 	return strcspn(pattern, "*");
@@ -207,13 +214,13 @@ static bool match_exactly(const char *pattern, struct slice text)
 		return text.len == n;
 	if (strcmp(pattern + n, "**") == 0)
 		return true;
-	compile(pattern + n, false, &m);
-	return run(&m, (struct slice){ text.p + n, text.len - n }, false, false);
+	machine_compile(pattern + n, false, &m);
+	return machine_run(&m, (struct slice){ text.p + n, text.len - n }, false, false);
 }
 
 /*
- * Most patterns differ from most texts before their first star or behind their last. True only when they do in plain
- * letters: where anything is encoded, or has parameters, all of it must be looked at.
+ * Most patterns differ from most texts before their first star or after their last. True only if they differ in plain
+ * letters: if the text is encoded or has parameters, all of it must be examined.
  */
 static bool differs_plainly(const char *pattern, struct slice text)
 {
@@ -237,19 +244,19 @@ bool pathpat_match(const char *pattern, struct slice text, unsigned flags)
 {
 	struct machine m;
 
-	/* Also when loose: a star may begin in what, read loosely, is one encoded byte. */
+	/* In loose mode, too: a star may begin within text that, read loosely, is one encoded byte. */
 	if (match_exactly(pattern, text))
 		return true;
 	if (!(flags & PATHPAT_LOOSE))
 		return false;
 	if (text.len && differs_plainly(pattern, text))
 		return false;
-	compile(pattern, true, &m);
-	if (run(&m, text, true, false))
+	machine_compile(pattern, true, &m);
+	if (machine_run(&m, text, true, false))
 		return true;
 	if (text.len > 1 && text.p[text.len - 1] == '/')
 		text.len--;
-	return run(&m, text, true, true);
+	return machine_run(&m, text, true, true);
 }
 
 bool pathpat_covers(const char *outer, const char *inner)
@@ -257,9 +264,9 @@ bool pathpat_covers(const char *outer, const char *inner)
 	struct machine m, in;
 	struct bits d;
 
-	compile(outer, true, &m);
-	compile(inner, true, &in);
-	d = start(&m);
+	machine_compile(outer, true, &m);
+	machine_compile(inner, true, &in);
+	d = machine_start(&m);
 	for (unsigned i = 0; i < in.n; i++) {
 		struct bits lit = { 0 };
 
@@ -267,7 +274,7 @@ bool pathpat_covers(const char *outer, const char *inner)
 			if (in.token[i] < 256 && m.token[k] == in.token[i])
 				bit_set(&lit, k);
 		}
-		if (!step(&m, &d, &lit, in.token[i]))
+		if (!machine_step(&m, &d, &lit, in.token[i]))
 			return false;
 	}
 	return bit_get(&d, m.n);

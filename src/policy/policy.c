@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A policy's life: making, adding, sealing (sorted for lookup, checked for contradictions), freeing; its properties. */
+/* The life of a policy: creating, adding rules, proxies and lists, freeing; and its properties. policy_seal.c
+ * seals it. */
 #include "policy/policy_int.h"
 
 #include "base/str.h"
@@ -9,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int no_memory(struct err *e)
+static int policy_no_memory(struct err *e)
 {
 	return err_set(e, -ENOMEM, "out of memory");
 }
@@ -19,7 +20,7 @@ int policy_new(enum policy_mode mode, struct policy **ret, struct err *e)
 	struct policy *p = calloc(1, sizeof(*p));
 
 	if (!p)
-		return no_memory(e);
+		return policy_no_memory(e);
 	p->mode = mode;
 	*ret = p;
 	return 0;
@@ -94,10 +95,10 @@ const char *policy_blocked_by(const struct policy *p, const struct host *name)
 	return NULL;
 }
 
-static int add_rule_pointer(struct layer *l, struct policy_rule *r, struct err *e)
+static int layer_append_rule(struct layer *l, struct policy_rule *r, struct err *e)
 {
 	if (VEC_MORE(l->rules, l->n, VEC_NO_MAX) < 0)
-		return no_memory(e);
+		return policy_no_memory(e);
 	l->rules[l->n++] = r;
 	return 0;
 }
@@ -114,8 +115,8 @@ int policy_add_rule(struct policy *p, unsigned layer, struct policy_rule *r, str
 		return err_set(e, -E2BIG, "a policy has at most %d rules", POLICY_RULES_MAX);
 	own = malloc(sizeof(*own));
 	if (!own)
-		return no_memory(e);
-	ret = add_rule_pointer(&p->layers[layer], own, e);
+		return policy_no_memory(e);
+	ret = layer_append_rule(&p->layers[layer], own, e);
 	if (ret < 0) {
 		free(own);
 		return ret;
@@ -159,7 +160,8 @@ int policy_set_synthetic(struct policy *p, const struct addr_range *r, struct er
 	return 0;
 }
 
-static int check_pool(const struct policy *p, const struct policy_proxies *pool, struct err *e)
+/* Checks a proxy set by itself, and that its name is new. */
+static int check_proxies(const struct policy *p, const struct policy_proxies *pool, struct err *e)
 {
 	if (!str_is_name(pool->name))
 		return err_set(e, -EINVAL, "a pool's name is letters, digits, dots, dashes and underscores");
@@ -181,15 +183,15 @@ static int check_pool(const struct policy *p, const struct policy_proxies *pool,
 int policy_add_proxies(struct policy *p, const struct policy_proxies *pool, struct err *e)
 {
 	struct policy_proxy *proxies;
-	int r = check_pool(p, pool, e);
+	int r = check_proxies(p, pool, e);
 
 	if (r < 0)
 		return r;
 	if (VEC_MORE(p->pools, p->n_pools, VEC_NO_MAX) < 0)
-		return no_memory(e);
+		return policy_no_memory(e);
 	proxies = reallocarray(NULL, pool->n_proxies, sizeof(*proxies));
 	if (!proxies)
-		return no_memory(e);
+		return policy_no_memory(e);
 	memcpy(proxies, pool->proxies, pool->n_proxies * sizeof(*proxies));
 	p->pools[p->n_pools] = *pool;
 	p->pools[p->n_pools++].proxies = proxies;
@@ -302,17 +304,17 @@ bool policy_allows_nothing(const struct policy *p)
 	return p->n_layers == 0;
 }
 
-static uint64_t lower(uint64_t a, uint64_t b)
+static uint64_t lower_limit(uint64_t a, uint64_t b)
 {
 	return a == 0 || (b && b < a) ? b : a;
 }
 
 struct policy_limits limits_lower(struct policy_limits a, const struct policy_limits *b)
 {
-	a.bytes_up = lower(a.bytes_up, b->bytes_up);
-	a.bandwidth = lower(a.bandwidth, b->bandwidth);
-	a.requests_per_minute = (uint32_t)lower(a.requests_per_minute, b->requests_per_minute);
-	a.connections = (uint32_t)lower(a.connections, b->connections);
+	a.bytes_up = lower_limit(a.bytes_up, b->bytes_up);
+	a.bandwidth = lower_limit(a.bandwidth, b->bandwidth);
+	a.requests_per_minute = (uint32_t)lower_limit(a.requests_per_minute, b->requests_per_minute);
+	a.connections = (uint32_t)lower_limit(a.connections, b->connections);
 	return a;
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two policies are asked the same questions. For connections these are all there are: a decision can only change at a
- * host pattern or at a border of a range of ports that one of the two names.
+ * Compares two policies by giving both the same queries. For connections these are exhaustive: a
+ * decision can only change at a host pattern or at a border of a port range that one of the two names. For requests one example
+ * per entry is compared.
  */
 #include "policy/explain.h"
 
@@ -13,20 +14,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BORDERS_MAX 4096
+#define PORTS 65536
 #define FILL "any"
 
 struct diff {
 	const struct policy *p[2];
 	struct buf *out;
 	struct policy_diff *n;
-	struct strv seen; /* host patterns that were compared */
-	uint16_t *borders;
+	struct strv seen;  /* host patterns that were compared already */
+	uint16_t *borders; /* room for every port */
 	size_t n_borders;
+	bool *is_border; /* by port: each is in `borders` once */
 };
 
-/* One name or address that stands for a rule's pattern. */
-static bool example_of(const struct policy_rule *r, struct host *ret)
+/* A name or address that represents a rule's pattern. */
+static bool example_host(const struct policy_rule *r, struct host *ret)
 {
 	char name[HOST_MAX + 8];
 
@@ -42,17 +44,20 @@ static bool example_of(const struct policy_rule *r, struct host *ret)
 	return host_canon(name, strlen(name), ret, NULL) == 0;
 }
 
-static int by_number(const void *a, const void *b)
+static int compare_ports(const void *a, const void *b)
 {
 	return (int)*(const uint16_t *)a - (int)*(const uint16_t *)b;
 }
 
 static void add_border(struct diff *d, unsigned port)
 {
-	if (port >= 1 && port <= 65535 && d->n_borders < BORDERS_MAX)
-		d->borders[d->n_borders++] = (uint16_t)port;
+	if (port < 1 || port >= PORTS || d->is_border[port])
+		return;
+	d->is_border[port] = true;
+	d->borders[d->n_borders++] = (uint16_t)port;
 }
 
+/* Collects the borders of the port ranges of all rules of one layer that match the host. */
 static void add_borders(struct diff *d, const struct layer *l, const struct host *h)
 {
 	struct policy_target t = { .name = h };
@@ -69,87 +74,79 @@ static void add_borders(struct diff *d, const struct layer *l, const struct host
 	}
 }
 
+/* Collects and sorts the borders of both policies. */
 static void collect_borders(struct diff *d, const struct host *h)
 {
-	size_t n = 0;
-
 	d->n_borders = 0;
+	memset(d->is_border, 0, PORTS * sizeof(d->is_border[0]));
 	add_border(d, 1);
 	for (unsigned k = 0; k < 2; k++) {
 		for (unsigned i = 0; i < d->p[k]->n_layers; i++)
 			add_borders(d, &d->p[k]->layers[i], h);
 	}
-	qsort(d->borders, d->n_borders, sizeof(d->borders[0]), by_number);
-	for (size_t i = 0; i < d->n_borders; i++) {
-		if (n == 0 || d->borders[n - 1] != d->borders[i])
-			d->borders[n++] = d->borders[i];
-	}
-	d->n_borders = n;
+	qsort(d->borders, d->n_borders, sizeof(d->borders[0]), compare_ports);
 }
 
-static bool same_text(const char *a, const char *b)
+static bool is_same_text(const char *a, const char *b)
 {
 	return !a == !b && (!a || str_eq(a, b));
 }
 
-static bool same_terms(const struct policy_verdict *a, const struct policy_verdict *b)
+static bool has_same_terms(const struct policy_verdict *a, const struct policy_verdict *b)
 {
 	const struct policy_terms *x = &a->terms, *y = &b->terms;
 
 	return a->depth == b->depth && x->has_pin == y->has_pin &&
 	       (!x->has_pin || (addr_eq(&x->pin, &y->pin) && x->pin_port == y->pin_port)) &&
-	       same_text(x->ca, y->ca) && same_text(x->pool, y->pool) && same_text(x->secret, y->secret) &&
-	       same_text(x->capture, y->capture) && x->credentials_only == y->credentials_only &&
-	       x->secret_ask == y->secret_ask && x->limits.bytes_up == y->limits.bytes_up &&
-	       x->limits.bandwidth == y->limits.bandwidth && x->limits.connections == y->limits.connections &&
+	       is_same_text(x->ca, y->ca) && is_same_text(x->pool, y->pool) &&
+	       is_same_text(x->secret, y->secret) && is_same_text(x->capture, y->capture) &&
+	       x->credentials_only == y->credentials_only && x->secret_ask == y->secret_ask &&
+	       x->limits.bytes_up == y->limits.bytes_up && x->limits.bandwidth == y->limits.bandwidth &&
+	       x->limits.connections == y->limits.connections &&
 	       x->limits.requests_per_minute == y->limits.requests_per_minute;
 }
 
-/* '+', '-', '~', or 0 when nothing differs. */
-static char change(const struct policy_verdict *a, const struct policy_verdict *b)
+/* '+', '-', '~', or 0 if nothing differs. */
+static char change_sign(const struct policy_verdict *a, const struct policy_verdict *b)
 {
 	if (policy_allows(a) != policy_allows(b))
 		return policy_allows(b) ? '+' : '-';
-	return policy_allows(a) && !same_terms(a, b) ? '~' : 0;
+	return policy_allows(a) && !has_same_terms(a, b) ? '~' : 0;
 }
 
-static void count(struct diff *d, char c)
-{
-	d->n->allowed += c == '+';
-	d->n->denied += c == '-';
-	d->n->changed += c == '~';
-}
-
-/* Which secret goes out, and whose certificates are believed. */
+/* A change of the secret that is sent, or of the CA that is trusted. */
 static void report_credentials(struct diff *d, const struct policy_terms *a, const struct policy_terms *b)
 {
-	if (!same_text(a->secret, b->secret)) {
+	if (!is_same_text(a->secret, b->secret)) {
 		buf_addf(d->out, "  %s%s", b->secret ? "secret " : "no secret", b->secret ? b->secret : "");
 		if (a->secret)
 			buf_addf(d->out, ", was %s", a->secret);
 	}
-	if (!same_text(a->ca, b->ca))
+	if (!is_same_text(a->ca, b->ca))
 		buf_adds(d->out, !a->ca	  ? "  a ca of its own"
 				 : !b->ca ? "  no ca of its own any more"
 					  : "  another ca");
 }
 
-static void report(struct diff *d, char c, const char *what, const struct policy_verdict *a,
-		   const struct policy_verdict *b)
+/* Writes one line of the diff. */
+static void report_change(struct diff *d, char c, const char *what, const struct policy_verdict *a,
+			  const struct policy_verdict *b)
 {
 	const char *where = strrchr(b->rule_text, '(');
 
-	count(d, c);
+	d->n->allowed += c == '+';
+	d->n->denied += c == '-';
+	d->n->changed += c == '~';
 	buf_addf(d->out, "%c %s", c, what);
 	if (c == '~' && a->depth != b->depth)
 		buf_addf(d->out, "  %s, was %s", policy_depth_name(b->depth), policy_depth_name(a->depth));
 	if (c == '~')
 		report_credentials(d, &a->terms, &b->terms);
-	/* What is allowed stands there already; a denial has its reason in the rule. */
+	/* For an allowance the line already names the target; for a denial the rule is the reason. */
 	buf_addf(d->out, "  %s\n", c == '-' || !where ? b->rule_text : where);
 }
 
-static void add_host(const struct policy_rule *r, struct buf *b)
+static void add_rule_host(const struct policy_rule *r, struct buf *b)
 {
 	char text[ADDR_RANGE_TEXT_LEN];
 
@@ -159,7 +156,7 @@ static void add_host(const struct policy_rule *r, struct buf *b)
 		buf_adds(b, r->by_addr ? addr_range_format(&r->range, text) : r->host.text);
 }
 
-/* The ports from border i up to the next, and all after it that differ in the same way. */
+/* Ports from border i up to the next, joined with the following ones that differ in the same way. */
 static void diff_ports(struct diff *d, const struct policy_rule *r, const struct host *h)
 {
 	struct policy_target t = { .name = h };
@@ -174,7 +171,7 @@ static void diff_ports(struct diff *d, const struct policy_rule *r, const struct
 			t.port = d->borders[i];
 			policy_connect(d->p[0], &t, &a);
 			policy_connect(d->p[1], &t, &b);
-			c = change(&a, &b);
+			c = change_sign(&a, &b);
 			if (c && c == now && str_eq(b.rule_text, from_b.rule_text))
 				continue;
 		}
@@ -182,14 +179,14 @@ static void diff_ports(struct diff *d, const struct policy_rule *r, const struct
 			autobuf struct buf what = BUF_INIT;
 			unsigned to = i < d->n_borders ? d->borders[i] - 1u : 65535;
 
-			add_host(r, &what);
+			add_rule_host(r, &what);
 			if (from == to)
 				buf_addf(&what, ":%u", from);
 			else if (from == 1 && to == 65535)
 				buf_adds(&what, ":*");
 			else
 				buf_addf(&what, ":%u-%u", from, to);
-			report(d, now, buf_cstr(&what), &from_a, &from_b);
+			report_change(d, now, buf_cstr(&what), &from_a, &from_b);
 		}
 		now = c;
 		from = t.port;
@@ -198,7 +195,7 @@ static void diff_ports(struct diff *d, const struct policy_rule *r, const struct
 	}
 }
 
-/* What an entry is about, as a request that both are asked. */
+/* An entry as an example request for both policies. */
 struct example {
 	struct policy_request r;
 	struct buf path, name, method;
@@ -241,6 +238,7 @@ static void example_git(struct example *x, const struct policy_entry *en)
 	x->r.n_push = fetch ? 0 : 1;
 }
 
+/* Fills in an example request for an entry; false: out of memory. */
 static bool example_request(struct example *x, const struct policy_entry *en)
 {
 	pathpat_sample(en->path, FILL, &x->path);
@@ -262,6 +260,7 @@ static bool example_request(struct example *x, const struct policy_entry *en)
 	return !buf_error(&x->path);
 }
 
+/* Gives both policies an example request of the entry, and reports a difference once. */
 static int diff_entry(struct diff *d, const struct policy_rule *r, const struct host *h,
 		      const struct policy_entry *en)
 {
@@ -275,20 +274,21 @@ static int diff_entry(struct diff *d, const struct policy_rule *r, const struct 
 		return -ENOMEM;
 	policy_request(d->p[0], &t, &x.r, &a);
 	policy_request(d->p[1], &t, &x.r, &b);
-	c = change(&a, &b);
+	c = change_sign(&a, &b);
 	if (c != '+' && c != '-')
 		return 0;
-	add_host(r, &what);
+	add_rule_host(r, &what);
 	buf_addf(&what, ":%u ", t.port);
 	policy_entry_text(en, &what);
 	for (size_t i = 0; i < d->seen.n; i++) {
 		if (str_eq(d->seen.v[i], buf_cstr(&what)))
 			return 0;
 	}
-	report(d, c, buf_cstr(&what), &a, &b);
+	report_change(d, c, buf_cstr(&what), &a, &b);
 	return strv_add(&d->seen, buf_cstr(&what));
 }
 
+/* Compares both policies for the host and for each entry of one rule. */
 static int diff_rule(struct diff *d, const struct policy_rule *r)
 {
 	autobuf struct buf pattern = BUF_INIT;
@@ -296,10 +296,10 @@ static int diff_rule(struct diff *d, const struct policy_rule *r)
 	bool seen = false;
 	int ret = 0;
 
-	add_host(r, &pattern);
+	add_rule_host(r, &pattern);
 	for (size_t i = 0; i < d->seen.n; i++)
 		seen = seen || str_eq(d->seen.v[i], buf_cstr(&pattern));
-	if (!example_of(r, &h))
+	if (!example_host(r, &h))
 		return 0;
 	if (!seen) {
 		collect_borders(d, &h);
@@ -318,9 +318,13 @@ int policy_diff(const struct policy *a, const struct policy *b, struct buf *out,
 	int r = 0;
 
 	*ret = (struct policy_diff){ 0 };
-	d.borders = calloc(BORDERS_MAX, sizeof(d.borders[0]));
-	if (!d.borders)
+	d.borders = calloc(PORTS, sizeof(d.borders[0]));
+	d.is_border = calloc(PORTS, sizeof(d.is_border[0]));
+	if (!d.borders || !d.is_border) {
+		free(d.borders);
+		free(d.is_border);
 		return err_set(e, -ENOMEM, "out of memory");
+	}
 	if (a->mode != b->mode) {
 		buf_addf(out, "~ mode %s, was %s\n", b->mode == POLICY_OBSERVE ? "observe" : "enforce",
 			 a->mode == POLICY_OBSERVE ? "observe" : "enforce");
@@ -331,6 +335,7 @@ int policy_diff(const struct policy *a, const struct policy *b, struct buf *out,
 			r = diff_rule(&d, policy_rule_at(d.p[k], i));
 	}
 	free(d.borders);
+	free(d.is_border);
 	strv_release(&d.seen);
 	return r < 0 || buf_error(out) ? err_set(e, -ENOMEM, "out of memory") : 0;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Once all rules are there: sorted for lookup, checked against each other, and given a digest. */
+/* Seals a policy once all rules are added: sorts them for lookup, checks them against each other, and
+ * computes the digest. */
 #include "policy/policy_int.h"
 
 #include "base/str.h"
@@ -9,29 +10,29 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int by_id(const struct policy_rule *a, const struct policy_rule *b)
+static int compare_ids(const struct policy_rule *a, const struct policy_rule *b)
 {
 	return a->id < b->id ? -1 : a->id > b->id;
 }
 
-static int cmp_host(const void *x, const void *y)
+static int compare_by_host(const void *x, const void *y)
 {
 	const struct policy_rule *a = *(struct policy_rule *const *)x, *b = *(struct policy_rule *const *)y;
 	int c = strcmp(a->host.text, b->host.text);
 
-	return c ? c : by_id(a, b);
+	return c ? c : compare_ids(a, b);
 }
 
-static int cmp_range(const void *x, const void *y)
+static int compare_by_range(const void *x, const void *y)
 {
 	const struct policy_rule *a = *(struct policy_rule *const *)x, *b = *(struct policy_rule *const *)y;
 	int c = (int)b->range.bits - (int)a->range.bits;
 
 	c = c ? c : addr_cmp(&a->range.base, &b->range.base);
-	return c ? c : by_id(a, b);
+	return c ? c : compare_ids(a, b);
 }
 
-int sort_layer(struct layer *l, struct err *e)
+int layer_sort(struct layer *l, struct err *e)
 {
 	l->by_host = calloc(l->n + 1, sizeof(struct policy_rule *));
 	l->by_addr = calloc(l->n + 1, sizeof(struct policy_rule *));
@@ -43,12 +44,12 @@ int sort_layer(struct layer *l, struct err *e)
 		else
 			l->by_host[l->n_by_host++] = l->rules[i];
 	}
-	qsort(l->by_host, l->n_by_host, sizeof(struct policy_rule *), cmp_host);
-	qsort(l->by_addr, l->n_by_addr, sizeof(struct policy_rule *), cmp_range);
+	qsort(l->by_host, l->n_by_host, sizeof(struct policy_rule *), compare_by_host);
+	qsort(l->by_addr, l->n_by_addr, sizeof(struct policy_rule *), compare_by_range);
 	return 0;
 }
 
-static bool ports_meet(const struct policy_rule *a, const struct policy_rule *b)
+static bool ports_overlap(const struct policy_rule *a, const struct policy_rule *b)
 {
 	for (unsigned i = 0; i < a->n_ports; i++) {
 		for (unsigned k = 0; k < b->n_ports; k++) {
@@ -59,7 +60,8 @@ static bool ports_meet(const struct policy_rule *a, const struct policy_rule *b)
 	return false;
 }
 
-static const char *differs(const struct policy_rule *a, const struct policy_rule *b)
+/* The first term in which two rules differ; NULL: none. */
+static const char *differing_term(const struct policy_rule *a, const struct policy_rule *b)
 {
 	if (a->has_pin != b->has_pin ||
 	    (a->has_pin && (!addr_eq(&a->pin, &b->pin) || a->pin_port != b->pin_port)))
@@ -69,7 +71,7 @@ static const char *differs(const struct policy_rule *a, const struct policy_rule
 	return str_eq(a->pool, b->pool) ? NULL : "pool";
 }
 
-/* B3: rules of one host pattern that meet on a port. They stand beside each other in by_host. */
+/* build.B3: rules with the same host pattern and a common port must agree. They are adjacent in by_host. */
 static int check_agreement(const struct layer *l, struct err *e)
 {
 	for (size_t i = 0; i < l->n_by_host; i++) {
@@ -82,12 +84,12 @@ static int check_agreement(const struct layer *l, struct err *e)
 			BUG_ON(!a || !b);
 			if (!str_eq(a->host.text, b->host.text))
 				break;
-			if (a->action == POLICY_DENY || b->action == POLICY_DENY || !ports_meet(a, b) ||
-			    !differs(a, b))
+			if (a->action == POLICY_DENY || b->action == POLICY_DENY || !ports_overlap(a, b) ||
+			    !differing_term(a, b))
 				continue;
-			return err_set(e, -EINVAL,
-				       "two rules for the same name and port differ in '%s:': %s and %s",
-				       differs(a, b), policy_rule_text(a, ta), policy_rule_text(b, tb));
+			return err_set(
+				e, -EINVAL, "two rules for the same name and port differ in '%s:': %s and %s",
+				differing_term(a, b), policy_rule_text(a, ta), policy_rule_text(b, tb));
 		}
 	}
 	return 0;
@@ -107,7 +109,8 @@ static int check_pool_name(const struct policy *p, const char *pool, struct err 
 	return near ? err_hint(e, -ENOENT, "pool: %s", near) : -ENOENT;
 }
 
-static int check_layer(const struct policy *p, const struct layer *l, struct err *e)
+/* Rules must agree on the way of a connection (build.B3), and every proxy set that they name must exist. */
+static int check_layer_rules(const struct policy *p, const struct layer *l, struct err *e)
 {
 	int r = check_agreement(l, e);
 
@@ -128,8 +131,8 @@ int seal_as(struct policy *p, const unsigned char digest[POLICY_DIGEST_LEN], str
 
 	BUG_ON(p->sealed);
 	for (unsigned i = 0; r == 0 && i < p->n_layers; i++) {
-		r = sort_layer(&p->layers[i], e);
-		r = r < 0 ? r : check_layer(p, &p->layers[i], e);
+		r = layer_sort(&p->layers[i], e);
+		r = r < 0 ? r : check_layer_rules(p, &p->layers[i], e);
 	}
 	if (r < 0)
 		return r;
@@ -141,7 +144,7 @@ int seal_as(struct policy *p, const unsigned char digest[POLICY_DIGEST_LEN], str
 int seal_digest(struct policy *p, struct err *e)
 {
 	autobuf struct buf body = BUF_INIT;
-	int r = pack_body(p, &body, e);
+	int r = bundle_pack_body(p, &body, e);
 
 	if (r == 0)
 		hash_blake_once(body.data, body.len, p->digest);
@@ -152,7 +155,7 @@ int policy_seal(struct policy *p, struct err *e)
 {
 	autobuf struct buf body = BUF_INIT;
 	unsigned char digest[HASH_LEN];
-	int r = pack_body(p, &body, e);
+	int r = bundle_pack_body(p, &body, e);
 
 	_Static_assert(POLICY_DIGEST_LEN == HASH_LEN, "the digest is that hash");
 	if (r < 0)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which rules match a target, the most specific first. By name: itself, "*." and each parent, "*". */
+/* Finds the rules that match a target, most specific first. By name: the name itself, "*." and each parent,
+ * then "*". */
 #include "policy/policy_int.h"
 
 #include "base/str.h"
@@ -42,8 +43,8 @@ void walk_begin(struct walk *w, const struct layer *l, const struct policy_targe
 		w->addr = target_addr(t);
 }
 
-/* The rules whose pattern is `text`: w->lo to w->hi. */
-static bool find_host(struct walk *w, const char *text)
+/* Finds the rules whose pattern is `text`: w->lo to w->hi. */
+static bool walk_find_host(struct walk *w, const char *text)
 {
 	size_t lo = 0, hi = w->l->n_by_host;
 
@@ -62,20 +63,21 @@ static bool find_host(struct walk *w, const char *text)
 	return w->hi > w->lo;
 }
 
-static bool next_below(struct walk *w)
+/* To the next "*.parent" pattern that has rules. */
+static bool walk_next_parent(struct walk *w)
 {
 	char pattern[HOST_MAX + 3];
 
 	while ((w->next = strchr(w->next, '.'))) {
 		snprintf(pattern, sizeof(pattern), "*.%s", ++w->next);
-		if (find_host(w, pattern))
+		if (walk_find_host(w, pattern))
 			return true;
 	}
 	return false;
 }
 
-/* The next range, longest prefix first, that holds the address. */
-static bool next_range(struct walk *w)
+/* The next range that contains the address, longest prefix first. */
+static bool walk_next_range(struct walk *w)
 {
 	struct policy_rule *const *v = w->l->by_addr;
 	size_t i = w->hi;
@@ -96,19 +98,19 @@ bool walk_level(struct walk *w)
 	switch (w->stage) {
 	case STAGE_EXACT:
 		w->stage = STAGE_BELOW;
-		if (find_host(w, w->name->text))
+		if (walk_find_host(w, w->name->text))
 			return true;
 		__attribute__((fallthrough));
 	case STAGE_BELOW:
-		if (next_below(w))
+		if (walk_next_parent(w))
 			return true;
 		w->stage = STAGE_END;
-		return find_host(w, "*");
+		return walk_find_host(w, "*");
 	case STAGE_ADDR:
-		if (next_range(w))
+		if (walk_next_range(w))
 			return true;
 		w->stage = STAGE_END;
-		return find_host(w, "*");
+		return walk_find_host(w, "*");
 	default:
 		return false;
 	}
@@ -120,7 +122,7 @@ bool walk_is_any(const struct walk *w)
 }
 
 /* The next larger port specificity among the rules of this host. */
-static bool next_spec(struct walk *w)
+static bool walk_next_port_spec(struct walk *w)
 {
 	unsigned best = 0;
 
@@ -137,7 +139,7 @@ static bool next_spec(struct walk *w)
 
 bool walk_step(struct walk *w)
 {
-	while (!next_spec(w)) {
+	while (!walk_next_port_spec(w)) {
 		if (!walk_level(w))
 			return false;
 	}

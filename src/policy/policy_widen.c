@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a person has granted on top of a policy: rules that only ever speak where the policy itself has nothing to say.
+ * Rules that a person has granted on top of a policy: they apply only where the policy itself has no rule.
  *
  * Invariants
- *  W1  They are asked only where no rule of a layer matches, or only `deny: "*"` for every port does, which says the same; and,
- *      those that name requests, where a rule of the policy lists requests by method and path and this one is not among them.
- *      Whatever else the policy denies, asks or lists stays as it is: the stricter wins.
- *  W2  They allow, and nothing else: no address but a single global one, no public suffix, no `to:`, `ca:`, pool or secret. The
- *      pools and limits of the layer hold for them; and where a rule of the policy lists requests, all that this rule and its
- *      equals say beside (limits, secret and whether it is asked about, `credentials: only`, `to:`, `ca:`, pool, capture).
+ *  W1  They are used only where no rule of a layer matches, or only `deny: "*"` for every port does, which means the same; and,
+ *      if they name requests, where a rule of the policy lists requests by method and path and this one is not among them.
+ *      Whatever else the policy denies, asks about or lists remains: the stricter wins.
+ *  W2  They only allow: no address except a single global one, no public suffix, no `to:`, `ca:`, proxy set or secret. The
+ *      proxy set and limits of the layer apply to them; and where a rule of the policy lists requests, so do all terms of that rule
+ *      and its equals (limits, secret and whether it needs approval, `credentials: only`, `to:`, `ca:`, proxy set, capture).
  *  W3  They are the one part of a policy that may change once it is sealed; its digest changes with them.
  */
 #include "policy/policy_int.h"
@@ -21,7 +21,8 @@
 
 #define ANY_PORT 65536u /* rule_port_spec() of a rule for every port */
 
-static int check_rule(const struct policy_rule *r, struct err *e)
+/* policy_widen.W2: what a granted rule may contain. */
+static int check_granted_rule(const struct policy_rule *r, struct err *e)
 {
 	static const struct policy_limits none;
 
@@ -30,7 +31,7 @@ static int check_rule(const struct policy_rule *r, struct err *e)
 		return err_set(e, -EINVAL,
 			       "what is granted on top is a host, ports and requests, and nothing more");
 	if (r->by_addr && r->range.bits != 128)
-		return err_set(e, -EINVAL, "a range of addresses cannot be asked for, only a single one");
+		return err_set(e, -EINVAL, "a range of addresses cannot be requested, only a single address");
 	for (size_t i = 0; i < r->n_entries; i++) {
 		if (r->entries[i].kind != POLICY_HTTP || r->entries[i].action != POLICY_ALLOW)
 			return err_set(e, -EINVAL, "what is granted on top are requests by method and path");
@@ -38,10 +39,11 @@ static int check_rule(const struct policy_rule *r, struct err *e)
 	return rule_check(r, e);
 }
 
-static int add_rule(struct layer *l, struct policy_rule *r, struct err *e)
+/* Checks the rule and moves it into the layer. */
+static int add_granted_rule(struct layer *l, struct policy_rule *r, struct err *e)
 {
 	struct policy_rule *own;
-	int ret = check_rule(r, e);
+	int ret = check_granted_rule(r, e);
 
 	if (ret < 0)
 		return ret;
@@ -67,8 +69,8 @@ int policy_widen(struct policy *p, struct policy_rule *rules, size_t n, struct e
 	if (!l.rules)
 		return err_set(e, -ENOMEM, "out of memory");
 	for (size_t i = 0; r == 0 && i < n; i++)
-		r = add_rule(&l, &rules[i], e);
-	r = r < 0 ? r : sort_layer(&l, e);
+		r = add_granted_rule(&l, &rules[i], e);
+	r = r < 0 ? r : layer_sort(&l, e);
 	if (r == 0) {
 		p->widened = l;
 		r = p->sealed ? seal_digest(p, e) : 0;
@@ -103,8 +105,9 @@ bool widen_may_speak(const struct walk *w)
 	return walk_is_any(w) && w->spec == ANY_PORT;
 }
 
-static bool grant(const struct layer *l, const struct walk *w, const struct policy_rule *r,
-		  const struct policy_entry *en, struct policy_verdict *v)
+/* Fills in the verdict of a granted rule; false if the layer requires a proxy set and has none. */
+static bool apply_grant(const struct layer *l, const struct walk *w, const struct policy_rule *r,
+			const struct policy_entry *en, struct policy_verdict *v)
 {
 	if (l->opts.require_pool && !l->opts.pool[0])
 		return false;
@@ -113,9 +116,10 @@ static bool grant(const struct layer *l, const struct walk *w, const struct poli
 	return true;
 }
 
-/* The same for a request that a rule of the policy does not list: only that it is listed is new. */
-static bool grant_omitted(const struct walk *omitted, const struct walk *w, const struct policy_rule *r,
-			  const struct policy_entry *en, struct policy_verdict *v)
+/* The same for a request that a rule of the policy does not list: the rule's terms still apply. */
+static bool apply_grant_to_omitted(const struct walk *omitted, const struct walk *w,
+				   const struct policy_rule *r, const struct policy_entry *en,
+				   struct policy_verdict *v)
 {
 	const struct policy_terms terms = v->terms;
 
@@ -141,18 +145,19 @@ bool widen_connect(const struct policy *p, const struct layer *l, const struct p
 
 		while ((r = walk_rule(&w, &i))) {
 			if (!r->n_entries)
-				return grant(l, &w, r, NULL, v);
+				return apply_grant(l, &w, r, NULL, v);
 			if (!listed) {
 				listed = r;
 				at = w;
 			}
 		}
 	}
-	return listed && grant(l, &at, listed, NULL, v);
+	return listed && apply_grant(l, &at, listed, NULL, v);
 }
 
-static const struct policy_entry *find_entry(const struct policy_rule *r, const struct policy_request *q,
-					     struct slice path)
+/* The entry of a granted rule that allows the request; NULL: none. */
+static const struct policy_entry *find_granted_entry(const struct policy_rule *r,
+						     const struct policy_request *q, struct slice path)
 {
 	for (size_t i = 0; i < r->n_entries; i++) {
 		const struct policy_entry *en = &r->entries[i];
@@ -178,19 +183,19 @@ bool widen_request(const struct policy *p, const struct layer *l, const struct p
 		size_t i = 0;
 
 		while ((r = walk_rule(&w, &i))) {
-			en = find_entry(r, q, path);
+			en = find_granted_entry(r, q, path);
 			if (en && omitted)
-				return grant_omitted(omitted, &w, r, en, v);
+				return apply_grant_to_omitted(omitted, &w, r, en, v);
 			if (!omitted && (en || !r->n_entries))
-				return grant(l, &w, r, en, v);
+				return apply_grant(l, &w, r, en, v);
 		}
 	}
 	return false;
 }
 
-/* ---- Whether it is worth asking for. ---- */
+/* ---- Is it worth requesting? ---- */
 
-/* Of a pattern, a name that no rule is likely to name by itself. */
+/* For a pattern, a name that no rule is likely to name by itself. */
 static int sample_host(const struct policy_rule *r, struct host *ret)
 {
 	char name[HOST_MAX + 32];
@@ -204,16 +209,17 @@ static int sample_host(const struct policy_rule *r, struct host *ret)
 	return host_canon(name, strlen(name), ret, NULL);
 }
 
-static bool is_silent(const struct policy_verdict *v)
+/* policy_widen.W1: has the policy no rule for it, or only `deny: "*"` for every port? */
+static bool policy_has_no_rule(const struct policy_verdict *v)
 {
 	return v->is_default || (v->action == POLICY_DENY && v->rule && v->rule->action == POLICY_DENY &&
 				 !v->entry && !v->rule->by_addr && v->rule->host.kind == HOSTPAT_ANY &&
 				 !v->rule->n_entries && rule_port_spec(v->rule, 443) == ANY_PORT);
 }
 
-/* The rule's first request, as the policy alone decides it. */
-static void judge_request(const struct policy *base, const struct policy_target *t,
-			  const struct policy_entry *en, struct policy_verdict *v)
+/* Judges the rule's first request by the policy alone. */
+static void judge_first_request(const struct policy *base, const struct policy_target *t,
+				const struct policy_entry *en, struct policy_verdict *v)
 {
 	autobuf struct buf method = BUF_INIT, path = BUF_INIT;
 	struct policy_request q = { .is_body_known = true };
@@ -227,9 +233,9 @@ static void judge_request(const struct policy *base, const struct policy_target 
 	policy_request(base, t, &q, v);
 }
 
-static int already(struct err *e)
+static int refuse_as_allowed(struct err *e)
 {
-	return err_set(e, -EEXIST, "the policy lets this through already: there is nothing to ask for");
+	return err_set(e, -EEXIST, "the policy allows this already: no approval is needed");
 }
 
 int policy_widen_check(const struct policy *p, const struct policy_rule *r, struct err *e)
@@ -240,7 +246,7 @@ int policy_widen_check(const struct policy *p, const struct policy_rule *r, stru
 	struct policy_verdict v;
 	struct host host;
 	bool listed;
-	int x = check_rule(r, e);
+	int x = check_granted_rule(r, e);
 
 	if (x < 0)
 		return x;
@@ -251,20 +257,20 @@ int policy_widen_check(const struct policy *p, const struct policy_rule *r, stru
 	t.port = r->ports[0].lo == 1 && r->ports[0].hi == 65535 ? 443 : r->ports[0].lo;
 	policy_connect(&base, &t, &v);
 	if (v.would_deny)
-		return already(e);
+		return refuse_as_allowed(e);
 	listed = policy_allows(&v) && v.rule && v.rule->n_entries;
 	if (listed && !r->n_entries)
 		return err_hint(e, err_set(e, -EPERM, "the policy lists what may be sent to this host"),
 				"ask for single requests: METHOD https://HOST/PATH");
 	if (listed)
-		judge_request(&base, &t, &r->entries[0], &v);
+		judge_first_request(&base, &t, &r->entries[0], &v);
 	if (policy_allows(&v))
-		return already(e);
+		return refuse_as_allowed(e);
 	if (v.action == POLICY_ASK)
 		return err_set(e, -EEXIST, "a person is asked about this when it is tried: just try it");
-	if (is_silent(&v) || v.is_omitted)
+	if (policy_has_no_rule(&v) || v.is_omitted)
 		return 0;
-	policy_text_inside(v.why, &why); /* the agent that asks is told */
+	policy_text_inside(v.why, &why); /* the agent that requests it reads this */
 	return err_set(e, -EPERM, "the policy says no, and nothing can be granted against it: %s",
 		       buf_cstr(&why));
 }

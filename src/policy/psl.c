@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A rule is the hash of its name with its kind in the lowest bits: a plain suffix, one whose children are suffixes
- * ("*.ck"), or an exception to such ("!www.ck").
+ * Looks names up in the public suffix list (psl.h). A rule is the hash of its name with its kind in the lowest bits: a plain
+ * suffix, one whose children are suffixes ("*.ck"), or an exception to that ("!www.ck").
  */
 #include "policy/psl.h"
 
@@ -23,7 +23,8 @@ size_t psl_count(void)
 	return TABLE_LEN;
 }
 
-static unsigned kinds_of(const char *name)
+/* The kinds of rules that the list has for exactly this name. */
+static unsigned psl_kinds(const char *name)
 {
 	uint64_t want = namehash(name, strlen(name)) & ~(uint64_t)PSL_KINDS;
 	size_t lo = 0, hi = TABLE_LEN;
@@ -39,24 +40,25 @@ static unsigned kinds_of(const char *name)
 	return lo < TABLE_LEN && (table[lo] & ~(uint64_t)PSL_KINDS) == want ? table[lo] & PSL_KINDS : 0;
 }
 
-static const char *parent_of(const char *name)
+static const char *parent_name(const char *name)
 {
 	const char *dot = strchr(name, '.');
 
 	return dot ? dot + 1 : NULL;
 }
 
-/* The longest suffix in `name`: the first that is met from the left. The last label when the list has none. */
-static const char *suffix_of(const char *name)
+/* The longest suffix of `name`, which is the first one found from the left; the last label if the list has
+ * none. */
+static const char *public_suffix(const char *name)
 {
-	const char *parent = parent_of(name);
+	const char *parent = parent_name(name);
 
-	for (; parent; name = parent, parent = parent_of(name)) {
-		unsigned k = kinds_of(name);
+	for (; parent; name = parent, parent = parent_name(name)) {
+		unsigned k = psl_kinds(name);
 
 		if (k & PSL_EXCEPT)
 			return parent;
-		if (k & PSL_PLAIN || kinds_of(parent) & PSL_WILD)
+		if (k & PSL_PLAIN || psl_kinds(parent) & PSL_WILD)
 			return name;
 	}
 	return name;
@@ -64,12 +66,12 @@ static const char *suffix_of(const char *name)
 
 bool psl_is_suffix(const char *name)
 {
-	return suffix_of(name) == name;
+	return public_suffix(name) == name;
 }
 
 const char *psl_registrable(const char *name)
 {
-	const char *suffix = suffix_of(name), *at;
+	const char *suffix = public_suffix(name), *at;
 
 	if (suffix == name)
 		return NULL;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Decisions about requests on an inspected connection.
+ * Decisions on requests of an inspected connection.
  *
- * What a GraphQL document or a push does is decided by the rules about that; there, a rule by method and path can only
- * forbid more, and only one that is about no more than that endpoint or repository. `POST /graphql` therefore never
- * opens what `graphql:` does not.
+ * The contents of a GraphQL document or a push are decided by the rules for those; a rule by method and path can only
+ * deny more there, and only one that covers no more than that endpoint or repository. `POST /graphql` therefore never
+ * allows what `graphql:` does not.
  */
 #include "policy/policy_int.h"
 
@@ -14,12 +14,13 @@
 
 #include <string.h>
 
-/* The rules of a step that decide what no entry names. */
+/* The rules of a step that decide on requests that no entry names. */
 struct rest {
 	const struct policy_rule *deny, *ask, *allow, *listed;
 };
 
-static struct rest read_rest(const struct walk *w)
+/* The first rule of each action, and the first allow that lists requests. */
+static struct rest collect_rest(const struct walk *w)
 {
 	const struct policy_rule *r;
 	struct rest s = { 0 };
@@ -37,19 +38,22 @@ static struct rest read_rest(const struct walk *w)
 	return s;
 }
 
-static enum policy_action action_of(enum found f)
+static enum policy_action action_from_found(enum found f)
 {
 	return f == FOUND_ALLOW ? POLICY_ALLOW : f == FOUND_ASK ? POLICY_ASK : POLICY_DENY;
 }
 
-static void by_entry(const struct walk *w, const struct finding *f, struct policy_verdict *v)
+/* The entry decides; its denial is explained by what the request does. */
+static void decide_by_entry(const struct walk *w, const struct finding *f, struct policy_verdict *v)
 {
-	verdict_by_rule(v, w, f->rule, f->entry, action_of(f->found));
+	verdict_by_rule(v, w, f->rule, f->entry, action_from_found(f->found));
 	if (f->found == FOUND_DENY && f->what[0])
 		verdict_why(v, "%s: denied by the rule %s", f->what, v->rule_text);
 }
 
-static void by_need(const struct walk *w, const struct rest *s, unsigned need, struct policy_verdict *v)
+/* Denies until the body is known. */
+static void decide_by_need(const struct walk *w, const struct rest *s, unsigned need,
+			   struct policy_verdict *v)
 {
 	const struct policy_rule *r = s->listed ? s->listed : s->allow ? s->allow : s->deny;
 	size_t at = 0;
@@ -60,9 +64,9 @@ static void by_need(const struct walk *w, const struct rest *s, unsigned need, s
 	v->need = need;
 }
 
-/* A rule with entries denies what it does not list. */
-static void by_omission(const struct policy *p, const struct walk *w, const struct policy_rule *r,
-			const struct policy_request *req, const char *what, struct policy_verdict *v)
+/* A rule with entries denies every request that it does not list. */
+static void deny_unlisted(const struct policy *p, const struct walk *w, const struct policy_rule *r,
+			  const struct policy_request *req, const char *what, struct policy_verdict *v)
 {
 	char method[SLICE_QUOTE_LEN], path[SLICE_QUOTE_LEN];
 
@@ -82,13 +86,14 @@ static void by_omission(const struct policy *p, const struct walk *w, const stru
 		verdict_observe(v);
 }
 
-static bool by_rest(const struct policy *p, const struct walk *w, const struct rest *s,
-		    const struct policy_request *req, const char *what, struct policy_verdict *v)
+/* Decides a request that no entry names by the rules without entries; false: there are none. */
+static bool decide_by_rest(const struct policy *p, const struct walk *w, const struct rest *s,
+			   const struct policy_request *req, const char *what, struct policy_verdict *v)
 {
 	if (s->deny)
 		verdict_by_rule(v, w, s->deny, NULL, POLICY_DENY);
 	else if (s->listed)
-		by_omission(p, w, s->listed, req, what, v);
+		deny_unlisted(p, w, s->listed, req, what, v);
 	else if (s->ask)
 		verdict_by_rule(v, w, s->ask, NULL, POLICY_ASK);
 	else if (s->allow)
@@ -98,11 +103,11 @@ static bool by_rest(const struct policy *p, const struct walk *w, const struct r
 	return true;
 }
 
-/* One step: true when it decides. */
-static bool request_step(const struct policy *p, const struct walk *w, const struct policy_request *req,
-			 struct slice path, struct policy_verdict *v)
+/* Judges one step: true if it decides. */
+static bool judge_request_step(const struct policy *p, const struct walk *w, const struct policy_request *req,
+			       struct slice path, struct policy_verdict *v)
 {
-	struct rest s = read_rest(w);
+	struct rest s = collect_rest(w);
 	struct finding act, http;
 
 	find_git(w, req, path, &act);
@@ -111,35 +116,38 @@ static bool request_step(const struct policy *p, const struct walk *w, const str
 	find_http(w, method_bit(req->method), path, act.found == FOUND_NOTHING ? NULL : act.scope, &http);
 	if (act.found == FOUND_NOTHING) {
 		if (http.found == FOUND_NOTHING) {
-			if (!by_rest(p, w, &s, req, "", v))
+			if (!decide_by_rest(p, w, &s, req, "", v))
 				return false;
 			v->is_unnamed = true;
 			return true;
 		}
-		by_entry(w, &http, v);
+		decide_by_entry(w, &http, v);
 		return true;
 	}
 	if (http.found == FOUND_DENY || act.found == FOUND_DENY)
-		by_entry(w, act.found == FOUND_DENY ? &act : &http, v);
+		decide_by_entry(w, act.found == FOUND_DENY ? &act : &http, v);
 	else if (act.found == FOUND_NEED)
-		by_need(w, &s, act.need, v);
+		decide_by_need(w, &s, act.need, v);
 	else if (act.found == FOUND_UNNAMED)
-		return by_rest(p, w, &s, req, act.what, v);
+		return decide_by_rest(p, w, &s, req, act.what, v);
 	else
-		by_entry(w, http.found == FOUND_ASK ? &http : &act, v);
+		decide_by_entry(w, http.found == FOUND_ASK ? &http : &act, v);
 	return true;
 }
 
-static void request_layer(const struct policy *p, const struct layer *l, const struct policy_target *t,
-			  const struct policy_request *req, struct slice path, struct policy_verdict *v)
+/* Judges a request by one layer: the most specific step that decides, otherwise granted rules, otherwise the
+ * default. */
+static void judge_request_layer(const struct policy *p, const struct layer *l, const struct policy_target *t,
+				const struct policy_request *req, struct slice path, struct policy_verdict *v)
 {
 	struct walk w;
 
 	walk_begin(&w, l, t);
 	while (walk_step(&w)) {
-		if (!request_step(p, &w, req, path, v))
+		if (!judge_request_step(p, &w, req, path, v))
 			continue;
-		/* What was granted on top stands behind all that the policy says, but for these two. */
+		/* Rules that were granted on top come after everything the policy says, except these two
+		 * cases. */
 		if (v->is_omitted)
 			(void)!widen_request(p, l, t, req, path, &w, v);
 		else if (widen_may_speak(&w) && v->action == POLICY_DENY && !v->entry && !v->need)
@@ -177,9 +185,9 @@ void policy_request(const struct policy *p, const struct policy_target *t, const
 		for (size_t k = 0; k < FOLDED + 1; k++) {
 			if (k && !paths[k].len)
 				continue;
-			/* Of a policy without layers the first is empty. */
-			request_layer(p, &p->layers[i], t, r, paths[k], &v);
-			/* That reading is there to be forbidden: nobody has to list it. */
+			/* A policy without layers is judged as one empty layer. */
+			judge_request_layer(p, &p->layers[i], t, r, paths[k], &v);
+			/* That reading exists only for denials: no rule has to list it. */
 			if (k == FOLDED && (v.is_unnamed || v.is_default || v.action == POLICY_ALLOW))
 				continue;
 			if (first)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One rule: what may stand in it, and how it is written in a sentence. */
+/* Checks one rule by itself: what a rule may contain, from whichever source it comes. policy_seal.c checks
+ * rules against each other. */
 #include "policy/policy_int.h"
 #include "policy/psl.h"
 
@@ -52,14 +53,15 @@ unsigned rule_port_spec(const struct policy_rule *r, uint16_t port)
 	return best;
 }
 
-static int check_host(const struct policy_rule *r, struct err *e)
+/* build.B2: no public suffix, not every name, and not the name that is answered inside. */
+static int check_rule_host(const struct policy_rule *r, struct err *e)
 {
 	const char *base = hostpat_base(&r->host);
 
 	if (str_eq(r->host.text, INTERNAL_NAME)) {
 		err_set(e, -EINVAL,
 			INTERNAL_NAME " is answered inside every sandbox and cannot be in a rule");
-		return err_hint(e, -EINVAL, "leave the rule out");
+		return err_hint(e, -EINVAL, "remove the rule");
 	}
 	if (r->action == POLICY_DENY || r->host.kind == HOSTPAT_EXACT)
 		return 0;
@@ -75,22 +77,22 @@ static int check_host(const struct policy_rule *r, struct err *e)
 	return 0;
 }
 
-/* Those that a rule with `to:` may lead to. */
-static bool may_pin(enum addr_class c)
+/* Classes of addresses that a rule with `to:` may name. */
+static bool is_pinnable(enum addr_class c)
 {
 	return c != ADDR_METADATA && c != ADDR_LINK_LOCAL && c != ADDR_MULTICAST && c != ADDR_BROADCAST &&
 	       c != ADDR_UNSPECIFIED && c != ADDR_THIS_NETWORK;
 }
 
-/* As it can be typed. */
-static int hint_pin(const struct policy_rule *r, enum addr_class c, struct err *e)
+/* The hint is a rule that can be pasted. */
+static int suggest_pin(const struct policy_rule *r, enum addr_class c, struct err *e)
 {
 	bool v4 = addr_is_v4(&r->range.base);
 	unsigned port =
 		r->port_given && r->n_ports == 1 && r->ports[0].lo == r->ports[0].hi ? r->ports[0].lo : 5432;
 	char addr[ADDR_TEXT_LEN];
 
-	if (!may_pin(c))
+	if (!is_pinnable(c))
 		return -EINVAL;
 	addr_format(&r->range.base, addr);
 	return err_hint(
@@ -100,7 +102,8 @@ static int hint_pin(const struct policy_rule *r, enum addr_class c, struct err *
 		port, v4 ? "" : "[", addr, v4 ? "" : "]", port);
 }
 
-static int check_range(const struct policy_rule *r, struct err *e)
+/* build.B2: no wide range, and none that begins with a special address (policy.P5 refuses those within it). */
+static int check_rule_range(const struct policy_rule *r, struct err *e)
 {
 	char text[ADDR_RANGE_TEXT_LEN];
 	enum addr_class c = addr_special(&r->range.base);
@@ -115,23 +118,24 @@ static int check_range(const struct policy_rule *r, struct err *e)
 	if (c != ADDR_GLOBAL) {
 		err_set(e, -EINVAL, "%s begins with %s, which no range can grant", text,
 			addr_special_name(c));
-		return hint_pin(r, c, e);
+		return suggest_pin(r, c, e);
 	}
 	return r->has_pin ? err_set(e, -EINVAL, "'to:' belongs to a domain, not to an address") : 0;
 }
 
-static int check_pin(const struct policy_rule *r, struct err *e)
+static int check_rule_pin(const struct policy_rule *r, struct err *e)
 {
 	enum addr_class c = addr_special(&r->pin);
 
 	if (!r->has_pin)
 		return 0;
-	if (!may_pin(c))
+	if (!is_pinnable(c))
 		return err_set(e, -EPERM, "'to:' cannot lead to %s", addr_special_name(c));
 	return 0;
 }
 
-static int check_deny(const struct policy_rule *r, struct err *e)
+/* A deny has no terms: they would have no effect. */
+static int check_deny_rule(const struct policy_rule *r, struct err *e)
 {
 	static const struct policy_limits none;
 
@@ -142,7 +146,7 @@ static int check_deny(const struct policy_rule *r, struct err *e)
 	return 0;
 }
 
-static int check_ports(const struct policy_rule *r, struct err *e)
+static int check_rule_ports(const struct policy_rule *r, struct err *e)
 {
 	if (r->n_ports == 0 || r->n_ports > POLICY_PORTS_MAX)
 		return err_set(e, -EINVAL, "a rule has 1 to %d ports or ranges of ports", POLICY_PORTS_MAX);
@@ -159,7 +163,7 @@ static bool is_field_pattern(const char *s)
 	       strspn(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_*") == strlen(s);
 }
 
-static int check_graphql(const struct policy_entry *en, struct err *e)
+static int check_graphql_entry(const struct policy_entry *en, struct err *e)
 {
 	if (!en->name || !is_field_pattern(en->name) || strstr(en->name, "**"))
 		return err_set(e, -EINVAL,
@@ -169,7 +173,8 @@ static int check_graphql(const struct policy_entry *en, struct err *e)
 	return pathpat_check(en->path, strlen(en->path), e);
 }
 
-static int check_git(const struct policy_entry *en, struct err *e)
+/* A fetch has no ref; a push has one. */
+static int check_git_entry(const struct policy_entry *en, struct err *e)
 {
 	bool fetch = en->acts & POLICY_GIT_FETCH;
 	int r = pathpat_check(en->path, strlen(en->path), e);
@@ -186,14 +191,14 @@ static int check_git(const struct policy_entry *en, struct err *e)
 	return pathpat_check_stars(en->name, strlen(en->name), e);
 }
 
-static int check_entry(const struct policy_rule *r, const struct policy_entry *en, struct err *e)
+static int check_rule_entry(const struct policy_rule *r, const struct policy_entry *en, struct err *e)
 {
 	if (r->action == POLICY_ASK || (r->action == POLICY_DENY && en->action != POLICY_DENY))
 		return err_set(e, -EINVAL, "only a rule under 'allow' can allow or ask for single requests");
 	if (en->kind == POLICY_GRAPHQL)
-		return check_graphql(en, e);
+		return check_graphql_entry(en, e);
 	if (en->kind == POLICY_GIT)
-		return check_git(en, e);
+		return check_git_entry(en, e);
 	if (!method_is_valid(en->methods))
 		return err_set(e, -EINVAL, "a request needs a method");
 	return pathpat_check(en->path, strlen(en->path), e);
@@ -201,25 +206,25 @@ static int check_entry(const struct policy_rule *r, const struct policy_entry *e
 
 int rule_check(const struct policy_rule *r, struct err *e)
 {
-	int ret = r->by_addr ? check_range(r, e) : check_host(r, e);
+	int ret = r->by_addr ? check_rule_range(r, e) : check_rule_host(r, e);
 
-	ret = ret < 0 ? ret : check_ports(r, e);
-	ret = ret < 0 ? ret : check_pin(r, e);
+	ret = ret < 0 ? ret : check_rule_ports(r, e);
+	ret = ret < 0 ? ret : check_rule_pin(r, e);
 	if (ret == 0 && r->secret_ask && !r->secret[0])
-		ret = err_set(e, -EINVAL, "there is no secret to ask about");
+		ret = err_set(e, -EINVAL, "the rule names no secret that could need approval");
 	if (ret == 0 && r->action == POLICY_DENY)
-		ret = check_deny(r, e);
+		ret = check_deny_rule(r, e);
 	if (ret == 0 && r->depth >= 0 && r->depth < (int)policy_rule_depth(r)) {
-		err_set(e, -EINVAL, "at 'depth: %s' requests cannot be seen, and this rule needs to see them",
+		err_set(e, -EINVAL, "at 'depth: %s' requests cannot be inspected, and this rule needs that",
 			policy_depth_name((enum policy_depth)r->depth));
-		ret = err_hint(e, -EINVAL, "leave 'depth' out");
+		ret = err_hint(e, -EINVAL, "remove 'depth'");
 	}
 	for (size_t i = 0; ret == 0 && i < r->n_entries; i++)
-		ret = check_entry(r, &r->entries[i], e);
+		ret = check_rule_entry(r, &r->entries[i], e);
 	return ret;
 }
 
-static int copy_text(const char *s, char **ret)
+static int dup_text(const char *s, char **ret)
 {
 	*ret = s ? strdup(s) : NULL;
 	return s && !*ret ? -ENOMEM : 0;
@@ -237,7 +242,7 @@ int policy_rule_add_entry(struct policy_rule *r, const struct policy_entry *en, 
 	to = &r->entries[r->n_entries++];
 	*to = *en;
 	to->path = to->name = NULL;
-	ret = copy_text(en->path, &to->path);
-	ret = ret < 0 ? ret : copy_text(en->name, &to->name);
+	ret = dup_text(en->path, &to->path);
+	ret = ret < 0 ? ret : dup_text(en->name, &to->name);
 	return ret < 0 ? err_set(e, ret, "out of memory") : 0;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cuts a text word by word; a word that is a host loses its beginning instead of its end. */
+/* Shortens a text word by word; a word that is a host loses its beginning instead of its end (shorten.h).
+ * Pure. */
 #include "policy/shorten.h"
 
 #include "codec/net/host.h"
@@ -8,24 +9,24 @@
 #include <ctype.h>
 #include <string.h>
 
-static bool is_of_host(char c)
+static bool is_host_char(char c)
 {
 	return isalnum((unsigned char)c) || c == '.' || c == '-' || c == '_';
 }
 
-static size_t word_len(const char *s)
+static size_t host_word_len(const char *s)
 {
 	size_t n = 0;
 
 	if (s[0] == '.') /* of a wildcard */
 		return 0;
-	while (is_of_host(s[n]))
+	while (is_host_char(s[n]))
 		n++;
 	return n;
 }
 
-/* Where the part begins that says whose host it is; NULL: it is none. */
-static const char *owner_of(const char *word, size_t len)
+/* Where the registrable domain begins in a host name; NULL: the word is not a host name. */
+static const char *registrable_part(const char *word, size_t len)
 {
 	struct host h;
 	const char *own;
@@ -37,10 +38,11 @@ static const char *owner_of(const char *word, size_t len)
 	return own ? word + (own - h.text) : word;
 }
 
-/* As much of the end of a host as there is room for, from the beginning of a label. False: not even whose it is. */
-static bool add_end(const char *word, size_t len, size_t room, const char *mark, struct buf *out)
+/* Adds as much of the end of a host as fits, from the start of a label. False: not even the registrable
+ * domain fits. */
+static bool add_host_end(const char *word, size_t len, size_t room, const char *mark, struct buf *out)
 {
-	const char *own = owner_of(word, len), *at = word + len;
+	const char *own = registrable_part(word, len), *at = word + len;
 
 	for (const char *p = own; p > word; p--) {
 		if (p[-1] == '.' && (size_t)(word + len - p) + strlen(mark) <= room)
@@ -52,7 +54,7 @@ static bool add_end(const char *word, size_t len, size_t room, const char *mark,
 	return true;
 }
 
-static size_t char_len(const char *s)
+static size_t utf8_char_len(const char *s)
 {
 	size_t n = 1;
 
@@ -74,17 +76,17 @@ void shorten_text(const char *text, size_t max, const char *mark, struct buf *ou
 		return;
 	while (*text && !buf_error(out)) {
 		size_t used = out->len - start, room = max > used + end ? max - used - end : 0;
-		size_t n = word_len(text), len = n ? n : char_len(text);
+		size_t n = host_word_len(text), len = n ? n : utf8_char_len(text);
 
 		if (len <= room) {
 			buf_add(out, text, len);
 			text += len;
 			continue;
 		}
-		host = n && owner_of(text, n);
+		host = n && registrable_part(text, n);
 		if (!host)
 			buf_add(out, text, n && n > room ? room : 0);
-		else if (!add_end(text, n, text[n] ? room : room + end, mark, out))
+		else if (!add_host_end(text, n, text[n] ? room : room + end, mark, out))
 			break;
 		else if (!text[n])
 			return;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A text that has no room, for people who decide by it. Whose a host is stands at its end, so a host is never cut there: where it does not
- * fit it loses its beginning, and keeps at least its registrable domain; where that does not fit either, nothing of it is shown.
- * "api.github.com.releases.evil.test" must not read "api.github.com...". Pure.
+ * Shortens a text that people base a decision on. The end of a host name says who owns it, so it is never cut there: a host that
+ * does not fit loses its beginning, but keeps at least its registrable domain; if that does not fit either, the host is left
+ * out. "api.github.com.releases.evil.test" must not become "api.github.com...". Pure.
  */
 #ifndef POLICY_SHORTEN_H
 #define POLICY_SHORTEN_H
 
 #include "base/buf.h"
 
-/* At most `max` bytes of the text, with `mark` ("...") where something is left out; whole where it fits. Cut between characters of UTF-8;
- * nothing where there is no room for the mark. */
+/* At most `max` bytes of the text, with `mark` ("...") where something is left out; unchanged if it fits.
+ * Cuts between UTF-8 characters; empty if there is no room for the mark. */
 void shorten_text(const char *text, size_t max, const char *mark, struct buf *out);
 
 #endif

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rules and their entries as people write and read them. */
+/* Formats rules and their entries as people write and read them. */
 #include "policy/policy_int.h"
 
 #include "base/str.h"
 
 #include <string.h>
 
-static void add_bits(struct buf *out, unsigned bits, const char *const *names, unsigned n, unsigned all)
+/* The names of the set bits, or "*" for all of them. */
+static void add_bit_names(struct buf *out, unsigned bits, const char *const *names, unsigned n, unsigned all)
 {
 	bool first = true;
 
@@ -29,7 +30,7 @@ void policy_entry_text(const struct policy_entry *en, struct buf *out)
 
 	switch (en->kind) {
 	case POLICY_GRAPHQL:
-		add_bits(out, en->acts, types, 3, POLICY_GRAPHQL_ALL);
+		add_bit_names(out, en->acts, types, 3, POLICY_GRAPHQL_ALL);
 		buf_addf(out, " %s", en->name);
 		if (!str_eq(en->path, "/graphql"))
 			buf_addf(out, " at %s", en->path);
@@ -40,7 +41,7 @@ void policy_entry_text(const struct policy_entry *en, struct buf *out)
 			break;
 		}
 		buf_addf(out, "push %s %s ", en->path + 1, en->name);
-		add_bits(out, en->acts, acts, 4, POLICY_GIT_PUSH_ALL);
+		add_bit_names(out, en->acts, acts, 4, POLICY_GIT_PUSH_ALL);
 		break;
 	default:
 		method_format(en->methods, out);
@@ -48,7 +49,8 @@ void policy_entry_text(const struct policy_entry *en, struct buf *out)
 	}
 }
 
-static void add_ports(const struct policy_rule *r, struct buf *out)
+/* ":443", ":80,8000-8100", ":*" for all ports. */
+static void add_rule_ports(const struct policy_rule *r, struct buf *out)
 {
 	buf_addc(out, ':');
 	for (unsigned i = 0; i < r->n_ports; i++) {
@@ -78,7 +80,7 @@ void rule_add_head(const struct policy_rule *r, struct buf *out)
 		buf_adds(out, addr_range_format(&r->range, range));
 	else
 		buf_addf(out, "[%s]", addr_range_format(&r->range, range));
-	add_ports(r, out);
+	add_rule_ports(r, out);
 }
 
 void rule_add_source(const struct policy_rule *r, uint32_t line, struct buf *out)
@@ -94,7 +96,7 @@ void rule_add_source(const struct policy_rule *r, uint32_t line, struct buf *out
 	buf_addc(out, ')');
 }
 
-/* A place ends with a parenthesis that nothing of a name follows; one that was cut has none. */
+/* The end of a place: a parenthesis that is not followed by more of a name. A place that was cut has none. */
 static const char *place_end(const char *s)
 {
 	const char *end = s;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a decision is put into words, and how those of several layers become one. */
+/* Fills in verdicts: their texts for people, their terms, and the merging of several layers into one
+ * result. */
 #include "policy/policy_int.h"
 
 #include "base/str.h"
@@ -20,29 +21,31 @@ void verdict_why(struct policy_verdict *v, const char *fmt, ...)
 	str_safe(text, v->why, sizeof(v->why));
 }
 
-static const char *layer_pool(const struct layer *l, const struct policy_rule *r)
+/* The proxy set of the rule, otherwise that of its layer; NULL: none. */
+static const char *effective_pool(const struct layer *l, const struct policy_rule *r)
 {
 	if (r && r->pool[0])
 		return r->pool;
 	return l->opts.pool[0] ? l->opts.pool : NULL;
 }
 
-static void fill_terms(struct policy_terms *t, const struct walk *w, const struct policy_rule *r)
+/* Copies the terms of the deciding rule. */
+static void set_terms(struct policy_terms *t, const struct walk *w, const struct policy_rule *r)
 {
 	t->limits = limits_lower(t->limits, &r->limits);
 	t->has_pin = r->has_pin;
 	t->pin = r->pin;
 	t->pin_port = r->pin_port ? r->pin_port : w->port;
 	t->ca = r->ca;
-	t->pool = layer_pool(w->l, r);
+	t->pool = effective_pool(w->l, r);
 	t->secret = r->secret[0] ? r->secret : NULL;
 	t->capture = r->capture[0] ? r->capture : NULL;
 	t->credentials_only = r->credentials_only;
 	t->secret_ask = r->secret_ask;
 }
 
-/* The words that stand where nobody was asked, or nobody answered. */
-static void needs_person(struct policy_verdict *v)
+/* The text if nobody is asked, or nobody answers. */
+static void explain_ask(struct policy_verdict *v)
 {
 	if (v->action != POLICY_ASK)
 		return;
@@ -52,17 +55,18 @@ static void needs_person(struct policy_verdict *v)
 
 static bool lacks_pool(const struct policy_verdict *v, const struct walk *w, const struct policy_rule *r)
 {
-	return v->action != POLICY_DENY && w->l->opts.require_pool && !layer_pool(w->l, r);
+	return v->action != POLICY_DENY && w->l->opts.require_pool && !effective_pool(w->l, r);
 }
 
-static void needs_pool(struct policy_verdict *v)
+static void deny_without_pool(struct policy_verdict *v)
 {
 	v->action = POLICY_DENY;
 	verdict_why(v, "%s: the policy requires a pool of proxies, and the rule names none", v->rule_text);
 	v->hint = "give the rule, or the whole policy, a 'pool:'";
 }
 
-static void rule_text(const struct policy_verdict *v, char out[POLICY_RULE_TEXT_MAX])
+/* The deciding rule, with the line of the deciding entry. */
+static void write_rule_text(const struct policy_verdict *v, char out[POLICY_RULE_TEXT_MAX])
 {
 	const struct policy_rule *r = v->rule;
 	const struct policy_entry *en = v->entry;
@@ -83,11 +87,11 @@ const char *policy_verdict_rule(const struct policy_verdict *v, char out[POLICY_
 {
 	if (!v->rule || v->rule_text[0])
 		return v->rule_text;
-	rule_text(v, out);
+	write_rule_text(v, out);
 	return out;
 }
 
-const char *policy_said(const struct policy_verdict *v, enum policy_action judged, bool allowed)
+const char *policy_journal_note(const struct policy_verdict *v, enum policy_action judged, bool allowed)
 {
 	if (judged == POLICY_ASK)
 		return policy_action_name(POLICY_ASK);
@@ -104,8 +108,8 @@ void verdict_words(struct policy_verdict *v)
 
 	if (!v->rule || v->rule_text[0])
 		return;
-	rule_text(v, v->rule_text);
-	/* It is safe to show already, and shorter than the room behind these words. */
+	write_rule_text(v, v->rule_text);
+	/* The rule text is already safe to print, and shorter than the space left. */
 	static_assert(POLICY_WHY_MAX >= sizeof(by) + POLICY_RULE_TEXT_MAX, "both fit");
 	len = strlen(v->rule_text);
 	memcpy(v->why, by, sizeof(by) - 1);
@@ -117,20 +121,20 @@ void verdict_by_rule(struct policy_verdict *v, const struct walk *w, const struc
 {
 	*v = (struct policy_verdict){ .action = a, .rule = r, .entry = en, .rule_id = r->id };
 	v->depth = policy_rule_depth(r);
-	fill_terms(&v->terms, w, r);
+	set_terms(&v->terms, w, r);
 	if (a == POLICY_ALLOW && !lacks_pool(v, w, r))
 		return;
-	rule_text(v, v->rule_text);
+	write_rule_text(v, v->rule_text);
 	verdict_why(v, "denied by the rule %s", v->rule_text);
 	if (a == POLICY_DENY)
 		v->hint = "the policy says so; 'coffer policy explain' shows how it was decided";
-	needs_person(v);
+	explain_ask(v);
 	if (lacks_pool(v, w, r))
-		needs_pool(v);
+		deny_without_pool(v);
 }
 
-/* The rule of this layer by which it would let the target through; NULL: none. */
-static const struct policy_rule *layer_allows(const struct layer *l, const struct policy_target *t)
+/* The rule by which this layer alone would allow the target; NULL: none. */
+static const struct policy_rule *layer_allowing_rule(const struct layer *l, const struct policy_target *t)
 {
 	struct walk w;
 
@@ -145,8 +149,8 @@ static const struct policy_rule *layer_allows(const struct layer *l, const struc
 	return NULL;
 }
 
-/* A layer as people know it: "profile claude", "the command line", or a file without its directories. */
-static void layer_name(const struct policy *p, unsigned at, char out[POLICY_SOURCE_MAX + 1])
+/* The layer as people know it: "profile claude", "the command line", or a file without its directories. */
+static void describe_layer(const struct policy *p, unsigned at, char out[POLICY_SOURCE_MAX + 1])
 {
 	const struct layer *l = &p->layers[at];
 	const char *name = at + 1 == p->n_layers ? "the command line" : "the policy file";
@@ -171,7 +175,7 @@ static void layer_name(const struct policy *p, unsigned at, char out[POLICY_SOUR
 }
 
 /* "example.com:443"; a name that does not fit keeps its end. */
-static void short_target(const struct policy_target *t, const char *text, size_t max, struct buf *out)
+static void add_short_target(const struct policy_target *t, const char *text, size_t max, struct buf *out)
 {
 	const struct host *name = target_name(t);
 	size_t len = name && str_starts(text, name->text) ? name->len : 0;
@@ -184,9 +188,9 @@ static void short_target(const struct policy_target *t, const char *text, size_t
 	buf_adds(out, text + len);
 }
 
-/* One layer allows it, and another has no rule for it. */
-static void explain_alone(struct policy_verdict *v, const struct policy *p, const struct policy_target *t,
-			  unsigned by, const char *text)
+/* One layer allows the target, and another has no rule for it. */
+static void explain_one_layer(struct policy_verdict *v, const struct policy *p, const struct policy_target *t,
+			      unsigned by, const char *text)
 {
 	const struct host *name = target_name(t);
 	const char *option = name && t->port == 443 ? name->text : text;
@@ -195,14 +199,15 @@ static void explain_alone(struct policy_verdict *v, const struct policy *p, cons
 	unsigned other = 0;
 	bool need, named;
 
-	while (other < p->n_layers && layer_allows(&p->layers[other], t))
+	while (other < p->n_layers && layer_allowing_rule(&p->layers[other], t))
 		other++;
-	layer_name(p, by, has);
-	layer_name(p, other < p->n_layers ? other : by, lacks);
+	describe_layer(p, by, has);
+	describe_layer(p, other < p->n_layers ? other : by, lacks);
 	need = str_starts(lacks, "profile ") || str_eq(lacks, "the command line");
-	/* All of it fits: a host that was cut at its end would be another one, and people copy the option. */
+	/* The option must be complete: a host cut at its end would be another host, and people copy the
+	 * option. */
 	named = need && strlen(option) < 64;
-	short_target(t, text, 52, &what);
+	add_short_target(t, text, 52, &what);
 	verdict_why(v, "%.40s allows %s, but %.40s does not. Both must allow it: add %s%s", has,
 		    buf_cstr(&what), lacks,
 		    named  ? "--allow "
@@ -213,7 +218,7 @@ static void explain_alone(struct policy_verdict *v, const struct policy *p, cons
 		       : "what --allow or a profile names must be allowed by the policy file too";
 }
 
-/* Why nothing matches, where it is a slip that people make. */
+/* Why nothing matches, if it is a common mistake. */
 static void explain_default(struct policy_verdict *v, const struct policy *p, const struct policy_target *t)
 {
 	const struct host *name = target_name(t);
@@ -222,21 +227,21 @@ static void explain_default(struct policy_verdict *v, const struct policy *p, co
 	unsigned by = 0;
 
 	target_text(t, text);
-	while (by < p->n_layers && !layer_allows(&p->layers[by], t))
+	while (by < p->n_layers && !layer_allowing_rule(&p->layers[by], t))
 		by++;
-	short_target(t, text, 200, &shown);
+	add_short_target(t, text, 200, &shown);
 	verdict_why(v, "no rule allows %s", buf_cstr(&shown));
 	v->hint = name ? "allow it: --allow HOST[:PORT], or a rule in the policy"
 		       : "programs are to use names; a rule with 'address:' allows an address";
 	if (by < p->n_layers)
-		explain_alone(v, p, t, by, text);
+		explain_one_layer(v, p, t, by, text);
 	if (!name)
 		return;
 	snprintf(below, sizeof(below), "*.%s", name->text);
 	for (unsigned i = 0; i < p->n_layers; i++) {
 		struct walk w;
 
-		if (layer_allows(&p->layers[i], t))
+		if (layer_allowing_rule(&p->layers[i], t))
 			continue;
 		walk_begin(&w, &p->layers[i], t);
 		while (walk_level(&w)) {
@@ -285,17 +290,18 @@ bool verdict_blocked(const struct policy *p, const struct host *name, struct pol
 	return true;
 }
 
-static bool same_text(const char *a, const char *b)
+static bool agree_or_unset(const char *a, const char *b)
 {
 	return !a || !b || str_eq(a, b);
 }
 
-/* Both allow: what they say about the way must not differ. */
+/* Both allow: their terms must not contradict each other. */
 static bool terms_merge(struct policy_terms *t, const struct policy_terms *o)
 {
 	if (t->has_pin && o->has_pin && (!addr_eq(&t->pin, &o->pin) || t->pin_port != o->pin_port))
 		return false;
-	if (!same_text(t->ca, o->ca) || !same_text(t->pool, o->pool) || !same_text(t->secret, o->secret))
+	if (!agree_or_unset(t->ca, o->ca) || !agree_or_unset(t->pool, o->pool) ||
+	    !agree_or_unset(t->secret, o->secret))
 		return false;
 	if (o->has_pin) {
 		t->has_pin = true;
@@ -337,7 +343,7 @@ void verdict_merge(struct policy_verdict *v, const struct policy_verdict *o)
 		v->hint = "let only one of them say where it goes";
 		return;
 	}
-	/* The words are those of the layer that asks. */
+	/* The texts are those of the layer that asks. */
 	if ((!v->rule && o->rule && o->action <= v->action) || o->action < v->action)
 		*v = *o;
 	v->terms = terms;

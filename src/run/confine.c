@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Confining the launcher. See confine.h for what it keeps. */
 #include "run/confine.h"
 
 #include "sys/fence/caps.h"
@@ -17,7 +18,7 @@ int confine_launcher(const struct run *r, struct err *e)
 		{ r->st->path, LANDLOCK_WRITE },
 		{ "/dev/null", LANDLOCK_WRITE },
 	};
-	/* With these root ends what it started, and counts and removes what others own in the layers. */
+	/* With these the host's root kills the sandbox, and counts and removes files of other owners in the layers. */
 	const uint64_t keep = CAP_BIT(CAP_KILL) | CAP_BIT(CAP_DAC_OVERRIDE) | CAP_BIT(CAP_FOWNER);
 	uint64_t have = 0;
 	char layers[32];
@@ -31,8 +32,8 @@ int confine_launcher(const struct run *r, struct err *e)
 		snprintf(layers, sizeof(layers), "/proc/self/fd/%d", r->spec->layers_fd);
 		rules[n++] = (struct landlock_rule){ layers, LANDLOCK_WRITE };
 	}
-	/* To stop process by process what no control group can freeze. What /proc guards by the right to trace stays closed:
-	 * nobody under Landlock has that right over who is not. */
+	/* Without a control group to freeze, a checkpoint stops the sandbox process by process, and finds them in /proc. The
+	 * files there that need the right to trace stay closed: Landlock denies tracing a process outside its domain. */
 	if (r->cg.dirfd[CGROUP_FREEZER] < 0 && (r->spec->detach || r->spec->name || r->spec->series))
 		rules[n++] = (struct landlock_rule){ "/proc", LANDLOCK_READ_EXEC };
 	for (int c = 0; c < CGROUP_CTL_COUNT; c++) {
@@ -41,13 +42,14 @@ int confine_launcher(const struct run *r, struct err *e)
 	}
 	if (prctl(PR_SET_DUMPABLE, 0) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		return err_sys(e, -errno, "cannot confine the launcher");
-	/* An ordinary user has none, and no_new_privs keeps it so. */
+	/* An ordinary user has no capability, and no_new_privs keeps it so. */
 	ret = caps_effective(&have, e);
 	if (ret == 0 && have)
 		ret = caps_drop_all_but(have & keep, e);
 	if (ret < 0)
 		return ret;
-	/* Without the scopes of later versions: the sandbox, which we must be able to kill, is not our child in that sense. */
+	/* ABI 6 can forbid signals to processes outside the domain. The sandbox is outside it, and must be killed: so at most
+	 * ABI 5 is used. */
 	ret = landlock_apply_abi(abi < 5 ? abi : 5, rules, n, e);
 	return ret < 0 ? ret : 0;
 }

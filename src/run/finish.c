@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The end of a run, by whoever is left to see it: launcher, guard, or a later coffer that sweeps. */
+/*
+ * The end of a run, in the process that is left to do it: the launcher, the guard, or a later coffer that sweeps. Every step
+ * may have been done already by a process that died before the next (run.U3).
+ */
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/json.h"
 #include "run/run.h"
+#include "run/run_log.h"
 #include "sandbox/state/compat.h"
 #include "sandbox/state/layers.h"
 #include "workspace/store/ckpt_list.h"
@@ -23,8 +27,8 @@
 #define THAW_MS 300
 #define GC_WAIT_MS 5000
 
-/* pid 1 ends last of its namespace: once it is gone, so is everything inside. */
-static int kill_init(int pidfd, struct cgroup *cg, struct err *e)
+/* pid 1 is the last process of its namespace to end: once it is gone, everything inside is dead. */
+static int kill_pid1(int pidfd, struct cgroup *cg, struct err *e)
 {
 	struct pollfd p = { .fd = pidfd, .events = POLLIN };
 
@@ -33,7 +37,7 @@ static int kill_init(int pidfd, struct cgroup *cg, struct err *e)
 			return 0;
 		return err_sys(e, -errno, "cannot kill what is left of the sandbox");
 	}
-	/* It may have been frozen when its launcher died, and what is frozen does not die. */
+	/* It may have been frozen when its launcher died, and a frozen process does not die. */
 	if (poll(&p, 1, THAW_MS) != 1 && cgroup_freeze(cg, false, NULL) < 0)
 		return err_set(e, -ETIMEDOUT, "the sandbox does not die, and cannot be thawed");
 	if (poll(&p, 1, DEATH_MS) != 1)
@@ -41,10 +45,10 @@ static int kill_init(int pidfd, struct cgroup *cg, struct err *e)
 	return 0;
 }
 
-/* Everything inside is dead when this returns 0. */
-static int kill_all(struct run *r, struct err *e)
+/* When this returns 0, everything inside is dead and the control group is removed. */
+static int kill_sandbox(struct run *r, struct err *e)
 {
-	int ret = r->er.pidfd >= 0 ? kill_init(r->er.pidfd, &r->cg, e) : 0;
+	int ret = r->er.pidfd >= 0 ? kill_pid1(r->er.pidfd, &r->cg, e) : 0;
 
 	if (ret < 0)
 		return ret;
@@ -55,8 +59,8 @@ static int kill_all(struct run *r, struct err *e)
 	return cgroup_destroy(&r->cg, e);
 }
 
-/* The layer's root has the mode that the sandbox gave it, and that may be none: its owner opens it up again. */
-static int open_upper(int layers_fd)
+/* The sandbox may have taken all permissions from the layer's root; as its owner we give them back. */
+static int open_upper_layer(int layers_fd)
 {
 	for (int again = 0;; again++) {
 		int fd = openat(layers_fd, "upper", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
@@ -68,7 +72,7 @@ static int open_upper(int layers_fd)
 	}
 }
 
-/* Their files begin with a number; a place for them may be there all the same. */
+/* Their files begin with a number. The directory alone, which may be there empty, does not count. */
 static bool has_checkpoints(const struct run *r)
 {
 	int fd = openat(r->spec->run_fd, "checkpoints", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
@@ -86,8 +90,8 @@ static bool has_checkpoints(const struct run *r)
 	return false;
 }
 
-/* The root's layer goes with the run, unless that has a name or a checkpoint to come back to. */
-static int settle_root(const struct run *r, struct err *e)
+/* Removes the layer over the root file system, unless the run has a name, a session or a checkpoint to come back to. */
+static int settle_root_layer(const struct run *r, struct err *e)
 {
 	static const char *const layers[] = { LAYERS_ROOT_WORK, LAYERS_ROOT_UPPER };
 	const struct spec *s = r->spec;
@@ -106,8 +110,9 @@ static int settle_root(const struct run *r, struct err *e)
 	return 0;
 }
 
-/* The layer beneath a call's, as far as it was made: nobody compares with it any more. */
-static int drop_from(const struct run *r, struct err *e)
+/* Removes the copy of another run's layer that a call was made over, as far as it was made: a call without changes is not
+ * compared with it. */
+static int drop_copied_layer(const struct run *r, struct err *e)
 {
 	static const char *const names[] = { LAYERS_FROM, LAYERS_FROM_NEW, LAYERS_FROM_NEW ".links" };
 
@@ -127,13 +132,13 @@ static int count_changes(struct run *r, int upper, struct err *e)
 		!s->over[0] ? -1
 			    : openat(s->run_fd, LAYERS_FROM, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 
-	/* A call whose layer was never whole has not run. */
+	/* A call whose copied layer was never complete has not run. */
 	if ((s->over[0] && layer < 0) || (s->ws_fd < 0 && layer < 0))
 		return 0;
 	return workspace_count_changes(upper, (struct base){ layer, s->ws_fd }, COUNT_CAP, &r->changes, e);
 }
 
-/* What became of the workspace; an ephemeral one is gone afterwards. */
+/* Counts the changes of an overlay, and wipes an ephemeral workspace. */
 static int settle_workspace(struct run *r, struct err *e)
 {
 	struct spec *s = r->spec;
@@ -147,47 +152,21 @@ static int settle_workspace(struct run *r, struct err *e)
 		if (s->layers_fd < 0)
 			return s->layers_fd;
 	}
-	ret = settle_root(r, e);
+	ret = settle_root_layer(r, e);
 	if (ret < 0 || (s->ws_mode != WS_OVERLAY && s->ws_mode != WS_EPHEMERAL))
 		return ret;
-	/* What is about to be rolled back, or started again, is not over. */
+	/* A run that is about to be rolled back or started again needs its workspace. */
 	if (s->ws_mode == WS_EPHEMERAL && (r->end.cause == CAUSE_ROLLED || s->series))
 		return 0;
 	if (s->ws_mode == WS_EPHEMERAL) {
 		ret = workspace_wipe(s->layers_fd, "upper", r->userns, &r->wiped, e);
 		return ret == -ENOENT ? 0 : ret;
 	}
-	upper = open_upper(s->layers_fd);
+	upper = open_upper_layer(s->layers_fd);
 	if (upper < 0)
 		return upper == -ENOENT ? 0 : err_sys(e, upper, "cannot open the run's layer");
 	ret = count_changes(r, upper, e);
-	return ret == 0 && r->changes == 0 ? drop_from(r, e) : ret;
-}
-
-static int log_end(struct run *r, const struct err *trouble, struct err *e)
-{
-	autobuf struct buf b = BUF_INIT;
-	struct json j = JSON_INIT(&b);
-
-	json_str(&j, "cause", run_cause_name(r->end.cause));
-	json_i64(&j, "exit", r->end.exit_code);
-	json_u64(&j, "wall_us", r->end.wall_ns / 1000);
-	if (r->stat.has_cpu)
-		json_u64(&j, "cpu_us", r->stat.cpu_usec);
-	if (r->stat.has_memory)
-		json_u64(&j, "memory_peak", r->stat.memory_peak);
-	json_u64(&j, "output", r->end.output_bytes);
-	json_u64(&j, "changes", r->changes);
-	if (r->spec->ws_mode == WS_EPHEMERAL && !r->spec->series) {
-		json_u64(&j, "wiped", r->wiped);
-		json_bool(&j, "wipe_verified", trouble->code == 0);
-	}
-	if (r->end.cause == CAUSE_BROKEN || r->end.cause == CAUSE_NETWORK)
-		json_str(&j, "broken", r->end.broken);
-	if (trouble->code)
-		json_str(&j, "workspace_error", trouble->msg);
-	return buf_error(&b) ? err_set(e, -ENOMEM, "out of memory")
-			     : audit_append(r->audit, "run.end", r->spec->id, &b, e);
+	return ret == 0 && r->changes == 0 ? drop_copied_layer(r, e) : ret;
 }
 
 int run_write_meta(const struct run *r, struct err *e)
@@ -235,10 +214,10 @@ int run_write_meta(const struct run *r, struct err *e)
 }
 
 /*
- * Removes the run's directory. After most runs only empty directories are left, whose names are known; asking for
- * them one by one is several times cheaper than walking. Whatever is there besides is found by the walk.
+ * After most runs only empty directories with known names are left; removing those one by one is several times cheaper than
+ * a walk. The walk removes everything else.
  */
-static int remove_run(struct run *r, struct err *e)
+static int remove_run_directory(struct run *r, struct err *e)
 {
 	const struct spec *s = r->spec;
 	char name[RUN_BURIED_LEN];
@@ -252,7 +231,7 @@ static int remove_run(struct run *r, struct err *e)
 	return ret < 0 ? ret : fd_rm_rf(r->st->runs_fd, name, e);
 }
 
-/* The last words of an engine that died are worth keeping. */
+/* The output of an engine that died is worth keeping. */
 static bool has_engine_log(const struct spec *s)
 {
 	struct stat st;
@@ -260,47 +239,47 @@ static bool has_engine_log(const struct spec *s)
 	return fstatat(s->run_fd, "engine.log", &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_size > 0;
 }
 
-/* Those of an empty workspace that is wiped at its end go with it; a fork that never ran has none of its own. */
+/* Checkpoints of an ephemeral workspace are removed with it; a fork that never ran has none of its own. */
 static bool keeps_checkpoints(const struct run *r)
 {
 	if (r->end.cause == CAUSE_NOT_STARTED)
-		return r->resume_started != 0;
+		return r->origin.kind == RUN_RESUMED;
 	return r->spec->ws_mode != WS_EPHEMERAL || r->end.cause == CAUSE_ROLLED;
 }
 
-/* With an empty workspace goes all that checkpoints kept of it. A fork has added nothing, and whoever started it may hold
- * the lock until we are done. */
-static int wipe_content(struct run *r, struct err *e)
+/* Removes the stored content of the checkpoints of an ephemeral workspace. A copied run has added none, and its starter may
+ * hold the lock until the launcher is done. */
+static int drop_checkpoint_content(struct run *r, struct err *e)
 {
 	struct objects_use gone = { 0 }, left = { 0 };
-	int ret = r->populate ? 0 : ckpt_gc(r->st, GC_WAIT_MS, &gone, &left, e);
+	int ret = r->origin.kind == RUN_COPIED ? 0 : ckpt_gc(r->st, GC_WAIT_MS, &gone, &left, e);
 
-	/* Somebody makes a checkpoint just now: the next one who tidies up takes it along. */
+	/* -EBUSY: another process makes a checkpoint just now. The next collection removes the content. */
 	return ret == -EBUSY ? 0 : ret;
 }
 
-/* A run that left nothing has no directory; one that did keeps its end in meta.json. */
+/* A run that left nothing loses its directory; one that did has its end written to meta.json. */
 static int settle_directory(struct run *r, struct err *e)
 {
 	struct spec *s = r->spec;
 	bool checkpoints = has_checkpoints(r);
 	int ret;
 
-	/* What a fork that never ran was filled with is in the checkpoint that it was filled from. */
-	if (r->populate && r->end.cause == CAUSE_NOT_STARTED)
+	/* The content of a copy that never ran is still where it was copied from. */
+	if (r->origin.kind == RUN_COPIED && r->end.cause == CAUSE_NOT_STARTED)
 		r->changes = 0;
 	r->kept = r->changes > 0 ||
 		  ((s->detach || (s->name && spec_has_root_layer(s))) && r->end.cause != CAUSE_NOT_STARTED) ||
 		  (r->end.cause == CAUSE_BROKEN && has_engine_log(s)) ||
 		  (checkpoints && keeps_checkpoints(r)) ||
-		  /* One that could not be started once more has been started before. */
-		  (s->restart && r->resume_started) ||
-		  (s->series && (r->resume_started || r->end.cause != CAUSE_NOT_STARTED));
+		  /* A run that could not be restarted has been started before. */
+		  (s->restart && r->origin.kind == RUN_RESUMED) ||
+		  (s->series && (r->origin.kind == RUN_RESUMED || r->end.cause != CAUSE_NOT_STARTED));
 	if (!r->kept) {
 		if (s->name)
 			state_name_clear(r->st, s->name, s->id);
-		ret = remove_run(r, e);
-		return ret == 0 && checkpoints ? wipe_content(r, e) : ret;
+		ret = remove_run_directory(r, e);
+		return ret == 0 && checkpoints ? drop_checkpoint_content(r, e) : ret;
 	}
 	if (unlinkat(s->run_fd, "ctl.sock", 0) < 0 && errno != ENOENT)
 		return err_sys(e, -errno, "cannot remove the control socket");
@@ -326,7 +305,7 @@ int run_finish(struct run *r, struct err *e)
 	struct err trouble = ERR_INIT;
 	int ret;
 
-	/* Who took over knows the group only by its name. */
+	/* A process that took over knows the control group only by its name. */
 	if (!r->cg.host) {
 		ret = cgroup_host_probe(&r->cgroup_host, e);
 		if (ret == 0)
@@ -334,19 +313,20 @@ int run_finish(struct run *r, struct err *e)
 		if (ret < 0)
 			return ret;
 	}
-	ret = kill_all(r, e);
+	ret = kill_sandbox(r, e);
 	if (ret < 0)
 		return ret;
 	const struct net_config net = run_net_config(r);
 
-	/* Who made the network has folded what it did; this is for when that died. */
+	/* The guard logs the network's journals at its end; this is for a guard that died. */
 	ret = !r->untold && !r->net_over && (r->net || !r->launcher) ? net_finish(&net, e) : 0;
 	if (ret < 0)
 		return ret;
-	/* A layer that cannot be read must not keep the end out of the log: the sandbox made it what it is. */
+	/* The sandbox decides what is in its layer: one that cannot be read must not keep run.end out of the log. It counts
+	 * as changed. */
 	if (settle_workspace(r, &trouble) < 0 && r->changes == 0)
 		r->changes = 1;
-	ret = !r->untold && state_run_has_begun(r->spec->run_fd) ? log_end(r, &trouble, e) : 0;
+	ret = !r->untold && state_run_has_begun(r->spec->run_fd) ? run_log_end(r, &trouble, e) : 0;
 	if (ret == 0)
 		ret = settle_directory(r, e);
 	if (ret == 0 && trouble.code) {
@@ -356,8 +336,8 @@ int run_finish(struct run *r, struct err *e)
 	return ret;
 }
 
-/* What a run's meta.json still tells, enough to finish it. Without one there is nothing worth keeping. */
-static int recall(struct run *r, struct err *e)
+/* Fills in from meta.json what finishing needs. A run without that file has nothing worth keeping. */
+static int read_back_meta(struct run *r, struct err *e)
 {
 	CLEANUP(run_meta_release) struct run_meta m = { 0 };
 	struct spec *s = r->spec;
@@ -423,11 +403,12 @@ static int sweep_one(struct state *st, struct audit *a, const char *id, struct e
 	if (s.run_fd < 0)
 		return s.run_fd == -EBUSY || s.run_fd == -ENOENT ? 0 : s.run_fd;
 	memcpy(s.id, id, sizeof(s.id));
-	ret = recall(&r, e);
+	ret = read_back_meta(&r, e);
 	return ret < 0 ? ret : run_finish(&r, e);
 }
 
-/* What a remover that died left. What cannot be removed now is tried again by the next one: nobody sees it. */
+/* Removes the directories that a remover which died has left. A failure is not reported: they are under hidden names, and
+ * the next sweep tries again. */
 static int sweep_buried(struct state *st, struct err *e)
 {
 	autostrv struct strv names = STRV_INIT;

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Both sides of the guard: guard_main() is the guard process; the functions from guard_start() on are the launcher's.
+ *
+ * The guard is a fork of the launcher: it first closes the descriptors and gives up the privileges that it does not need.
+ */
 #include "run/guard.h"
 
 #include "base/fd.h"
@@ -25,7 +30,7 @@
 #define CLAIM_TRIES 12000 /* a minute */
 #define REPORT_MAX (4u << 20)
 
-/* Nobody may hold the caller's terminal or pipes open through us, nor reach us from it. */
+/* The guard must not hold the caller's terminal or pipes open, and no signal of the terminal may reach it. */
 static void let_go_of_caller(void)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -43,8 +48,8 @@ static void let_go_of_caller(void)
 	prctl(PR_SET_DUMPABLE, 0);
 }
 
-/* What the launcher keeps, we keep: to kill, and to count and remove what others own. A disk image wants a mount; the
- * network's programs, and what tells people of questions (asknotify.h), run as somebody else. */
+/* Keeps the capabilities that a confined launcher keeps: to kill, and to count and remove files of other owners. A disk image
+ * needs a mount; the network's programs and the notifier (asknotify.h) run under ids of their own. */
 static void give_up_privilege(const struct spec *s)
 {
 	uint64_t keep = 1ULL << CAP_KILL | 1ULL << CAP_DAC_OVERRIDE | 1ULL << CAP_FOWNER, have;
@@ -54,7 +59,7 @@ static void give_up_privilege(const struct spec *s)
 		keep |= 1ULL << CAP_SYS_ADMIN;
 	if (s->net != NET_NONE || notify_conf_is_there())
 		keep |= 1ULL << CAP_SETUID | 1ULL << CAP_SETGID;
-	/* Not for an ordinary user: the helpers that remove what its subordinate ids own are set-user-ID. */
+	/* Not for an ordinary user: newuidmap, which removing files of its subordinate ids needs, is set-user-ID. */
 	if (state_is_host_root() && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		_exit(1);
 	if (caps_effective(&have, &e) < 0 || (have && caps_drop_all_but(have & keep, &e) < 0))
@@ -66,32 +71,32 @@ static void finish_for_launcher(struct run *r)
 	struct err e = ERR_INIT;
 	int fd = -EBUSY;
 
-	/* Busy may mean only that the launcher's last descriptor is being closed, which takes seconds where the machine
-	 * is busy, or that somebody is looking. */
+	/* -EBUSY may mean only that the kernel still closes the dead launcher's descriptors, which takes seconds on a busy
+	 * machine, or that another process looks at the run. */
 	for (int i = 0; i < CLAIM_TRIES && fd == -EBUSY; i++) {
 		if (i)
 			usleep(5000);
 		fd = state_run_claim(r->st, r->spec->id, &e);
 	}
-	/* Never made, or somebody else has swept it already. */
+	/* The directory was never made, or another process has swept it already. */
 	if (fd < 0)
 		return;
 	fd_close(r->spec->run_fd);
 	r->spec->run_fd = fd;
 	r->end = (struct run_end){ .cause = CAUSE_CALLER, .exit_code = 137 };
-	/* A fork that was still being filled never was. */
-	if (r->populate && r->er.pid <= 0)
+	/* A copy whose layers were still being filled was never started. */
+	if (r->origin.kind == RUN_COPIED && r->er.pid <= 0)
 		r->end.cause = CAUSE_NOT_STARTED;
-	/* Who died may have told the start; an end too many is better than one that is missing. */
+	/* The dead launcher may have logged run.start; a run.end too many is better than a missing one. */
 	r->untold = false;
-	/* There is nobody left to tell; what stays is found by the next sweep. */
+	/* There is no process to report a failure to; the next sweep finds what is left. */
 	if (run_finish(r, &e) < 0)
 		_exit(1);
 }
 
-/* The sandbox is dead, and the launcher busy with its control group and the log; what the overlay left waits for the
- * disk. Should the launcher come here too, each finds the other's work done. */
-static void help_ending(void *ctx)
+/* Removing the overlay's work directories waits for the disk, so the guard does it while the launcher is busy with control
+ * group and log. When both do it, each finds the other's work done. */
+static void drop_overlay_work(void *ctx)
 {
 	const struct run *r = ctx;
 	autoclose int run_fd =
@@ -103,6 +108,7 @@ static void help_ending(void *ctx)
 		layers_drop_root_work(run_fd);
 }
 
+/* Finishes other runs whose launcher and guard are dead. */
 static void sweep_others(void *ctx)
 {
 	const struct run *r = ctx;
@@ -111,7 +117,7 @@ static void sweep_others(void *ctx)
 	(void)!run_sweep(r->st, r->audit, &e);
 }
 
-/* Until the launcher is gone, when there is no memory for more. */
+/* Waits until the launcher is gone, where there is no memory for an event loop. */
 static void wait_for_launcher(int fd)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };
@@ -120,9 +126,9 @@ static void wait_for_launcher(int fd)
 		;
 }
 
-/* The launcher makes the terminal raw, and puts it back; when it cannot, we do. */
+/* The launcher makes the terminal raw, and restores it; when it died first, the guard restores it. */
 struct terminal {
-	int fd; /* a copy of our own, -1: none */
+	int fd; /* the guard's own copy, -1: none */
 	struct termios before;
 };
 
@@ -135,23 +141,21 @@ static struct terminal remember_terminal(int tty)
 	return t;
 }
 
-/* What guard_tell() says. */
-struct sandbox_word {
+/* The message of guard_tell(), sent with a pidfd. */
+struct sandbox_message {
 	pid_t pid;
 	uint32_t out_uid; /* host root: the first of the run's own ids */
 };
 
-/* The launcher sends the sandbox once it exists; after that, or without it, only its end can come. */
+/* The first message of the launcher is the sandbox. End of file instead means that the launcher died before it had one. */
 _Noreturn static void guard_main(struct run *r, int fd)
 {
 	struct terminal tty = remember_terminal(r->tty);
-	struct sandbox_word w;
+	struct sandbox_message w;
 
-	/* Whoever holds this holds the run's lock, and we must be able to take it when the launcher is gone. */
-	if (r->resume_started)
-		r->resume_fd = fd_close(r->resume_fd);
-	if (r->forget)
-		r->forget(r->populate_ctx);
+	/* The directory of a resumed run carries the run's lock. The guard must be able to take that lock when the launcher is
+	 * gone, so it closes its own descriptor of it. */
+	run_origin_close(&r->origin);
 	for (size_t i = 0; r->ports && i < r->ports->n; i++)
 		r->ports->v[i].fd = fd_close(r->ports->v[i].fd);
 	if (r->net)
@@ -162,7 +166,7 @@ _Noreturn static void guard_main(struct run *r, int fd)
 		r->er.pid = w.pid;
 		r->spec->ids.out_uid = w.out_uid;
 		const struct net_config net = run_net_config(r);
-		const struct net_calls calls = { .idle = sweep_others, .dead = help_ending, .ctx = r };
+		const struct net_calls calls = { .idle = sweep_others, .dead = drop_overlay_work, .ctx = r };
 
 		if (r->net)
 			r->net_over = net_guard(&net, fd, &calls);
@@ -200,10 +204,10 @@ int guard_start(struct guard *g, struct run *r, struct err *e)
 
 int guard_tell(struct guard *g, pid_t pid, int pidfd, const struct ids *ids, struct err *e)
 {
-	const struct sandbox_word w = { pid, ids->host_root ? ids->out_uid : 0 };
+	const struct sandbox_message w = { pid, ids->host_root ? ids->out_uid : 0 };
 	int r = fdpass_send(g->fd, &w, sizeof(w), &pidfd, 1);
 
-	/* A guard that was killed is no reason to end a run that is being finished properly. */
+	/* -EPIPE: the guard was killed. That is no reason to end a run whose launcher lives. */
 	return r == 0 || r == -EPIPE ? 0 : err_sys(e, r, "cannot tell the guard process");
 }
 
@@ -222,11 +226,11 @@ int guard_net_room(struct guard *g, int fds[2], struct err *e)
 
 	fds[0] = fd_close(fds[0]);
 	fds[1] = fd_close(fds[1]);
-	return r < 0 ? err_sys(e, r, "cannot hand over the place of the certificate") : 0;
+	return r < 0 ? err_sys(e, r, "cannot hand over the files for a later certificate") : 0;
 }
 
-/* The next message; -EPIPE: the guard is gone. */
-static int next_message(struct guard *g, int timeout_ms, struct net_msg *m, int *ret_fd)
+/* Receives one message of the guard; -EPIPE: the guard is gone. */
+static int receive_guard_message(struct guard *g, int timeout_ms, struct net_msg *m, int *ret_fd)
 {
 	struct pollfd p = { .fd = g->fd, .events = POLLIN };
 	size_t len = 0;
@@ -254,7 +258,7 @@ int guard_net_ca(struct guard *g, struct err *e)
 	for (;;) {
 		autoclose int fd = -1;
 		struct net_msg m;
-		int r = next_message(g, CA_WAIT_MS, &m, &fd);
+		int r = receive_guard_message(g, CA_WAIT_MS, &m, &fd);
 
 		if (r < 0)
 			return err_sys(e, r, "the sandbox's certificate authority was not made");
@@ -269,7 +273,7 @@ int guard_net_ca(struct guard *g, struct err *e)
 	}
 }
 
-static void read_report(int fd, struct buf *ret)
+static void read_net_report(int fd, struct buf *ret)
 {
 	if (fd >= 0 && (lseek(fd, 0, SEEK_SET) < 0 || fd_read_all(fd, REPORT_MAX, ret) < 0))
 		buf_clear(ret);
@@ -281,20 +285,20 @@ bool guard_net_end(struct guard *g, void (*say)(void *ctx, enum net_level level,
 	struct net_msg m = { .type = NET_END };
 	char line[NET_MSG_TEXT];
 
-	/* A guard that is gone has taken the network along, and run_finish() folds what it left. */
+	/* The network ended with a guard that is gone, and run_finish() logs what is in its journals. */
 	if (fdpass_send(g->fd, &m, sizeof(m), NULL, 0) < 0)
 		return false;
 	for (;;) {
 		autoclose int fd = -1;
 
-		if (next_message(g, END_WAIT_MS, &m, &fd) < 0)
+		if (receive_guard_message(g, END_WAIT_MS, &m, &fd) < 0)
 			return false;
 		if (m.type == NET_SAY) {
 			net_say_format(&m, line);
 			say(ctx, (enum net_level)m.level, line);
 		}
 		if (m.type == NET_ENDED) {
-			read_report(fd, ret_report);
+			read_net_report(fd, ret_report);
 			return true;
 		}
 	}

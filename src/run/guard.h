@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The guard: a child of the launcher that waits. A launcher that is done ends it; when the launcher dies first, the
- * guard kills what is left of the sandbox, cleans up and writes the end into the log. Once the sandbox is dead it takes
- * some of the cleaning off the launcher, on another CPU. A killed guard harms nothing: the launcher finishes by itself.
+ * The guard: a child of the launcher that waits for the launcher's end. A launcher that is done kills it. When the launcher
+ * dies first, the guard kills the sandbox, cleans up and logs run.end. Once the sandbox is dead it removes the overlay's work
+ * directories, on another CPU than the launcher. A guard that is killed harms nothing: the launcher finishes by itself.
  *
- * It also is the sandbox's way to the network (net.h): then a killed guard means that there is none any more.
+ * For a run with a network it also starts and watches netd's programs (net.h); then a killed guard means no network.
  */
 #ifndef RUN_GUARD_H
 #define RUN_GUARD_H
@@ -16,33 +16,34 @@
 
 struct guard {
 	pid_t pid;
-	int fd;	   /* towards it */
-	int agent; /* a channel that came while something else was waited for (NET_AGENT); -1: none */
+	int fd; /* SOCK_SEQPACKET to it */
+	int agent; /* a channel to the vault (NET_AGENT) that came while another message was waited for; -1: none */
 };
 
 #define GUARD_INIT ((struct guard){ .pid = -1, .fd = -1, .agent = -1 })
 
-/* Call before anything of the run exists; spec->id is chosen already. */
+/* Forks it. Nothing of the run may exist yet but spec->id (run.U1). */
 int guard_start(struct guard *g, struct run *r, struct err *e) MUST_CHECK;
 
-/* Hands it the sandbox, so that it can kill what has no control group, and whose ids those are. */
+/* Hands it the sandbox's first process, so that it can kill a sandbox without a control group, and the run's ids. */
 int guard_tell(struct guard *g, pid_t pid, int pidfd, const struct ids *ids, struct err *e) MUST_CHECK;
 
-/* Hands it the wall, and keeps none of it. */
+/* Hands it the wall, and closes the launcher's descriptors of it. */
 int guard_net(struct guard *g, struct wall *w, struct err *e) MUST_CHECK;
 
-/* The same with the files inside that a CA is appended to which comes later (spec->ca_later). */
+/* Hands it, and closes, the two files inside that a later certificate is appended to (spec->ca_later). */
 int guard_net_room(struct guard *g, int fds[2], struct err *e) MUST_CHECK;
 
-/* Waits for the sandbox's CA: a memory file with its certificate. What is to be said meanwhile is dropped: it is logged. */
+/* Waits for the certificate of the sandbox's CA and returns it as a memory file. Messages for the terminal that come meanwhile
+ * are dropped: they are in the log. */
 int guard_net_ca(struct guard *g, struct err *e) MUST_CHECK;
 
-/* The command has ended: waits until the network is at its end too and all of it is in the log. *ret_report gets members
- * of the report's object. Lines for the terminal go to say(). False: the guard is gone, and has left it as it was. */
+/* Once the command has ended: waits until the network has ended too and all of it is in the log. *ret_report gets members
+ * of the report's object; messages for the terminal go to say(). False: the guard is dead, and run_finish() must do it. */
 bool guard_net_end(struct guard *g, void (*say)(void *ctx, enum net_level level, const char *text), void *ctx,
 		   struct buf *ret_report);
 
-/* All is done: ends it and waits for it. */
+/* Kills and reaps it, when all is done. */
 void guard_stop(struct guard *g);
 
 #endif

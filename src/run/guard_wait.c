@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The event loop of the guard of a run without a network. See guard_wait.h. */
 #include "run/guard_wait.h"
 
 #include "approval/server/askserve.h"
@@ -11,28 +12,28 @@
 
 #define IDLE (500 * NSEC_PER_MSEC)
 
-struct waiting {
+struct guard_loop {
 	struct run *r;
 	struct loop loop;
 	struct watch w_launcher, w_sandbox;
 	struct timer t_idle;
 	struct askserve serve;
-	uint64_t stored; /* the last number that the file has for certain */
+	uint64_t stored; /* the highest number of an ask that is in the file for certain */
 	int dir;
 	struct net_calls calls;
 };
 
-static int on_event(void *ctx, const char *type, const struct buf *fields, uint64_t *ret_seq)
+static int log_ask_event(void *ctx, const char *type, const struct buf *fields, uint64_t *ret_seq)
 {
-	struct waiting *w = ctx;
+	struct guard_loop *w = ctx;
 
 	return audit_append_seq(w->r->audit, type, w->r->spec->id, fields, ret_seq, NULL);
 }
 
-/* Our launcher ends us without a word: a number that was told must be in the file by then. */
-static void on_changed(void *ctx, const struct ask *a)
+/* The launcher kills the guard without warning: a number that a client has seen must be in the file by then. */
+static void store_ask_number(void *ctx, const struct ask *a)
 {
-	struct waiting *w = ctx;
+	struct guard_loop *w = ctx;
 	struct ask_view v;
 
 	ask_view(w->serve.asks, a, &v);
@@ -42,11 +43,12 @@ static void on_changed(void *ctx, const struct ask *a)
 	askserve_store(&w->serve);
 }
 
-/* Only of a run that lasts: most end before anybody could ask. One that stands ready for a command has nothing to ask. */
-static void serve_asks(struct waiting *w)
+/* Opens the ask server, for a run that lasts: most end before anybody could ask. A sandbox of the warm pool that waits for its
+ * command has nothing to ask. */
+static void serve_asks(struct guard_loop *w)
 {
 	const struct askserve_owner o = {
-		.event = on_event, .changed = on_changed, .ctx = w, .st = w->r->st
+		.event = log_ask_event, .changed = store_ask_number, .ctx = w, .st = w->r->st
 	};
 	struct err e = ERR_INIT;
 
@@ -57,41 +59,43 @@ static void serve_asks(struct waiting *w)
 		askserve_listen_soon(&w->serve);
 }
 
-static void on_idle(struct timer *t)
+static void on_run_lasts(struct timer *t)
 {
-	struct waiting *w = t->ctx;
+	struct guard_loop *w = t->ctx;
 
 	serve_asks(w);
 	w->calls.idle(w->calls.ctx);
 }
 
-static void on_launcher(struct watch *x, uint32_t events)
+static void on_launcher_gone(struct watch *x, uint32_t events)
 {
 	(void)events;
-	loop_stop(&((struct waiting *)x->ctx)->loop);
+	loop_stop(&((struct guard_loop *)x->ctx)->loop);
 }
 
-static void on_sandbox(struct watch *x, uint32_t events)
+static void on_sandbox_dead(struct watch *x, uint32_t events)
 {
-	struct waiting *w = x->ctx;
+	struct guard_loop *w = x->ctx;
 
 	(void)events;
 	loop_unwatch(&w->loop, x);
-	/* Whoever waits is told now: what is left to do may take the launcher a while. */
+	/* Askers get their answer now: the launcher's cleanup may take a while. */
 	askserve_close(&w->serve);
 	w->calls.dead(w->calls.ctx);
 }
 
 int guard_wait(struct run *r, int launcher, const struct net_calls *calls)
 {
-	static struct waiting w;
+	static struct guard_loop w;
 	struct err e = ERR_INIT;
 	int ret;
 
-	w = (struct waiting){ .r = r, .loop = LOOP_INIT, .serve = ASKSERVE_INIT, .dir = -1, .calls = *calls };
-	w.w_launcher = (struct watch){ .fd = launcher, .fn = on_launcher, .ctx = &w };
-	w.w_sandbox = (struct watch){ .fd = r->er.pidfd, .fn = on_sandbox, .ctx = &w };
-	w.t_idle = (struct timer){ .fn = on_idle, .ctx = &w };
+	w = (struct guard_loop){
+		.r = r, .loop = LOOP_INIT, .serve = ASKSERVE_INIT, .dir = -1, .calls = *calls
+	};
+	w.w_launcher = (struct watch){ .fd = launcher, .fn = on_launcher_gone, .ctx = &w };
+	w.w_sandbox = (struct watch){ .fd = r->er.pidfd, .fn = on_sandbox_dead, .ctx = &w };
+	w.t_idle = (struct timer){ .fn = on_run_lasts, .ctx = &w };
 	ret = loop_open(&w.loop, &e);
 	if (ret == 0)
 		ret = loop_watch(&w.loop, &w.w_launcher, EPOLLIN);

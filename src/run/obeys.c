@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The files runs/ID/obeys and STATE/obeyed, and comparing what one run obeys with where another writes. */
+/* The files runs/ID/obeys and STATE/obeyed, and comparing the files that one run obeys with the directories that another may
+ * write to. See obeys.h. */
 #include "run/obeys.h"
 
 #include "base/fd.h"
@@ -60,7 +61,7 @@ static void obeys_format(struct buf *out, char kind, const struct strv *l)
 	}
 }
 
-/* Each a letter, a path and NUL: paths are any bytes. */
+/* Each entry is a letter, a path and NUL, since paths may have any other byte. */
 static int obeys_parse(int dir, const char *name, struct obeys *o, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT;
@@ -79,7 +80,7 @@ static int obeys_parse(int dir, const char *name, struct obeys *o, struct err *e
 
 		r = l ? strv_add(l, b.data + at + 1) : -EBADMSG;
 	}
-	return r < 0 ? err_sys(e, r, "cannot tell which files a run obeys") : 0;
+	return r < 0 ? err_sys(e, r, "cannot read which files a run obeys") : 0;
 }
 
 int obeys_read(int run_fd, struct obeys *o, struct err *e)
@@ -92,7 +93,7 @@ int obeys_read_last(struct state *st, struct obeys *o, struct err *e)
 	return obeys_parse(st->fd, LAST_FILE, o, e);
 }
 
-static bool obeys_has(const struct strv *l, const char *s)
+static bool list_has(const struct strv *l, const char *s)
 {
 	for (size_t i = 0; i < l->n; i++) {
 		if (str_eq(l->v[i], s))
@@ -101,26 +102,27 @@ static bool obeys_has(const struct strv *l, const char *s)
 	return false;
 }
 
-/* Are all of them among the newest? Only then the list need not be written again: what is further down would fall out early. */
-static bool obeys_are_new(const struct strv *l, const struct strv *of)
+/* Whether all of them are among the newest entries. Only then the list need not be written again: an entry further down would
+ * be dropped early. */
+static bool are_newest(const struct strv *l, const struct strv *of)
 {
 	const struct strv newest = { .v = l->v, .n = l->n < OBEYS_FRESH ? l->n : OBEYS_FRESH };
 
 	for (size_t i = 0; i < of->n; i++) {
-		if (!obeys_has(&newest, of->v[i]))
+		if (!list_has(&newest, of->v[i]))
 			return false;
 	}
 	return true;
 }
 
-/* This run's first, then as many of the others as there is room for. */
+/* The entries of this run first, then as many of the earlier ones as there is room for. */
 static void obeys_format_last(struct buf *out, char kind, const struct strv *now, const struct strv *before)
 {
 	size_t n = now->n;
 
 	obeys_format(out, kind, now);
 	for (size_t i = 0; i < before->n && n < OBEYS_LAST_MAX / 2; i++) {
-		if (obeys_has(now, before->v[i]))
+		if (list_has(now, before->v[i]))
 			continue;
 		buf_addc(out, kind);
 		buf_add(out, before->v[i], strlen(before->v[i]) + 1);
@@ -140,20 +142,20 @@ int obeys_note(const struct obeys *o, struct state *st, struct err *e)
 	lock = openat(st->fd, LAST_FILE ".lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	r = lock < 0 || flock(lock, LOCK_EX) < 0 ? -errno : 0;
 	if (r < 0)
-		return err_sys(e, r, "cannot note which files the run obeys");
+		return err_sys(e, r, "cannot record which files the run obeys");
 	r = obeys_read_last(st, &before, e);
-	if (r < 0 ||
-	    (obeys_are_new(&before.policies, &o->policies) && obeys_are_new(&before.files, &o->files)))
+	if (r < 0 || (are_newest(&before.policies, &o->policies) && are_newest(&before.files, &o->files)))
 		return r;
 	obeys_format_last(&b, 'p', &o->policies, &before.policies);
 	obeys_format_last(&b, 'f', &o->files, &before.files);
 	r = buf_error(&b)	     ? -ENOMEM
 	    : b.len > OBEYS_FILE_MAX ? -E2BIG
 				     : fd_replace_file(st->fd, LAST_FILE, b.data, b.len, 0600);
-	return r < 0 ? err_sys(e, r, "cannot note which files the run obeys") : 0;
+	return r < 0 ? err_sys(e, r, "cannot record which files the run obeys") : 0;
 }
 
-static bool is_in(const char *file, const char *dir)
+/* By the paths as given, by the real ones, and by the directories that a symbolic link on the way leads through. */
+static bool file_is_in(const char *file, const char *dir)
 {
 	autofree char *real_file = realpath(file, NULL), *real_dir = realpath(dir, NULL);
 
@@ -163,22 +165,22 @@ static bool is_in(const char *file, const char *dir)
 }
 
 /* The first of the files that is in one of the directories. */
-static const char *find_in(const struct strv *files, const struct strv *dirs)
+static const char *find_file_in(const struct strv *files, const struct strv *dirs)
 {
 	for (size_t i = 0; i < files->n; i++) {
 		for (size_t k = 0; k < dirs->n; k++) {
-			if (is_in(files->v[i], dirs->v[k]))
+			if (file_is_in(files->v[i], dirs->v[k]))
 				return files->v[i];
 		}
 	}
 	return NULL;
 }
 
-static const char *find_any_in(const struct obeys *of, const struct obeys *by)
+static const char *find_obeyed_in(const struct obeys *of, const struct obeys *by)
 {
-	const char *file = find_in(&of->policies, &by->writes);
+	const char *file = find_file_in(&of->policies, &by->writes);
 
-	return file ? file : find_in(&of->files, &by->writes);
+	return file ? file : find_file_in(&of->files, &by->writes);
 }
 
 static int obeys_deny(const char *file, const char *other, bool theirs, struct err *e)
@@ -196,7 +198,7 @@ static int obeys_deny(const char *file, const char *other, bool theirs, struct e
 		"keep the file outside, or give the directory without :rw; --i-know does it all the same");
 }
 
-static int check_other(const struct obeys *o, struct state *st, const char *id, struct err *e)
+static int check_other_run(const struct obeys *o, struct state *st, const char *id, struct err *e)
 {
 	CLEANUP(obeys_release) struct obeys other = OBEYS_INIT;
 	bool alive = false;
@@ -204,7 +206,7 @@ static int check_other(const struct obeys *o, struct state *st, const char *id, 
 	const char *file;
 	int r;
 
-	/* It has gone meanwhile, or does not run. */
+	/* It was removed meanwhile, or does not run. */
 	if (fd == -ENOENT || (fd >= 0 && !alive))
 		return 0;
 	if (fd < 0)
@@ -212,19 +214,20 @@ static int check_other(const struct obeys *o, struct state *st, const char *id, 
 	r = obeys_read(fd, &other, e);
 	if (r < 0)
 		return r;
-	file = find_any_in(&other, o);
+	file = find_obeyed_in(&other, o);
 	if (file)
 		return obeys_deny(file, id, true, e);
-	file = find_any_in(o, &other);
+	file = find_obeyed_in(o, &other);
 	return file ? obeys_deny(file, id, false, e) : 0;
 }
 
-/* Of two that start at once, the one that is later in keeping its own finds the other's. */
+/* Each run stores its own entries before it reads those of others: of two that start at once, the later one finds those of
+ * the other. */
 int obeys_keep(const struct obeys *o, struct state *st, int run_fd, const char *id, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT;
 	autostrv struct strv ids = STRV_INIT;
-	const char *own = find_in(&o->files, &o->writes);
+	const char *own = find_file_in(&o->files, &o->writes);
 	int r;
 
 	obeys_format(&b, 'p', &o->policies);
@@ -236,13 +239,13 @@ int obeys_keep(const struct obeys *o, struct state *st, int run_fd, const char *
 	    : b.len > OBEYS_FILE_MAX ? -E2BIG
 				     : fd_replace_file(run_fd, OBEYS_FILE, b.data, b.len, 0600);
 	if (r < 0)
-		return err_sys(e, r, "cannot keep which files the run obeys");
+		return err_sys(e, r, "cannot store which files the run obeys");
 	if (o->i_know)
 		return 0;
 	if (own)
 		return obeys_deny(own, NULL, false, e);
 	r = state_run_list(st, &ids, e);
 	for (size_t i = 0; i < ids.n && r == 0; i++)
-		r = str_eq(ids.v[i], id) ? 0 : check_other(o, st, ids.v[i], e);
+		r = str_eq(ids.v[i], id) ? 0 : check_other_run(o, st, ids.v[i], e);
 	return r;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The --report object: one run, for a program to read. */
+/* The --report object: the whole of one run as a line of JSON, for other programs; and the members that it shares with the
+ * audit log. */
 #include "base/clock.h"
 #include "base/json.h"
 #include "run/run.h"
@@ -15,7 +16,7 @@ void run_root_json(const struct spec *s, struct json *j)
 	}
 }
 
-static void report_layers(const struct layers *l, const struct spec *s, struct json *j)
+static void add_layers_json(const struct layers *l, const struct spec *s, struct json *j)
 {
 	json_obj(j, "layers");
 	json_arr(j, "namespaces");
@@ -58,7 +59,7 @@ static void report_layers(const struct layers *l, const struct spec *s, struct j
 	json_end_obj(j);
 }
 
-static void report_end(const struct run *r, struct json *j)
+static void add_end_json(const struct run *r, struct json *j)
 {
 	json_i64(j, "exit", r->end.exit_code);
 	json_str(j, "cause", run_cause_name(r->end.cause));
@@ -129,13 +130,13 @@ void run_report(const struct run *r, struct buf *out)
 	}
 	if (s->ports)
 		json_str(&j, "ports", s->ports);
-	report_layers(&r->er.layers, s, &j);
+	add_layers_json(&r->er.layers, s, &j);
 	run_limits_json(&s->limits, &j);
 	if (r->disk_watched[0])
 		json_str(&j, "disk_watched", r->disk_watched);
 	if (r->limits_off[0])
 		json_str(&j, "limits_off", r->limits_off);
-	report_end(r, &j);
+	add_end_json(r, &j);
 	json_str(&j, "workspace", s->ws_path);
 	json_str(&j, "workspace_mode", ws_mode_name(s->ws_mode));
 	json_arr(&j, "masked");

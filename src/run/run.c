@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * run_execute(): all of a run, step by step, in the launcher. The functions before it are its steps, in the same order.
+ * Layers, limits, the log and the end have files of their own.
+ */
 #include "run/run.h"
 
 #include "approval/toolcall.h"
 #include "base/clock.h"
 #include "base/fd.h"
-#include "base/json.h"
 #include "run/confine.h"
 #include "run/guard.h"
 #include "run/obeys.h"
+#include "run/run_layers.h"
 #include "run/run_limits.h"
+#include "run/run_log.h"
 #include "run/supervise/logtimes.h"
 #include "sandbox/state/layers.h"
 
@@ -16,369 +21,81 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 
-/* What supervise() and the engine call back into. */
-struct execution {
-	struct run *r;
-	struct guard guard;
-	struct supervise_io io;
-	bool detached;
-	int listen_fd;
-	bool ahead; /* there is no command yet */
-	struct run_io *caller;
-	bool told; /* the caller knows how it ended */
-	struct supervise_start start;
+/* When the command comes. Chosen once, by what the caller of run_execute() has filled in. */
+enum command_arrival {
+	COMMAND_AT_HAND,  /* it is written to init's stream while the sandbox is built */
+	COMMAND_DETACHED, /* it is sent once the caller has been let go of, which may fail */
+	COMMAND_LATER,	  /* a sandbox of the warm pool: io->wait() waits for it */
 };
 
-/*
- * The layers' place. The host's root gets a disk image where a limit was named, and the kernel keeps the limit; in all
- * other cases the launcher watches.
- */
-static int open_layers(struct run *r, struct err *e)
+/* The launcher's own part of a run, which ends with run_execute(). */
+struct execution {
+	struct run *r;
+	struct run_io *io;
+	enum command_arrival arrival;
+	struct guard guard;
+	int listen_fd;		   /* the control socket; -1: not yet */
+	int output_fd, engine_log; /* output.log and engine.log of the run's directory; -1: none */
+	struct logtimes times;	   /* of output.log */
+	int usage_fd, usage2_fd;   /* layers that are measured for the disk limit; -1: none */
+	struct supervise_start start;
+	bool ended_told; /* io->ended() was called */
+};
+
+void run_origin_close(struct run_origin *o)
 {
-	struct spec *s = r->spec;
-	const struct limit *disk = &s->limits.l[LIMIT_DISK], *inodes = &s->limits.l[LIMIT_INODES];
-
-	if (s->ids.host_root && (disk->named || inodes->named) && disk->value != LIMIT_NONE) {
-		struct err why = ERR_INIT;
-
-		s->layers_fd = layers_make_image(s->run_fd, disk->value, inodes->value, &why);
-		if (s->layers_fd >= 0)
-			return 0;
-		snprintf(r->disk_watched, sizeof(r->disk_watched), "%.255s", why.msg);
-	}
-	s->layers_fd = layers_open(s->run_fd, e);
-	return s->layers_fd < 0 ? s->layers_fd : 0;
+	if (o->kind == RUN_RESUMED)
+		o->dir_fd = fd_close(o->dir_fd);
+	if (o->kind == RUN_COPIED && o->forget)
+		o->forget(o->ctx);
 }
 
-/* An overlay's upper layer gives what is shown its own mode and owner, so it is made like the original. */
-static int make_upper(const struct spec *s, const char *name, const struct stat *st, struct err *e)
+/* Step 1. The vault, if the run uses secrets, is started first, since the guard inherits its channel. */
+static int start_guard(struct execution *x, struct err *e)
 {
-	mode_t mode = st->st_mode & 0777;
+	struct run *r = x->r;
+	/* A run that is resumed has its id, and so has one whose id the vault knows already. */
+	int ret = r->spec->id[0] ? 0 : state_new_id(r->spec->id, e);
 
-	if (mkdirat(s->layers_fd, name, mode) < 0 ||
-	    ((st->st_uid != geteuid() || st->st_gid != getegid()) &&
-	     fchownat(s->layers_fd, name, st->st_uid, st->st_gid, AT_SYMLINK_NOFOLLOW) < 0 &&
-	     s->ids.host_root) ||
-	    fchmodat(s->layers_fd, name, mode, 0) < 0)
-		return err_sys(e, -errno, "cannot make a layer in %s", s->run_path);
-	return 0;
-}
-
-/* Those of a run that is started once more: all that it wrote is in its upper layers, and the overlay's own notes go. */
-static int reopen_layers(struct spec *s, struct err *e)
-{
-	static const char *const works[] = { "work", "root-work" };
-	int ret;
-
-	/* A root file system of its own may have a layer where the workspace has none. */
-	if (s->ws_mode != WS_OVERLAY && s->ws_mode != WS_EPHEMERAL &&
-	    faccessat(s->run_fd, "root-upper", F_OK, AT_SYMLINK_NOFOLLOW) < 0 &&
-	    faccessat(s->run_fd, LAYERS_IMAGE, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
-		return 0;
-	s->layers_fd = layers_open(s->run_fd, e);
-	if (s->layers_fd < 0)
-		return s->layers_fd;
-	/* An empty workspace was wiped at its end, and is empty again. */
-	if (s->ws_mode == WS_EPHEMERAL && faccessat(s->layers_fd, "upper", F_OK, AT_SYMLINK_NOFOLLOW) < 0) {
-		ret = make_upper(s, "upper",
-				 &(struct stat){ .st_mode = 0755,
-						 .st_uid = s->ids.host_root ? s->uid : geteuid(),
-						 .st_gid = s->ids.host_root ? s->gid : getegid() },
-				 e);
-		if (ret < 0)
-			return ret;
-	}
-	for (size_t i = 0; i < ARRAY_SIZE(works); i++) {
-		bool wanted = i == 0 ? s->ws_mode == WS_OVERLAY
-				     : faccessat(s->layers_fd, "root-upper", F_OK, AT_SYMLINK_NOFOLLOW) == 0;
-
-		ret = fd_rm_rf(s->layers_fd, works[i], e);
-		if (ret < 0)
-			return ret;
-		if (wanted && mkdirat(s->layers_fd, works[i], 0700) < 0)
-			return err_sys(e, -errno, "cannot make a layer in %s", s->run_path);
-	}
-	return 0;
-}
-
-static int make_work(const struct spec *s, const char *name, struct err *e)
-{
-	return mkdirat(s->layers_fd, name, 0700) < 0
-		       ? err_sys(e, -errno, "cannot make a layer in %s", s->run_path)
-		       : 0;
-}
-
-static int make_root_layer(const struct spec *s, struct err *e)
-{
-	struct stat st;
-	int ret;
-
-	if (fstat(s->lowers[0].fd, &st) < 0)
-		return err_sys(e, -errno, "cannot look at %s", s->lowers[0].path);
-	ret = make_upper(s, LAYERS_ROOT_UPPER, &st, e);
-	return ret < 0 ? ret : make_work(s, LAYERS_ROOT_WORK, e);
-}
-
-static int make_layers(struct run *r, struct err *e)
-{
-	struct spec *s = r->spec;
-	struct stat st = { .st_mode = 0755, .st_uid = geteuid(), .st_gid = getegid() };
-	int ret;
-
-	if (!spec_needs_layers(s))
-		return 0;
-	if (s->ws_fd >= 0 && fstat(s->ws_fd, &st) < 0)
-		return err_sys(e, -errno, "cannot look at %s", s->ws_path);
-	if (s->ws_mode == WS_EPHEMERAL && s->ids.host_root) {
-		st.st_uid = s->uid;
-		st.st_gid = s->gid;
-	}
-	ret = open_layers(r, e);
-	if (ret == 0 && (s->ws_mode == WS_OVERLAY || s->ws_mode == WS_EPHEMERAL))
-		ret = make_upper(s, "upper", &st, e);
-	if (ret == 0 && s->ws_mode == WS_OVERLAY)
-		ret = make_work(s, "work", e);
-	if (ret == 0 && spec_has_root_layer(s))
-		ret = make_root_layer(s, e);
+	if (ret == 0 && r->net)
+		ret = net_secrets_start(&r->net->secrets, r->spec, r->st, e);
+	if (ret == 0)
+		ret = guard_start(&x->guard, r, e);
+	/* The guard alone holds that channel from here on. */
+	if (r->net)
+		net_secrets_forget(&r->net->secrets);
+	r->launcher = getpid();
+	r->guard = x->guard.pid;
 	return ret;
 }
 
-static void add_command(struct json *j, const struct strv *argv)
+static int open_run_directory(struct execution *x, struct err *e)
 {
-	json_arr(j, "command");
-	for (size_t i = 0; i < argv->n && i < 64; i++) {
-		size_t len = strlen(argv->v[i]);
-
-		json_strn(j, NULL, argv->v[i], len < 1024 ? len : 1024);
-	}
-	json_end_arr(j);
-	if (argv->n > 64)
-		json_u64(j, "arguments", argv->n);
-}
-
-/* What was asked for, before any of it happens. Values of variables are not written: they may be secrets. */
-static int log_start(struct run *r, struct err *e)
-{
-	autobuf struct buf b = BUF_INIT;
-	struct json j = JSON_INIT(&b);
-	const struct spec *s = r->spec;
-	int ret;
-
-	run_engine_json(r, &j);
-	if (r->resume_started)
-		json_bool(&j, "again", true);
-	if (s->restart) {
-		json_str(&j, "restart", s->restart);
-		json_u64(&j, "restarts", s->restarts);
-	}
-	if (s->name)
-		json_str(&j, "name", s->name);
-	if (s->from[0])
-		json_str(&j, "from", s->from);
-	if (s->over[0])
-		json_str(&j, "over", s->over);
-	add_command(&j, &s->argv);
-	json_u64(&j, "uid", s->uid);
-	json_u64(&j, "outside_uid", ids_outside_uid(&s->ids));
-	net_plan_json(r->net, s->net, &j);
-	run_root_json(s, &j);
-	json_str(&j, "workspace", s->ws_path);
-	json_str(&j, "workspace_mode", ws_mode_name(s->ws_mode));
-	json_u64(&j, "masked", s->n_masks);
-	json_arr(&j, "binds");
-	for (size_t i = 0; i < s->n_binds; i++) {
-		json_obj(&j, NULL);
-		json_str(&j, "from", s->binds[i].src);
-		json_str(&j, "to", s->binds[i].dst);
-		json_bool(&j, "writable", s->binds[i].writable);
-		json_end_obj(&j);
-	}
-	json_end_arr(&j);
-	if (s->ports)
-		json_str(&j, "ports", s->ports);
-	json_u64(&j, "caps", s->caps);
-	json_bool(&j, "nested", s->nested);
-	run_limits_json(&s->limits, &j);
-	if (buf_error(&b))
-		return err_set(e, -ENOMEM, "out of memory");
-	ret = audit_append(r->audit, "run.start", s->id, &b, e);
-	/* What could not be written was taken back: there may be room again by the time of the end, which then gets none. */
-	r->untold = ret < 0;
-	return ret;
-}
-
-/* The control socket, by way of /proc/self/fd, since a state directory's path may be longer than a socket's. */
-static int listen_control(const struct spec *s, bool resumed, struct err *e)
-{
-	struct sockaddr_un a = { .sun_family = AF_UNIX };
-	autoclose int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-
-	if (fd < 0)
-		return err_sys(e, -errno, "cannot make the control socket");
-	snprintf(a.sun_path, sizeof(a.sun_path), "/proc/self/fd/%d/ctl.sock", s->run_fd);
-	if (resumed && unlinkat(s->run_fd, "ctl.sock", 0) < 0 && errno != ENOENT)
-		return err_sys(e, -errno, "cannot remove an old control socket in %s", s->run_path);
-	if (bind(fd, (struct sockaddr *)&a, sizeof(a)) < 0 || listen(fd, 64) < 0)
-		return err_sys(e, -errno, "cannot make the control socket in %s", s->run_path);
-	return TAKE_FD(fd);
-}
-
-/* All that others need in order to find the run and talk to it. */
-static int make_findable(struct execution *x, struct err *e)
-{
-	const struct buf *start = x->r->start;
-	int r = start ? fd_replace_file(x->r->spec->run_fd, "start", start->data, start->len, 0600) : 0;
-
-	if (r < 0)
-		return err_sys(e, r, "cannot write how the sandbox was started");
-	r = run_write_meta(x->r, e);
-	if (r == 0)
-		r = x->listen_fd = listen_control(x->r->spec, x->r->resume_started != 0, e);
-	return r;
-}
-
-/* One that was given a name or a life of its own is looked for at once. */
-static bool is_findable_at_once(const struct spec *s)
-{
-	return s->detach || s->name || s->series;
-}
-
-/*
- * Once it has confined itself, the launcher can become root over subordinate ids only where it can enter a namespace
- * that has them already.
- */
-static int keep_ids(struct run *r, pid_t pid, struct err *e)
-{
-	const struct spec *s = r->spec;
-	char path[48];
-
-	if (s->ids.host_root || !s->ids.range || (s->ws_mode != WS_EPHEMERAL && !s->over[0]))
-		return 0;
-	snprintf(path, sizeof(path), "/proc/%d/ns/user", pid);
-	r->userns = open(path, O_RDONLY | O_CLOEXEC);
-	return r->userns < 0 ? err_sys(e, -errno, "cannot open the sandbox's user namespace") : 0;
-}
-
-/* What is to be watched; a disk image watches itself. */
-static int open_watched(const struct spec *s, const char *name)
-{
-	const char *how = s->limits.l[LIMIT_DISK].how;
-
-	if (s->layers_fd < 0 || !how || !str_eq(how, "watched"))
-		return -1;
-	return openat(s->layers_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-}
-
-static int fill(struct run *r, struct err *e)
-{
-	autoclose int upper =
-		openat(r->spec->layers_fd, "upper", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-
-	return upper < 0 ? err_sys(e, -errno, "cannot open the run's layer") : r->fill(r->fill_ctx, upper, e);
-}
-
-/* While the sandbox is being built: U2. */
-static int prepare_parts(void *ctx, pid_t pid, int pidfd, struct err *e)
-{
-	struct execution *x = ctx;
-	int r = guard_tell(&x->guard, pid, pidfd, &x->r->spec->ids, e);
-
-	if (r == 0)
-		r = keep_ids(x->r, pid, e);
-	if (r == 0 && x->r->spec->layers_fd < 0)
-		r = make_layers(x->r, e);
-	if (r == 0 && x->r->fill)
-		r = fill(x->r, e);
-	if (r == 0)
-		r = run_limits_enforce(x->r, e);
-	if (r == 0 && x->ahead)
-		return 0;
-	if (r == 0)
-		r = log_start(x->r, e);
-	if (r == 0 && is_findable_at_once(x->r->spec))
-		r = make_findable(x, e);
-	return r < 0 ? r : 0;
-}
-
-/* The command is told to init before there is one, and starts as soon as the wall stands. One that is detached waits
- * for the caller to be let go of, which may fail; and one that is made ahead has none yet. */
-static int while_it_builds(void *ctx, int stream, struct err *e)
-{
-	struct execution *x = ctx;
-	int upper, root_upper, r;
-
-	/* Before the command can take the way to it away. */
-	upper = open_watched(x->r->spec, "upper");
-	root_upper = open_watched(x->r->spec, LAYERS_ROOT_UPPER);
-	x->io.usage_fd = upper >= 0 ? upper : root_upper;
-	x->io.usage2_fd = upper >= 0 ? root_upper : -1;
-	r = confine_launcher(x->r, e);
-	if (r < 0 || x->detached || x->ahead)
-		return r;
-	return supervise_start(&x->start, x->r->spec, &x->io, stream, e);
-}
-
-static int give_ca(void *ctx, struct wall *w, struct err *e)
-{
-	struct execution *x = ctx;
-	int r = guard_net(&x->guard, w, e);
-
-	return r < 0 ? r : guard_net_ca(&x->guard, e);
-}
-
-static int on_lasting(void *ctx, struct err *e)
-{
-	return make_findable(ctx, e);
-}
-
-static int on_event(void *ctx, const char *type, const struct buf *fields)
-{
-	struct execution *x = ctx;
-
-	return audit_append(x->r->audit, type, x->r->spec->id, fields, NULL);
-}
-
-static int make_directory(struct run *r, bool ahead, struct err *e)
-{
+	const struct run *r = x->r;
 	struct spec *s = r->spec;
 	int ret = 0;
 
-	if (r->resume_started) {
-		s->run_fd = fcntl(r->resume_fd, F_DUPFD_CLOEXEC, 3);
-		return s->run_fd < 0 ? err_sys(e, -errno, "cannot take the run's directory") : 0;
+	if (r->origin.kind == RUN_RESUMED) {
+		s->run_fd = fcntl(r->origin.dir_fd, F_DUPFD_CLOEXEC, 3);
+		return s->run_fd < 0 ? err_sys(e, -errno, "cannot open the directory of the run") : 0;
 	}
 	ret = s->name ? state_name_check(r->st, s->name, e) : 0;
 	if (ret < 0)
 		return ret;
-	s->run_fd = ahead ? state_run_create_ahead(r->st, s->id, e) : state_run_create(r->st, s->id, e);
+	s->run_fd = x->arrival == COMMAND_LATER ? state_run_create_ahead(r->st, s->id, e)
+						: state_run_create(r->st, s->id, e);
 	return s->run_fd < 0 ? s->run_fd : 0;
 }
 
-/* Before anything of the sandbox is there: what it will find must be whole. */
-static int fill_layers(struct run *r, struct err *e)
-{
-	int ret;
-
-	if (r->resume_started)
-		return reopen_layers(r->spec, e);
-	if (!r->populate)
-		return 0;
-	ret = make_layers(r, e);
-	if (ret == 0)
-		ret = r->populate(r->populate_ctx, r, e);
-	if (r->forget)
-		r->forget(r->populate_ctx);
-	return ret;
-}
-
-/* What a changed file says later does not weaken it. Which file it was is for who approves for good (always.h), also when nobody
- * serves this run any more; without that they are told so. */
-static int keep_acts(struct run *r, struct err *e)
+/*
+ * Stores the rules for tools and apply with the run, so that a policy file that changes later does not weaken them. The
+ * path of the file is for approvals that are made permanent (always.h), also when the run has ended; where it cannot be
+ * stored, the approver is told so then.
+ */
+static int store_acts(struct run *r, struct err *e)
 {
 	const struct acts *a = r->acts ? r->acts : &r->net->cp.acts;
 	const struct net_plan alone = { .mode = -1, .file = (char *)r->acts_file };
@@ -390,52 +107,229 @@ static int keep_acts(struct run *r, struct err *e)
 	return ret;
 }
 
-/* What must be there before the engine starts: ids, and what of the control group a process must be born in. The rest is
- * made while it builds. */
-static int prepare(struct run *r, bool ahead, struct err *e)
+/* Output of a detached command goes to output.log. engine.log has the output of runsc; a run without it is no worse. */
+static int open_logs(struct execution *x, struct err *e)
 {
+	static const int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW;
+	const struct spec *s = x->r->spec;
+
+	if (x->r->engine == &engine_gvisor)
+		x->engine_log = openat(s->run_fd, "engine.log", flags, 0600);
+	if (!s->detach)
+		return 0;
+	x->output_fd = openat(s->run_fd, "output.log", flags, 0600);
+	if (x->output_fd < 0)
+		return err_sys(e, -errno, "cannot make %s/output.log", s->run_path);
+	logtimes_open(&x->times, s->run_fd, x->output_fd);
+	return 0;
+}
+
+static void close_logs(struct execution *x)
+{
+	logtimes_close(&x->times);
+	x->output_fd = fd_close(x->output_fd);
+	x->engine_log = fd_close(x->engine_log);
+}
+
+/* Step 2. The run's directory and all in it that the child's copy of the spec depends on; ids; the control group. */
+static int prepare_before_spawn(struct execution *x, struct err *e)
+{
+	struct run *r = x->r;
 	struct spec *s = r->spec;
-	int ret = make_directory(r, ahead, e);
+	int ret = open_run_directory(x, e);
 
 	if (ret < 0)
 		return ret;
 	if (asprintf(&s->run_path, "%s/runs/%s", r->st->path, s->id) < 0)
 		return err_set(e, -ENOMEM, "out of memory");
-	if (s->name) {
+	if (s->name)
 		ret = state_name_set(r->st, s->name, s->id, e);
-		if (ret < 0)
-			return ret;
-	}
-	if (r->obeys)
+	if (ret == 0 && r->obeys)
 		ret = obeys_keep(r->obeys, r->st, s->run_fd, s->id, e);
 	if (ret == 0 && (r->net || r->acts))
-		ret = keep_acts(r, e);
+		ret = store_acts(r, e);
 	if (ret == 0)
 		ret = ids_plan(&s->ids, r->st, s->id, s->uid, s->gid, r->map_ids, e);
 	if (ret == 0)
-		ret = fill_layers(r, e);
+		ret = run_layers_begin(r, e);
 	if (ret == 0)
-		ret = cgroup_host_probe(&r->cgroup_host, e);
-	return ret < 0 ? ret : run_limits_begin(r, e);
+		ret = run_limits_begin(r, e);
+	return ret < 0 ? ret : open_logs(x, e);
 }
 
-static int open_log(const struct spec *s, struct err *e)
+/*
+ * Step 4. A confined launcher can become root over subordinate ids only by entering a user namespace that has them: it
+ * keeps the sandbox's where it will have to wipe files of those ids.
+ */
+static int keep_userns(struct run *r, struct err *e)
 {
-	int fd;
+	const struct spec *s = r->spec;
+	char path[48];
 
-	if (!s->detach)
-		return -1;
-	fd = openat(s->run_fd, "output.log", O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
-	return fd < 0 ? err_sys(e, -errno, "cannot make %s/output.log", s->run_path) : fd;
+	if (s->ids.host_root || !s->ids.range || (s->ws_mode != WS_EPHEMERAL && !s->over[0]))
+		return 0;
+	snprintf(path, sizeof(path), "/proc/%d/ns/user", r->er.pid);
+	r->userns = open(path, O_RDONLY | O_CLOEXEC);
+	return r->userns < 0 ? err_sys(e, -errno, "cannot open the sandbox's user namespace") : 0;
 }
 
-/* The words of the engine's own programs; a run without them is no worse. */
-static int open_engine_log(const struct spec *s)
+/* Binds by way of /proc/self/fd, since the path of a state directory may be longer than a socket's may be. */
+static int listen_control(const struct run *r, struct err *e)
 {
-	return openat(s->run_fd, "engine.log", O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+	const struct spec *s = r->spec;
+	struct sockaddr_un a = { .sun_family = AF_UNIX };
+	autoclose int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	if (fd < 0)
+		return err_sys(e, -errno, "cannot make the control socket");
+	snprintf(a.sun_path, sizeof(a.sun_path), "/proc/self/fd/%d/ctl.sock", s->run_fd);
+	if (r->origin.kind == RUN_RESUMED && unlinkat(s->run_fd, "ctl.sock", 0) < 0 && errno != ENOENT)
+		return err_sys(e, -errno, "cannot remove an old control socket in %s", s->run_path);
+	if (bind(fd, (struct sockaddr *)&a, sizeof(a)) < 0 || listen(fd, 64) < 0)
+		return err_sys(e, -errno, "cannot make the control socket in %s", s->run_path);
+	return TAKE_FD(fd);
 }
 
-/* Detached: whoever waits for us gets the id, and its terminal and pipes are let go of first. */
+/* Writes all that other processes need to find the run and talk to it. Returns the control socket. */
+static int make_findable(struct execution *x, struct err *e)
+{
+	const struct buf *start = x->r->start;
+	int r = start ? fd_replace_file(x->r->spec->run_fd, "start", start->data, start->len, 0600) : 0;
+
+	if (r < 0)
+		return err_sys(e, r, "cannot write how the sandbox was started");
+	r = run_write_meta(x->r, e);
+	if (r == 0)
+		r = x->listen_fd = listen_control(x->r, e);
+	return r;
+}
+
+/* A detached run, one with a name and one of a session are looked for at once; the others only if they last. */
+static bool is_findable_at_once(const struct spec *s)
+{
+	return s->detach || s->name || s->series;
+}
+
+/* Step 6. A start that cannot be logged does not happen (run.U2). */
+static int announce_start(struct execution *x, struct err *e)
+{
+	int r = run_log_start(x->r, e);
+
+	if (r == 0 && is_findable_at_once(x->r->spec))
+		r = make_findable(x, e);
+	return r < 0 ? r : 0;
+}
+
+/* Step 8. The layers that are measured are opened first: the command may later close the way to them. */
+static int open_watched_and_confine(struct execution *x, struct err *e)
+{
+	int upper = run_layers_watched(x->r->spec, "upper");
+	int root_upper = run_layers_watched(x->r->spec, LAYERS_ROOT_UPPER);
+
+	x->usage_fd = upper >= 0 ? upper : root_upper;
+	x->usage2_fd = upper >= 0 ? root_upper : -1;
+	return confine_launcher(x->r, e);
+}
+
+static int on_lasting(void *ctx, struct err *e)
+{
+	return make_findable(ctx, e);
+}
+
+static int on_supervise_event(void *ctx, const char *type, const struct buf *fields)
+{
+	const struct execution *x = ctx;
+
+	return audit_append(x->r->audit, type, x->r->spec->id, fields, NULL);
+}
+
+/* The kernel itself signals a command one of whose files outgrew the limit. */
+static void name_cause(struct run *r)
+{
+	if (r->end.cause == CAUSE_SIGNAL && r->end.signal == SIGXFSZ)
+		r->end.cause = CAUSE_DISK;
+}
+
+static void on_command_ended(void *ctx)
+{
+	struct execution *x = ctx;
+
+	name_cause(x->r);
+	x->ended_told = true;
+	x->io->ended(x->io->ctx, x->r);
+}
+
+static bool has_agent(const struct run *r)
+{
+	return r->net && r->net->secrets.sign.n;
+}
+
+/* All that supervise() is given, from the run and its caller. In step 9 it reads of this only in, tty and agent. */
+static struct supervise_io supervise_io_of(struct execution *x)
+{
+	const struct run *r = x->r;
+	const struct run_io *io = x->io;
+
+	return (struct supervise_io){
+		.in = io->in,
+		.out = io->out,
+		.err = io->err,
+		.tty = io->tty,
+		.alive_fd = io->alive_fd,
+		.say = io->say,
+		.prompt = r->net ? io->prompt : NULL,
+		.log_fd = x->output_fd,
+		.times = x->output_fd >= 0 ? &x->times : NULL,
+		.engine_log = x->engine_log,
+		.usage_fd = x->usage_fd,
+		.usage2_fd = x->usage2_fd,
+		.listen_fd = x->listen_fd,
+		.lasting = is_findable_at_once(r->spec) ? NULL : on_lasting,
+		.ended = io->ended ? on_command_ended : NULL,
+		.event = on_supervise_event,
+		.ctx = x,
+		.start = x->arrival == COMMAND_AT_HAND ? &x->start : NULL,
+		.ports = r->ports,
+		.guard_fd = r->net ? x->guard.fd : -1,
+		.agent = has_agent(r),
+		.agent_fd = r->net ? r->net->secrets.agent : -1,
+		.run_fd = r->spec->run_fd,
+	};
+}
+
+/* Step 9. The message stays in the socket until coffer-init reads it (run.U5). */
+static int send_command(struct execution *x, struct err *e)
+{
+	const struct supervise_io io = supervise_io_of(x);
+
+	return supervise_start(&x->start, x->r->spec, &io, x->r->er.stream, e);
+}
+
+/* Step 10. The guard makes the sandbox's certificate authority once it has the wall, and sends its certificate. */
+static int exchange_ca(struct execution *x, struct err *e)
+{
+	autoclose int ca = -1;
+	int r = engine_wait_wall(&x->r->er, e);
+
+	if (r == 0)
+		r = guard_net(&x->guard, &x->r->er.wall, e);
+	if (r < 0)
+		return r;
+	ca = guard_net_ca(&x->guard, e);
+	return ca < 0 ? ca : engine_give_ca(&x->r->er, ca, e);
+}
+
+/* Step 12. The files of a later certificate go first: the guard begins to watch the policy when it gets the wall. */
+static int hand_over_network(struct execution *x, struct err *e)
+{
+	struct engine_run *er = &x->r->er;
+	int r = er->ca_later[0] >= 0 ? guard_net_room(&x->guard, er->ca_later, e) : 0;
+
+	/* Where there is a certificate the guard has the wall since step 10. */
+	return r == 0 && x->r->net && !x->r->spec->ca ? guard_net(&x->guard, &er->wall, e) : r;
+}
+
+/* Gives the id to the process that waits for it, after its terminal and pipes have been let go of. */
 static int let_caller_go(const struct spec *s, int ready_fd, struct err *e)
 {
 	autoclose int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -447,153 +341,92 @@ static int let_caller_go(const struct spec *s, int ready_fd, struct err *e)
 	}
 	r = fd_write_all(ready_fd, s->id, RUN_ID_LEN);
 	fd_close(ready_fd);
-	return r < 0 ? err_sys(e, r, "cannot say that the sandbox is there") : 0;
+	return r < 0 ? err_sys(e, r, "cannot pass the id of the sandbox to the caller") : 0;
 }
 
-/* The command has come: from here on this is a run like any other (U2). */
-static int begin(struct execution *x, struct run_io *io, struct err *e)
+/* The sandbox of a warm pool becomes a run like any other when its command has come, and is logged first (run.U2). */
+static int await_command(struct execution *x, struct err *e)
 {
 	struct run *r = x->r;
-	int ret = io->wait(io->ctx, r, io, e);
+	int ret = x->io->wait(x->io->ctx, r, x->io, e);
 
 	if (ret < 0)
 		return ret;
-	x->ahead = false;
 	r->started = clock_nsec(CLOCK_REALTIME);
 	ret = state_run_begin(r->st, r->spec->run_fd, r->spec->id, e);
-	return ret < 0 ? ret : log_start(r, e);
+	return ret < 0 ? ret : run_log_start(r, e);
 }
 
-/* Builds the sandbox. The command is on its way when this returns, unless it still has to be waited for. */
-static int start(struct execution *x, struct run_io *io, struct err *e)
+/* Step 13. The command of a detached run, and of one from the warm pool, is sent by supervise(). */
+static int finish_arrival(struct execution *x, struct err *e)
 {
-	struct run *r = x->r;
-	struct engine_meanwhile m = {
-		.prepare = prepare_parts, .rest = while_it_builds, .ca = give_ca, .ctx = x
-	};
-	bool early = !x->detached && !x->ahead;
-	int ret = r->engine->start(r->spec, &r->cg, &m, &r->er, e);
-
-	/* Before the wall: with that the policy begins to be watched. */
-	if (ret == 0 && r->er.ca_later[0] >= 0)
-		ret = guard_net_room(&x->guard, r->er.ca_later, e);
-	if (ret == 0 && r->net && !r->spec->ca)
-		ret = guard_net(&x->guard, &r->er.wall, e);
-	if (ret == 0 && x->detached)
-		ret = let_caller_go(r->spec, io->ready_fd, e);
-	if (ret == 0 && x->ahead)
-		ret = begin(x, io, e);
-	x->io.start = early ? &x->start : NULL;
-	return ret;
+	switch (x->arrival) {
+	case COMMAND_AT_HAND:
+		return 0;
+	case COMMAND_DETACHED:
+		return let_caller_go(x->r->spec, x->io->ready_fd, e);
+	case COMMAND_LATER:
+		return await_command(x, e);
+	}
+	BUG("no such arrival of a command");
 }
 
-/* One file that outgrew the limit: the kernel told the command itself. */
-static void name_cause(struct run *r)
+/* A message of the guard that comes once the command has ended. A stderr that is gone is not an error. */
+static void show_late_message(void *ctx, enum net_level level, const char *text)
 {
-	if (r->end.cause == CAUSE_SIGNAL && r->end.signal == SIGXFSZ)
-		r->end.cause = CAUSE_DISK;
-}
-
-/* What the guard still has to say once the command has ended. */
-static void say_late(void *ctx, enum net_level level, const char *text)
-{
-	const struct execution *x = ctx;
+	const struct run_io *io = ((const struct execution *)ctx)->io;
 	autobuf struct buf line = BUF_INIT;
 
-	if (x->caller->say && x->caller->err >= 0)
-		x->caller->say(level, text, &line);
-	/* A stderr that is gone is nobody's error. */
+	if (io->say && io->err >= 0)
+		io->say(level, text, &line);
 	if (line.len)
-		(void)!fd_write_all(x->caller->err, line.data, line.len);
+		(void)!fd_write_all(io->err, line.data, line.len);
 }
 
-static void on_ended(void *ctx)
-{
-	struct execution *x = ctx;
-
-	name_cause(x->r);
-	x->told = true;
-	x->caller->ended(x->caller->ctx, x->r);
-}
-
-static int start_and_supervise(struct execution *x, struct run_io *io, struct err *e)
+/* Step 14, and the end of the network. */
+static int supervise_command(struct execution *x, struct err *e)
 {
 	struct run *r = x->r;
-	autoclose int log = open_log(r->spec, e);
-	autologtimes struct logtimes times = LOGTIMES_INIT;
-	autoclose int engine_log = r->engine == &engine_gvisor ? open_engine_log(r->spec) : -1;
+	struct supervise_io io;
 	int ret;
 
-	x->io = (struct supervise_io){
-		.in = io->in,
-		.out = io->out,
-		.err = io->err,
-		.tty = io->tty,
-		.log_fd = log,
-		.times = log >= 0 ? &times : NULL,
-		.engine_log = engine_log,
-		.alive_fd = -1,
-		.usage_fd = -1,
-		.usage2_fd = -1,
-		.event = on_event,
-		.ctx = x,
-		.lasting = is_findable_at_once(r->spec) ? NULL : on_lasting,
-		.ended = io->ended ? on_ended : NULL,
-		.ports = r->ports,
-		.guard_fd = r->net ? x->guard.fd : -1,
-		.agent = r->net && r->net->secrets.sign.n,
-		.agent_fd = r->net ? r->net->secrets.agent : -1,
-		.say = io->say,
-		.prompt = r->net ? io->prompt : NULL,
-		.run_fd = r->spec->run_fd,
-	};
-	x->caller = io;
-	if (r->spec->detach && log < 0)
-		return log;
-	if (log >= 0)
-		logtimes_open(&times, r->spec->run_fd, log);
-	x->detached = io->ready_fd >= 0;
-	ret = start(x, io, e);
-	if (ret < 0)
-		return ret;
-	/* With a command that came late came its stdio. */
-	x->io.in = io->in;
-	x->io.out = io->out;
-	x->io.err = io->err;
-	x->io.alive_fd = io->alive_fd;
-	x->io.listen_fd = x->listen_fd;
-	/* One that came while the sandbox was made is of a vault that was started again. */
-	if (x->guard.agent >= 0 && x->io.agent) {
-		fd_close(x->io.agent_fd);
-		x->io.agent_fd = TAKE_FD(x->guard.agent);
+	/* A channel that came while the sandbox was built is from a vault that was restarted: it replaces the first. */
+	if (x->guard.agent >= 0 && has_agent(r)) {
+		fd_close(r->net->secrets.agent);
+		r->net->secrets.agent = TAKE_FD(x->guard.agent);
 	}
+	io = supervise_io_of(x);
 	if (r->net)
 		r->net->secrets.agent = -1;
-	ret = supervise(r->spec, &r->cg, &r->er, &x->io, &r->end, e);
+	ret = supervise(r->spec, &r->cg, &r->er, &io, &r->end, e);
 	if (r->net)
-		r->net_over = guard_net_end(&x->guard, say_late, x, &r->net_report);
+		r->net_over = guard_net_end(&x->guard, show_late_message, x, &r->net_report);
 	if (ret == 0)
 		name_cause(r);
-	if (ret == 0 && io->ended && !x->told)
-		io->ended(io->ctx, r);
+	if (ret == 0 && x->io->ended && !x->ended_told)
+		x->io->ended(x->io->ctx, r);
 	return ret;
 }
 
-int run_execute(struct run *r, struct run_io *io, struct err *e)
+static void execution_init(struct execution *x, struct run *r, struct run_io *io)
 {
-	struct execution x = { .r = r,
-			       .guard = GUARD_INIT,
-			       .listen_fd = -1,
-			       .ahead = io->wait != NULL,
-			       .io.usage_fd = -1,
-			       .io.usage2_fd = -1,
-			       .start.out = BUF_INIT };
-	int ret, fin;
-
+	*x = (struct execution){ .r = r,
+				 .io = io,
+				 .arrival = io->wait		? COMMAND_LATER
+					    : io->ready_fd >= 0 ? COMMAND_DETACHED
+								: COMMAND_AT_HAND,
+				 .guard = GUARD_INIT,
+				 .listen_fd = -1,
+				 .output_fd = -1,
+				 .engine_log = -1,
+				 .times = LOGTIMES_INIT,
+				 .usage_fd = -1,
+				 .usage2_fd = -1,
+				 .start.out = BUF_INIT };
 	r->started = clock_nsec(CLOCK_REALTIME);
-	if (r->resume_started) {
+	if (r->origin.kind == RUN_RESUMED) {
 		r->since = r->started;
-		r->started = r->resume_started;
+		r->started = r->origin.started;
 	}
 	r->tty = io->tty >= 0 || !io->prompt ? io->tty : io->prompt->in;
 	r->untold = true;
@@ -601,33 +434,113 @@ int run_execute(struct run *r, struct run_io *io, struct err *e)
 	r->cg = CGROUP_INIT;
 	r->er = ENGINE_RUN_INIT;
 	r->end = (struct run_end){ .cause = CAUSE_NOT_STARTED, .exit_code = 125 };
-	/* One that is started once more has its id, and so has one that the vault was asked for. */
-	ret = r->spec->id[0] ? 0 : state_new_id(r->spec->id, e);
-	if (ret == 0 && r->net)
-		ret = net_secrets_start(&r->net->secrets, r->spec, r->st, e);
-	if (ret == 0)
-		ret = guard_start(&x.guard, r, e);
-	/* The guard has it from here on. */
-	if (r->net)
-		net_secrets_forget(&r->net->secrets);
+}
+
+static void execution_release(struct execution *x)
+{
+	fd_close(x->listen_fd);
+	x->r->userns = fd_close(x->r->userns);
+	fd_close(x->usage_fd);
+	fd_close(x->usage2_fd);
+	buf_release(&x->start.out);
+}
+
+/*
+ * The steps of a run. Their order is what its safety rests on. "The child" is the sandbox's first process: it executes
+ * coffer-init, or runsc, once the wall stands.
+ *
+ *   1  guard       Forked with the run's id before anything of the run exists on the host. From here on the launcher may
+ *                  die at any line: the guard finds by the id all that was made, and does step 15 (run.U1).
+ *   2  prepare     Directory, ids, content that changes the spec, and the control group that the child is born in: the
+ *                  child has a copy of the spec, so all that it must know comes before step 3.
+ *   3  spawn       From here two processes work at once. The child makes namespaces, root file system and network, then
+ *                  waits for step 7. No foreign code runs in it.
+ *   4  guard told  It can now kill the child, even where no control group holds it. Before step 7, so that the guard
+ *                  knows every child that can get as far as a command.
+ *   5  layers,     They are complete and in force before the child goes on. A limit that was named and cannot be
+ *      limits      enforced ends the start here.
+ *   6  run.start   In the audit log before the child goes on; a start that cannot be logged does not happen (run.U2).
+ *                  A sandbox of the warm pool has no command yet: its start is logged in step 13.
+ *   7  go          The child gets its trees and joins the control group. The last step for which the launcher needs more
+ *                  than step 8 leaves it.
+ *   8  confine     The launcher gives up its privileges, before it reads a byte from inside (run.U4).
+ *   9  command     Into init's stream, while the child still builds. Nobody reads it before coffer-init does, and by then
+ *                  all fences of the child are up (run.U5).
+ *  10  CA          Where TLS is inspected: the wall goes to the guard, and the certificate comes back for the child.
+ *  11  ready       Until here the child is trusted code that may report an error; from here on it is hostile.
+ *  12  network     The guard gets the wall. Until it has it, connections of the sandbox wait in the queues of sockets.
+ *  13  arrival     A detached run lets its caller go; a sandbox of the warm pool waits for its command.
+ *  14  supervise   Until the command has ended and pid 1 is reaped; then the network ends, and all of it is logged.
+ *  15  finish      Kill, count changes, wipe, log run.end, remove. Idempotent, since the guard may do it again (run.U3).
+ *  16  guard_stop  Last: until here it would finish in the launcher's place.
+ *
+ * A failure skips all steps up to 15. Its message is the one that the caller gets.
+ */
+int run_execute(struct run *r, struct run_io *io, struct err *e)
+{
+	struct spec *s = r->spec;
+	struct execution x;
+	int ret;
+
+	execution_init(&x, r, io);
+	/* 1 guard */
+	ret = start_guard(&x, e);
 	if (ret < 0)
 		return ret;
-	r->launcher = getpid();
-	r->guard = x.guard.pid;
-	ret = prepare(r, x.ahead, e);
+	/* 2 prepare */
+	ret = prepare_before_spawn(&x, e);
+	/* 3 spawn */
 	if (ret == 0)
-		ret = start_and_supervise(&x, io, e);
-	if (r->spec->run_fd >= 0) {
-		struct err e2 = ERR_INIT;
+		ret = r->engine->spawn(s, &r->cg, &r->er, e);
+	/* 4 guard told */
+	if (ret == 0)
+		ret = guard_tell(&x.guard, r->er.pid, r->er.pidfd, &s->ids, e);
+	if (ret == 0)
+		ret = keep_userns(r, e);
+	/* 5 layers, limits */
+	if (ret == 0)
+		ret = run_layers_complete(r, e);
+	if (ret == 0)
+		ret = run_limits_enforce(r, e);
+	/* 6 run.start */
+	if (ret == 0 && x.arrival != COMMAND_LATER)
+		ret = announce_start(&x, e);
+	/* 7 go */
+	if (ret == 0)
+		ret = r->engine->release(s, &r->cg, &r->er, e);
+	/* 8 confine */
+	if (ret == 0)
+		ret = open_watched_and_confine(&x, e);
+	/* 9 command */
+	if (ret == 0 && x.arrival == COMMAND_AT_HAND)
+		ret = send_command(&x, e);
+	/* 10 CA */
+	if (ret == 0 && s->ca)
+		ret = exchange_ca(&x, e);
+	/* 11 ready */
+	if (ret == 0)
+		ret = r->engine->wait_ready(s, &r->er, e);
+	if (ret < 0)
+		engine_drop(&r->er);
+	/* 12 network */
+	if (ret == 0)
+		ret = hand_over_network(&x, e);
+	/* 13 arrival */
+	if (ret == 0)
+		ret = finish_arrival(&x, e);
+	/* 14 supervise */
+	if (ret == 0)
+		ret = supervise_command(&x, e);
+	/* 15 finish */
+	close_logs(&x);
+	if (s->run_fd >= 0) {
+		struct err later = ERR_INIT;
+		int finished = run_finish(r, ret < 0 ? &later : e);
 
-		fin = run_finish(r, ret < 0 ? &e2 : e);
-		ret = ret < 0 ? ret : fin;
+		ret = ret < 0 ? ret : finished;
 	}
-	fd_close(x.listen_fd);
-	r->userns = fd_close(r->userns);
-	fd_close(x.io.usage_fd);
-	fd_close(x.io.usage2_fd);
-	buf_release(&x.start.out);
+	execution_release(&x);
+	/* 16 guard_stop */
 	guard_stop(&x.guard);
 	return ret;
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The limits of a run: control group, rlimits, tmpfs sizes, and those that the launcher enforces. See run_limits.h. */
 #include "run/run_limits.h"
 
 #include "base/cleanup.h"
@@ -9,27 +10,27 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-static void mark(struct limits *l, enum limit_kind k, bool enforced, const char *how)
+static void mark_limit(struct limits *l, enum limit_kind k, bool enforced, const char *how)
 {
 	l->l[k].enforced = enforced;
 	l->l[k].how = enforced ? how : NULL;
 }
 
-/* Those that do not depend on the host: rlimits, sizes of mounts, and what the launcher watches. */
-static void mark_own(struct limits *l, const char *disk)
+/* Limits that do not depend on the host: rlimits, sizes of mounts, and those that the launcher watches. */
+static void mark_host_independent(struct limits *l, const char *disk)
 {
-	mark(l, LIMIT_NOFILE_SOFT, true, "rlimit");
-	mark(l, LIMIT_NOFILE_HARD, true, "rlimit");
-	mark(l, LIMIT_TIMEOUT, true, "launcher");
-	mark(l, LIMIT_TMP, true, "tmpfs");
-	mark(l, LIMIT_SHM, true, "tmpfs");
-	mark(l, LIMIT_OUTPUT, true, "launcher");
-	mark(l, LIMIT_DISK, true, disk ? disk : "rlimit");
-	mark(l, LIMIT_INODES, disk != NULL, disk);
+	mark_limit(l, LIMIT_NOFILE_SOFT, true, "rlimit");
+	mark_limit(l, LIMIT_NOFILE_HARD, true, "rlimit");
+	mark_limit(l, LIMIT_TIMEOUT, true, "launcher");
+	mark_limit(l, LIMIT_TMP, true, "tmpfs");
+	mark_limit(l, LIMIT_SHM, true, "tmpfs");
+	mark_limit(l, LIMIT_OUTPUT, true, "launcher");
+	mark_limit(l, LIMIT_DISK, true, disk ? disk : "rlimit");
+	mark_limit(l, LIMIT_INODES, disk != NULL, disk);
 }
 
-/* How the workspace's layer is kept small; NULL when there is none. */
-static const char *how_disk(const struct spec *s)
+/* How the size of the workspace's layer is limited; NULL when there is no layer. */
+static const char *disk_enforcement(const struct spec *s)
 {
 	struct stat layers, dir;
 
@@ -40,26 +41,26 @@ static const char *how_disk(const struct spec *s)
 	return layers.st_dev == dir.st_dev ? "watched" : "disk image";
 }
 
-static uint64_t want(const struct limits *l, enum limit_kind k)
+static uint64_t wanted_value(const struct limits *l, enum limit_kind k)
 {
 	return l->l[k].value == LIMIT_NONE ? CGROUP_UNSET : l->l[k].value;
 }
 
-static const char *why_not(const struct run *r, enum cgroup_ctl ctl)
+static const char *why_cgroup_cannot(const struct run *r, enum cgroup_ctl ctl)
 {
 	if (r->cgroup_host.usable[ctl])
 		return r->cg.why[0] ? r->cg.why : "the kernel refused it";
 	return r->cgroup_host.why[ctl][0] ? r->cgroup_host.why[ctl] : "no control group can be used";
 }
 
-static int refuse(const struct run *r, enum limit_kind k, enum cgroup_ctl ctl, struct err *e)
+static int refuse_named_limit(const struct run *r, enum limit_kind k, enum cgroup_ctl ctl, struct err *e)
 {
-	err_set(e, -ENOTSUP, "--%s cannot be enforced: %s", limit_name(k), why_not(r, ctl));
+	err_set(e, -ENOTSUP, "--%s cannot be enforced: %s", limit_name(k), why_cgroup_cannot(r, ctl));
 	return err_hint(e, -ENOTSUP,
 			"`coffer doctor` tells how to get it, or add --limits best-effort to go without");
 }
 
-/* The limits that a control group keeps. */
+/* The limits that a control group enforces. */
 static const struct {
 	enum limit_kind kind;
 	enum cgroup_ctl ctl;
@@ -71,16 +72,16 @@ static const struct {
 	{ LIMIT_PIDS, CGROUP_PIDS, 1u << CGROUP_PIDS },
 };
 
-static struct cgroup_want want_all(const struct run *r)
+static struct cgroup_want wanted_limits(const struct run *r)
 {
 	const struct limits *l = &r->spec->limits;
 	struct cgroup_want w = {
-		.memory_max = want(l, LIMIT_MEMORY),
-		.memory_low = want(l, LIMIT_MEMORY_LOW),
-		.cpu_milli = want(l, LIMIT_CPUS),
-		.pids_max = want(l, LIMIT_PIDS),
+		.memory_max = wanted_value(l, LIMIT_MEMORY),
+		.memory_low = wanted_value(l, LIMIT_MEMORY_LOW),
+		.cpu_milli = wanted_value(l, LIMIT_CPUS),
+		.pids_max = wanted_value(l, LIMIT_PIDS),
 	};
-	/* gVisor counts by itself. */
+	/* gVisor enforces the limit itself; the control group has to allow for runsc's own threads. */
 	if (r->engine == &engine_gvisor && w.pids_max != CGROUP_UNSET)
 		w.pids_max = gv_tasks(w.pids_max);
 	return w;
@@ -88,21 +89,22 @@ static struct cgroup_want want_all(const struct run *r)
 
 int run_limits_begin(struct run *r, struct err *e)
 {
-	const struct cgroup_want w = want_all(r);
+	const struct cgroup_want w = wanted_limits(r);
+	int ret = cgroup_host_probe(&r->cgroup_host, e);
 
-	return cgroup_create_born(&r->cg, &r->cgroup_host, r->spec->id, &w, e);
+	return ret < 0 ? ret : cgroup_create_born(&r->cg, &r->cgroup_host, r->spec->id, &w, e);
 }
 
 int run_limits_enforce(struct run *r, struct err *e)
 {
 	struct limits *l = &r->spec->limits;
-	const struct cgroup_want w = want_all(r);
+	const struct cgroup_want w = wanted_limits(r);
 	const char *why = NULL;
 	autobuf struct buf off = BUF_INIT;
 	unsigned set = 0;
 	int ret;
 
-	mark_own(l, how_disk(r->spec));
+	mark_host_independent(l, disk_enforcement(r->spec));
 	ret = cgroup_complete(&r->cg, &w, &set, e);
 	if (ret < 0)
 		return ret;
@@ -115,13 +117,13 @@ int run_limits_enforce(struct run *r, struct err *e)
 
 		if (k == LIMIT_PIDS && r->engine == &engine_gvisor)
 			how = "gvisor";
-		mark(l, k, how != NULL, how);
+		mark_limit(l, k, how != NULL, how);
 		if (how || l->l[k].value == LIMIT_NONE)
 			continue;
 		if (l->l[k].named && !l->best_effort)
-			return refuse(r, k, by_cgroup[i].ctl, e);
+			return refuse_named_limit(r, k, by_cgroup[i].ctl, e);
 		buf_addf(&off, "%s%s", off.len ? " and " : "", limit_name(k));
-		why = why_not(r, by_cgroup[i].ctl);
+		why = why_cgroup_cannot(r, by_cgroup[i].ctl);
 	}
 	if (off.len)
 		snprintf(r->limits_off, sizeof(r->limits_off), "%s not limited: %s", buf_cstr(&off), why);

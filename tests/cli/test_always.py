@@ -119,7 +119,7 @@ def refused(tap, c, a):
     star = curl("-X", "PUT", "-d", json.dumps({"sha": SHA}), "-g", "https://api.github.test/repos/o/*/pulls/7/merge")
     goes(*no(0, "pattern", argv=star), "a star")
     flow = "version: 1\nallow:\n- domain: api.github.test\n  http: [{ask: GET /x}, {ask: PUT /repos/*/*/pulls/*/merge}]\n"
-    goes(*no(41, "several stand in that line", flow), "several in one line")
+    goes(*no(41, "several are in that line", flow), "several in one line")
     goes(*no(42, "not to be written to", mode=0o444), "read-only")
     # A link that leads elsewhere, and a second name.
     other = a.policy + ".other"

@@ -321,7 +321,7 @@ def killed_applying(c, who, n, killat, alive):
         end = time.monotonic() + 90 * slow_build()
         r = c(program=[killat, str(step), c.exe, "apply", "-y", one, "--force", "a"])
         # who was killed before may have had a helper, which is about to end
-        while "another coffer works on it" in r.err and time.monotonic() < end:
+        while "in use by another coffer command" in r.err and time.monotonic() < end:
             time.sleep(0.05)
             r = c(program=[killat, str(step), c.exe, "apply", "-y", one, "--force", "a"])
         hit = r.code == 137

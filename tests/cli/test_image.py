@@ -149,7 +149,7 @@ def check_config(c, who):
         tap.ok(r.code == (2 if user == "65534" else 125) and why in r.err, f"{who}: --user {user} is refused", r)
     r = cfg("--image", "base")
     tap.ok(r.code != 0 and "needs a command" in r.err, f"{who}: an image without a command wants one", r)
-    for args, why in ((("--image", "cfg:2", "--root", "host"), "one of them"), (("--entrypoint", "x", "true"), "goes with"),
+    for args, why in ((("--image", "cfg:2", "--root", "host"), "exclude each other"), (("--entrypoint", "x", "true"), "needs --image"),
                       (("--image", "no such"), "not the name"), (("--image", "none:1"), "there is no image")):
         r = cfg(*args)
         tap.ok(r.code in (2, 125) and why in r.err, f"{who}: {' '.join(args)}", r)

@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-# tests/run: alone
 """Signals to any of our processes, at any instant: nothing is left, and the log verifies."""
 
 import ctypes

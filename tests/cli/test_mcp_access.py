@@ -127,7 +127,7 @@ def damaged(tap, c, m):
     with open(path[0], "wb") as f:
         f.write(whole.replace(b"new.mcp.test", b"other.mcp.test"))
     r = m.call("exec", command="true")
-    tap.ok(r.is_error and "nothing of it holds" in r.text, f"{c.who}: with a damaged file nothing is started", r)
+    tap.ok(r.is_error and "none of them holds" in r.text, f"{c.who}: with a damaged file nothing is started", r)
     with open(path[0], "wb") as f:
         f.write(whole)
     tap.ok(is_open(m, "new") and not is_open(m, "other"), f"{c.who}: as it was it holds")

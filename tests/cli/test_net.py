@@ -119,10 +119,10 @@ def own_root(tap, c, web):
 def words(tap, c):
     who = c.who
     for args, wanted in ((("--net", "open"), "none, observe or enforce|none observe enforce|--net"),
-                         (("--net", "none", "--allow", "a.test"), "--allow does not go with --net none"),
-                         (("--net", "none", "--policy", "/etc/passwd"), "--policy does not go with --net none"),
+                         (("--net", "none", "--allow", "a.test"), "--allow and --net none exclude each other"),
+                         (("--net", "none", "--policy", "/etc/passwd"), "--policy and --net none exclude each other"),
                          (("--policy", "/no/such/file"), "/no/such/file"),
-                         (("--net", "none", "--resolver", "9.9.9.9"), "--resolver does not go with --net none"),
+                         (("--net", "none", "--resolver", "9.9.9.9"), "--resolver and --net none exclude each other"),
                          (("--resolver", "dns.example.test"), "expected a resolver's address: 9.9.9.9"),
                          (("--resolver", "9.9.9.9:0"), "expected a resolver's address"),
                          (("--resolver", "224.0.0.251"), "multicast address"),
@@ -152,7 +152,7 @@ def conflicts(tap, c):
     said = [line for line in r.err.splitlines() if "so it stays denied" in line or "stricter wins" in line]
     tap.ok(r.code == 0 and len(said) == 4, f"{who}: a line for each conflict of command line and file", r)
     tap.like(r.err, r"^coffer: --net observe: .*strict\.yaml says 'mode: enforce'", f"{who}: of the mode", r)
-    tap.like(r.err, r"^coffer: --resolver 8\.8\.8\.8: not asked", f"{who}: of the resolver", r)
+    tap.like(r.err, r"^coffer: --resolver 8\.8\.8\.8: not used", f"{who}: of the resolver", r)
     tap.like(r.err, r"^coffer: warning: --allow allows b\.test:443, but policy strict\.yaml does not.*strict\.yaml:4", f"{who}: of a rule that denies", r)
     tap.like(r.err, r"^coffer: warning: --allow allows c\.test:80, but policy strict\.yaml does not, so it stays denied$", f"{who}: and where none allows", r)
     r = c("run", "--policy", path, "--allow", "a.test", "--resolver", "9.9.9.9", "--", "true")

@@ -222,7 +222,7 @@ def killed(tap, net, c):
                 and "memfd" not in k], f"{who}: it has no file but what came with its job", kinds)
     os.kill(pid, signal.SIGKILL)
     out, _ = p.communicate(timeout=300)
-    tap.ok(p.returncode == 1 and "ended without a word" in out, f"{who}: killed, it has failed", out)
+    tap.ok(p.returncode == 1 and "ended without a result" in out, f"{who}: killed, it has failed", out)
 
 
 def bad_input(tap, c):

@@ -178,7 +178,7 @@ def check_why():
     write_log(("net.dns", {"name": "evil.example.com", "qtype": "A", "decision": "deny", "why": "no rule allows it"}))
     r = coffer("net", "log")
     tap.ok(" denied " in r.out and " deny " not in r.out, "coffer net log says denied", r)
-    write_log(("net.dns", {"name": "x;curl$ifs|sh.evil.test", "qtype": "A", "decision": "deny", "why": "it is no host's name"}))
+    write_log(("net.dns", {"name": "x;curl$ifs|sh.evil.test", "qtype": "A", "decision": "deny", "why": "it is not a host name"}))
     r = coffer("why")
     tap.ok("no rule can allow it" in r.out and "--allow" not in r.out and "domain:" not in r.out, "what is no host name is in no line that people copy", r)
     write_log(("net.open", {"name": "", "addr": "2606:4700::1111", "port": 8080, "decision": "deny", "rule": "default", "why": "no rule allows [2606:4700::1111]:8080"}))
@@ -304,6 +304,10 @@ def check_diff(design, bare):
     a, b = put("a.yaml", "allow: [{domain: x.com, port: 1-100}]\n"), put("b.yaml", "allow: [{domain: x.com, port: 50-200}]\n")
     r = coffer("policy", "diff", a, b)
     tap.ok("- x.com:1-49" in r.out and "+ x.com:101-200" in r.out, "ports are compared exactly", r)
+    many = "".join(f"- {{domain: x.com, ports: [{', '.join(str(32 * i + 2 * k + 2) for k in range(16))}]}}\n" for i in range(300))
+    a, b = put("a.yaml", "allow:\n" + many), put("b.yaml", "allow:\n" + many + "- {domain: x.com, port: 60000}\n")
+    r = coffer("policy", "diff", a, b)
+    tap.ok(r.code == 1 and "+ x.com:60000" in r.out, "a port after thousands of other ranges is compared, too", r)
     for n in ("one", "two"):
         put(f"{n}.pem", f"-----BEGIN CERTIFICATE-----\n{n.upper()}A=\n-----END CERTIFICATE-----\n")
     for key, one, two, says in (("secret", "red", "blue", "secret blue, was red"), ("secret", "red", None, "no secret, was red"),

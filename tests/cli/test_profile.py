@@ -159,7 +159,7 @@ def settings(b):
     b.tap.eq(files, [".claude/CLAUDE.md", ".claude/commands/deep/er/fix.md", ".claude/commands/in.md", ".claude/settings.json"],
              f"{b.who}: --settings: files that are listed, safe and within the home come along", r)
     b.ok("be brief" in r.out and "within the home" in r.out, "--settings: with what is in them", r)
-    for name, why in (("out.md", "leads out of your home"), ("up.md", "leads out of your home"), ("loop.md", "leads out"), ("pipe.md", "is no file"),
+    for name, why in (("out.md", "leads out of your home"), ("up.md", "leads out of your home"), ("loop.md", "leads out"), ("pipe.md", "is not a regular file"),
                       ("notes.md", "leads to credentials"), ("commands/more", "leads to credentials"),
                       ("leak.md", "GitHub"), ("big.md", "too large"), (".credentials.json", "for credentials"), ("keybindings.json", "not JSON")):
         b.ok(any(name in x and why in x for x in r.err.splitlines()), f"--settings: it is said why {name} stays behind", r)
@@ -185,7 +185,7 @@ def settings(b):
     shutil.rmtree(loops)
     far_away(b)
     r = c("run", "--settings", "--", "true")
-    b.ok(r.code == 2 and "--settings goes with --profile" in r.err, "--settings without a profile is wrong", r)
+    b.ok(r.code == 2 and "--settings needs --profile" in r.err, "--settings without a profile is wrong", r)
 
 
 def far_away(b):
@@ -213,7 +213,7 @@ def far_away(b):
         env = {**b.env(), "HOME": long_home}
         r = c("run", "--engine", c.engine, "--profile", "claude", "--settings", "--checkpoint", "off", "--", "sh", "-c",
               "claude; cat ~/.claude/CLAUDE.md", env=env)
-        b.ok(WORD not in r.out and "be brief" not in r.out and "cannot be told" in r.err,
+        b.ok(WORD not in r.out and "be brief" not in r.out and "cannot be determined" in r.err,
              f"--settings: a link to {name}, too deep to be named, stays behind", r)
         os.unlink(os.path.join(own, "CLAUDE.md"))
     shutil.rmtree(os.path.dirname(long_home))
@@ -274,7 +274,7 @@ def with_policy(b):
     b.ok("profile claude allows api.anthropic.com:443, but other.yaml does not. Both must allow it: add it to that file" in r.err,
          "the denial says where it is missing", r)
     r = b.run("claude", "--allow", "@policy", command=["true"])
-    b.ok(r.code == 2 and "goes with --policy" in r.err, "--allow @policy without a policy file is an error", r)
+    b.ok(r.code == 2 and "needs --policy" in r.err, "--allow @policy without a policy file is an error", r)
 
 
 def main():

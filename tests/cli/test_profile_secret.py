@@ -174,12 +174,12 @@ def own_profiles(b):
     for what, old, new, words in (
             ("an unknown key", "    as: ", "    how: ", "'how'"), ("a wildcard", "host: api.anthropic.com", "host: '*.anthropic.com'", "has a '*'"),
             ("a public suffix", "host: api.anthropic.com", "host: co.uk", "public suffix"),
-            ("a way that there is not", "header:x-api-key", "headr", "no way to send"),
-            ("a second way that there is not", ", bearer", ", beerer", "no way to send"),
-            ("a header of framing", "header:x-api-key", "header:content-length", "no secret belongs there"),
+            ("a way that there is not", "header:x-api-key", "headr", "not a way to send"),
+            ("a second way that there is not", ", bearer", ", beerer", "not a way to send"),
+            ("a header of framing", "header:x-api-key", "header:content-length", "a secret cannot be sent in it"),
             ("a key that signs", "header:x-api-key", "ssh", "signs"), ("no name", "- name: anthropic\n    env", "- env", "has a name"),
             ("a name that is none", "name: anthropic", "name: 'a b'", "name must be"),
-            ("a variable that is none", "env: ANTHROPIC_API_KEY", "env: 'A=B'", "no name of a variable")):
+            ("a variable that is none", "env: ANTHROPIC_API_KEY", "env: 'A=B'", "name of a variable")):
         c.put(path, text.replace(old, new))
         shown, r = c("profile", "show", path), b.run(path, command="claude")
         b.ok(shown.code == 125 and words in shown.err and r.code in (2, 125) and words in r.err, f"{what} in a profile is refused", shown, r)

@@ -423,7 +423,7 @@ def check_files(c, who):
     bad[-3] ^= 1
     for name, data, code, word in (("tampered", bytes(bad), 12, "changed"), ("cut off", good[:-5], 13, "cut off"),
                                    ("cut to its head", good[:60], 13, "cut off"), ("empty", b"", 13, "cut off"),
-                                   ("something else", b"hello, world" * 20, 14, "no vault file")):
+                                   ("something else", b"hello, world" * 20, 14, "not a vault file")):
         put(data)
         r = c("secret", "ls")
         tap.ok(r.code == code and word in r.err, f"{who}: a vault file that is {name}: {code}", r)

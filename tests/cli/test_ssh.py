@@ -217,7 +217,7 @@ def visit(tap, c, w):
     tap.ok(accepted >= len(uses) >= 4, f"{who}: as often as the server saw one or less", accepted, len(uses))
     no = events(c, "secret.refused")
     why = " ".join(e["why"] for e in no)
-    tap.ok(all(x in why for x in ("no login", "did not say which server", "is not known", "signature over the session is wrong",
+    tap.ok(all(x in why for x in ("not a login", "did not say which server", "is not known", "signature over the session is wrong",
                                   "forwarded", "another user", "too many signatures")), f"{who}: and why others were refused", no)
     tap.ok(len(no) < 40 and any(e.get("count", 0) > 50 for e in no), f"{who}: folded when they repeat", len(no), no)
     start = events(c, "run.start")[-1]

@@ -121,7 +121,7 @@ def in_bodies(rig, api, free):
         code, _ = curl("https://api.example.test/chat", "-H", f"Authorization: Bearer {PH}", "--data-raw", "my key was " + STALE)
         tap.eq(code, 200, "to a host where a secret is bound a body goes on: an agent sends its model what it has seen")
     alerts = [x for x in rig.lines() if x.get("ev") == "alert"][before:]
-    tap.eq(len([a for a in alerts if "said once" in a["text"]]), 1, "and one alert says so")
+    tap.eq(len([a for a in alerts if "given once" in a["text"]]), 1, "and one alert says so")
     code, _ = curl("https://api.example.test/chat", "-H", f"Authorization: Bearer {PH}", "--data-raw", "mine is " + PH)
     tap.ok(code == 200 and len([x for x in rig.lines() if x.get("ev") == "alert"]) == before + len(alerts),
            "its own placeholder in such a body is no news")

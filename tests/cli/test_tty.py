@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-# tests/run: alone
 """On a terminal: a private pty inside, resizes, Ctrl-C, job control, and the outer terminal as it was afterwards."""
 
 import json

@@ -584,7 +584,7 @@ def test_api(tap, who):
         tap.ok(r.code == 125 and "whole network" in r.err, "a public address is refused, and why", r)
         for public in ((), ("--public",)):
             r = c("gateway", "start", "--listen", f"[fe80::1]:{port}", *public)
-            tap.ok(r.code == 125 and "one link" in r.err and "not taken" in r.err, "one of a link is not taken, and why", r)
+            tap.ok(r.code == 125 and "link-local address" in r.err and "cannot be named" in r.err, "a link-local address is refused, with the reason", r)
         tap.eq(c("gateway", "start", "--listen", f"127.0.0.1:{port}").code, 0, "one of this machine is not")
         tap.eq(os.stat(sock).st_mode & 0o777, 0o600, "the socket is its owner's")
         test_examples(tap, c, sock)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-# tests/run: alone
+# tests/run: weight=2
 """Events to a thousand clients, some of whom never read; pages of a long log; what ends in the midst of it and is started again."""
 
 import contextlib

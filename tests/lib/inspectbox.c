@@ -195,7 +195,7 @@ static void set_times(struct inspect_times *t, const char *text)
 	} known[] = { { "head=", &t->head },
 		      { "keep=", &t->keep },
 		      { "body=", &t->body },
-		      { "answer=", &t->answer },
+		      { "answer=", &t->response },
 		      { "stall=", &t->stall } };
 
 	for (size_t i = 0; text && i < ARRAY_SIZE(known); i++) {

@@ -375,7 +375,7 @@ static void test_kept(void)
 	CHECK(toolcall_read_acts(dir, "3f9a2c0011aa", &kept, &e) == 0 && !acts_says_something(&kept));
 	m.acts = true;
 	CHECK(run_meta_write(dir, &m, &e) == 0);
-	CHECK(toolcall_read_acts(dir, "3f9a2c0011aa", &kept, &e) == -EBADMSG && strstr(e.msg, "is gone"));
+	CHECK(toolcall_read_acts(dir, "3f9a2c0011aa", &kept, &e) == -EBADMSG && strstr(e.msg, "is missing"));
 	unlinkat(dir, "meta.json", 0);
 }
 

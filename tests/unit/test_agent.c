@@ -30,7 +30,7 @@ static int ask(uint32_t conn, const void *data, size_t len)
 	BUG_ON(n < 0);
 	secmem_release(&answer);
 	mono += 1000000000;
-	if (agent_take(&agent, &store, packed, (size_t)n, 2000, mono, &answer) < 0)
+	if (agent_handle_message(&agent, &store, packed, (size_t)n, 2000, mono, &answer) < 0)
 		return -1;
 	BUG_ON(vault_msg_parse(VAULT_TO_CLIENT, answer.p, answer.len, 0, &said) < 0);
 	BUG_ON(memmem(answer.p, answer.len, deploy.sk, 32));
@@ -98,10 +98,10 @@ static void test_unbound(void)
 
 	CHECKF(sign_login(2, &deploy, one, "git", NULL) == 5 && why("did not say which server"),
 	       "no session");
-	CHECKF(sign_data(2, &deploy, slice_of("anything")) == 5 && why("no login"), "anything");
-	CHECKF(sign_data(2, &deploy, sshtest_slice(d, n - 1)) == 5 && why("no login"), "a cut login");
+	CHECKF(sign_data(2, &deploy, slice_of("anything")) == 5 && why("not a login"), "anything");
+	CHECKF(sign_data(2, &deploy, sshtest_slice(d, n - 1)) == 5 && why("not a login"), "a cut login");
 	d[n] = 0;
-	CHECKF(sign_data(2, &deploy, sshtest_slice(d, n + 1)) == 5 && why("no login"), "a longer one");
+	CHECKF(sign_data(2, &deploy, sshtest_slice(d, n + 1)) == 5 && why("not a login"), "a longer one");
 	d[n - deploy.blob_len] ^= 1;
 	CHECKF(sign_data(2, &deploy, sshtest_slice(d, n)) == 5 && why("another key"),
 	       "one with another key in it");
@@ -127,7 +127,7 @@ static void test_spoilt(void)
 	m[n - 10] ^= 1;
 	CHECKF(ask(6, m, n) == 5 && why("signature over the session is wrong"), "a forged signature");
 	n = sshtest_bind(m, sizeof(m), &server, one, false);
-	CHECKF(ask(7, m, n - 1) == 5 && why("no message"), "cut off");
+	CHECKF(ask(7, m, n - 1) == 5 && why("malformed"), "cut off");
 	CHECKF(ask(3, "", 0) == 0 && bind_to(3, &server, one, false) == 6,
 	       "a new connection under an old number");
 }
@@ -160,7 +160,7 @@ static void test_rest(void)
 	       "ssh:unbound does without a session, not without the user");
 	sshtest_put(&store, "deploy", &deploy, "git.example.com", "ssh:sshsig", "git", &server);
 	memcpy(m, "SSHSIG", 6); // NOLINT(bugprone-not-null-terminated-result): bytes, not text
-	CHECKF(sign_data(301, &deploy, sshtest_slice(m, 40)) == 5 && why("something else"),
+	CHECKF(sign_data(301, &deploy, sshtest_slice(m, 40)) == 5 && why("not a signature of a git object"),
 	       "ssh:sshsig signs git's only");
 }
 
@@ -243,7 +243,7 @@ static void test_flood(void)
 	}
 	CHECKF(n > 0 && n <= AGENT_SIGN_BURST && why("too many"), "%u of %d at once", n,
 	       2 * AGENT_SIGN_BURST);
-	CHECKF(agent_take(&agent, &store, "x", 1, 2000, mono, &answer) == -EPROTO,
+	CHECKF(agent_handle_message(&agent, &store, "x", 1, 2000, mono, &answer) == -EPROTO,
 	       "what is no message ends the channel");
 }
 

@@ -193,7 +193,7 @@ static void test_means(void)
 	shows(o, "tool", "once: this very call, with this command and these arguments, one time");
 	shows(o, "tool", "the same tool (and conditions of the rule) with any arguments and command");
 	shows(o, "tool", "--always");
-	shows(o, "question", "once: this answer to who asks now, one time");
+	shows(o, "question", "once: this answer to the present asker, one time");
 	shows(o, "apply", "exactly these changes again, and no others");
 	shows(o, "ssh", "the same use of this key at this host and port");
 	shows(o, "widen", "--sandbox, --for 2h, without asking:");
@@ -335,8 +335,8 @@ static void test_before_window(void)
 	}
 	CHECK(fd >= 0 && fd_write_all(fd, log.data, log.len) == 0);
 	ask_show(o, &st, 80, &shown);
-	CHECKF(strstr(buf_cstr(&shown), "it was not looked further back") &&
-		       !strstr(buf_cstr(&shown), "nothing"),
+	CHECKF(strstr(buf_cstr(&shown), "older events were not searched") &&
+		       !strstr(buf_cstr(&shown), "has no event"),
 	       "what was not looked at is not said to be nothing: %s",
 	       strstr(buf_cstr(&shown), "before") ? strstr(buf_cstr(&shown), "before") : "");
 	json_decref(o);

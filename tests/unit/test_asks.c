@@ -204,7 +204,7 @@ static void test_bounds(void)
 		q = question(path, "");
 		asks_put(l, now, &q, 2 + (uint64_t)(i % 4000), 0, NULL);
 	}
-	CHECK(asks_pending(l) == ASKS_PENDING_MAX && asks_shed(l) == 10000 - ASKS_PENDING_MAX);
+	CHECK(asks_pending(l) == ASKS_PENDING_MAX && asks_shed_count(l) == 10000 - ASKS_PENDING_MAX);
 	/* What others submit has places of its own, and one of them cannot take all. */
 	for (int i = 0; i < 100; i++) {
 		snprintf(path, sizeof(path), "/s%d", i);
@@ -319,7 +319,7 @@ static void test_ten_thousand(void)
 		bad += asks_pending(l) != 0;
 	}
 	CHECKF(bad == 0, "%u were not as they should be", bad);
-	CHECK(asks_shed(l) == 0);
+	CHECK(asks_shed_count(l) == 0);
 	/* All places of those who wait are free. */
 	for (uint64_t w = 1; w <= ASKS_WAITERS_MAX; w++) {
 		struct ask_question q = question("/all", "");

@@ -286,7 +286,7 @@ static void test_segments(void)
 	CLEANUP(log_free) struct test_log d = log_rotated(60);
 	cut_bytes(&d, "log.000002.jsonl", 50);
 	CLEANUP(audit_verdict_release) struct audit_verdict y = verdict(&d);
-	CHECK(!y.ok && y.findings[0].kind == AUDIT_CUT && strstr(y.findings[0].text, "half a line"));
+	CHECK(!y.ok && y.findings[0].kind == AUDIT_CUT && strstr(y.findings[0].text, "incomplete line"));
 
 	/* The same lines in other files: the chain holds, the files do not. */
 	CLEANUP(log_free) struct test_log f = log_rotated(60);

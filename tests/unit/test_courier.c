@@ -105,10 +105,10 @@ static void test_request(void)
 	CHECK(courier_request(&j, slice_of("a\r\nx: y"), 1, &d) < 0);
 }
 
-static int answer(struct courier_answer *a, const char *text)
+static int answer(struct courier_response *a, const char *text)
 {
-	courier_answer_init(a, "POST");
-	return courier_answer_feed(a, text, strlen(text));
+	courier_response_init(a, "POST");
+	return courier_response_feed(a, text, strlen(text));
 }
 
 static void test_answers(void)
@@ -132,14 +132,14 @@ static void test_answers(void)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(of); i++) {
-		struct courier_answer a;
+		struct courier_response a;
 		int r = answer(&a, of[i].text);
 
 		CHECKF(r == of[i].want && a.status == of[i].status &&
 			       strcmp(buf_cstr(&a.text), of[i].body) == 0,
 		       "answer %zu", i);
-		CHECKF(courier_answer_end(&a) == (of[i].status ? 1 : -EPIPE), "its end, %zu", i);
-		courier_answer_release(&a);
+		CHECKF(courier_response_end(&a) == (of[i].status ? 1 : -EPIPE), "its end, %zu", i);
+		courier_response_release(&a);
 	}
 }
 
@@ -147,23 +147,23 @@ static void test_bounds(void)
 {
 	static const char interim[] = "HTTP/1.1 100 Continue\r\n\r\n";
 	autobuf struct buf many = BUF_INIT, big = BUF_INIT;
-	struct courier_answer a;
+	struct courier_response a;
 
 	for (int i = 0; i < 20; i++)
 		buf_adds(&many, interim);
 	CHECK(answer(&a, buf_cstr(&many)) == -EBADMSG);
-	courier_answer_release(&a);
+	courier_response_release(&a);
 	buf_adds(&big, "HTTP/1.1 500 No\r\n\r\n");
 	for (int i = 0; i < 10000; i++)
 		buf_addc(&big, 'x');
-	CHECK(answer(&a, buf_cstr(&big)) == 1 && a.text.len == ANSWER_TEXT_MAX);
-	courier_answer_release(&a);
+	CHECK(answer(&a, buf_cstr(&big)) == 1 && a.text.len == RESPONSE_TEXT_MAX);
+	courier_response_release(&a);
 	CHECK(answer(&a, "HTTP/1.1 503 No\r\nretry-after: 99999999999\r\ncontent-length: 0\r\n\r\n") == 1 &&
-	      a.retry_after == ANSWER_RETRY_MAX);
-	courier_answer_release(&a);
+	      a.retry_after == RESPONSE_RETRY_MAX);
+	courier_response_release(&a);
 	CHECK(answer(&a, "HTTP/1.1 503 No\r\nretry-after: 7\r\ncontent-length: 0\r\n\r\n") == 1 &&
 	      a.retry_after == 7);
-	courier_answer_release(&a);
+	courier_response_release(&a);
 }
 
 static void test_result(void)

@@ -100,9 +100,9 @@ static void test_rows(void)
 	struct db *d;
 
 	begin(&st);
-	CHECK(!db_is_there(&st));
+	CHECK(!db_exists(&st));
 	d = must_open(&st, &how);
-	CHECK(how.fresh && !*how.aside && db_is_there(&st));
+	CHECK(how.fresh && !*how.aside && db_exists(&st));
 	CHECK(fstatat(st.fd, DB_FILE, &s, 0) == 0 && (s.st_mode & 07777) == 0600);
 	buf_add(&start, "a\0b", 4);
 	CHECK(db_put(d, &sample, &start, NULL, NULL) == 0);

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 struct asked {
-	struct dial_ask ask;
+	struct dialc_request ask;
 	unsigned n;
 	int status, fd;
 };
@@ -18,7 +18,7 @@ static struct dialc d;
 static int dial; /* coffer-dial's end of the link */
 static unsigned n_down;
 
-static void done(struct dial_ask *a, const struct dial_rep *rep, int fd)
+static void done(struct dialc_request *a, const struct dial_rep *rep, int fd)
 {
 	struct asked *x = a->ctx;
 
@@ -60,7 +60,7 @@ static uint32_t ask(struct asked *x)
 	struct dial_req q = { 0 };
 
 	*x = (struct asked){ .ask = { .done = done, .ctx = x }, .fd = -1 };
-	if (dialc_ask(&d, &x->ask, &h, 443, 0, 1, NULL, NULL) < 0)
+	if (dialc_dial(&d, &x->ask, &h, 443, 0, 1, NULL, NULL) < 0)
 		return 0;
 	dialc_flush(&d, 0);
 	return recv(dial, &q, sizeof(q), MSG_DONTWAIT) == (ssize_t)sizeof(q) ? q.id : 0;

@@ -379,8 +379,8 @@ static void test_room(void)
 	policy_free(eg.policy);
 	eg.policy = NULL;
 	egress_release(&eg);
-	CHECKF(written("\"name\":\"last.example.test\",\"qtype\":\"A\",\"decision\":\"error\",\"why\":\"the run ended before there "
-		       "was an answer\",\"first\":1"),
+	CHECKF(written("\"name\":\"last.example.test\",\"qtype\":\"A\",\"decision\":\"error\",\"why\":\"the run ended before the "
+		       "lookup was answered\",\"first\":1"),
 	       "what was on its way when it ends has its line");
 	CHECK(d.kept == 0 && c.kept == 0);
 	close(dial);

@@ -40,8 +40,8 @@ int main(void)
 	CHECK_STR(all("A=$HOME/`x`\n"), "A=$HOME/`x`|");
 	CHECK_STR(all("A='b\n"), "line 1: a quote is never closed");
 	CHECK_STR(all("A=b\n=c\n"), "line 2: expected NAME=value");
-	CHECK_STR(all("A b\n"), "line 1: expected '=' behind A");
-	CHECK_STR(all("A='b' c\n"), "line 1: something stands behind the closing quote");
-	CHECK_STR(all("A=\"x\ny\"\nB c"), "line 3: expected '=' behind B");
+	CHECK_STR(all("A b\n"), "line 1: expected '=' after A");
+	CHECK_STR(all("A='b' c\n"), "line 1: unexpected text after the closing quote");
+	CHECK_STR(all("A=\"x\ny\"\nB c"), "line 3: expected '=' after B");
 	return tap_done();
 }

@@ -56,7 +56,7 @@ static uint32_t ask(struct client *c, const struct vault_msg *m, char *ret, size
 	long n = vault_msg_pack(VAULT_FROM_CLIENT, m, packed, sizeof(packed));
 
 	mono += NSEC_PER_SEC;
-	if (n < 0 || client_take(c, &store, packed, (size_t)n, 0, &handles, now, mono, &out) < 0 ||
+	if (n < 0 || client_handle_message(c, &store, packed, (size_t)n, 0, &handles, now, mono, &out) < 0 ||
 	    vault_msg_parse(VAULT_TO_CLIENT, out.p, out.len, 0, &back) < 0 || back.id != m->id)
 		return 0;
 	snprintf(ret, size, "%.*s", (int)back.text[0].len, back.text[0].p);
@@ -309,13 +309,13 @@ static void test_rate(void)
 	for (unsigned i = 0; i < GRANT_BURST + 10; i++) {
 		autosecmem struct secmem out = SECMEM_INIT;
 
-		if (client_take(&c, &store, packed, (size_t)n, 0, &handles, now, 77, &out) == 0 &&
+		if (client_handle_message(&c, &store, packed, (size_t)n, 0, &handles, now, 77, &out) == 0 &&
 		    vault_msg_parse(VAULT_TO_CLIENT, out.p, out.len, 0, &back) == 0)
 			busy += back.type == VAULT_REFUSED && back.status == -EBUSY;
 	}
 	CHECKF(busy == 10, "so many at once and no more: %u", busy);
-	CHECK(client_take(&c, &store, "nonsense", 8, 0, &handles, now, 78, &c.pending) == -EPROTO);
-	CHECKF(client_take(&c, &store, packed, (size_t)n, 1, &handles, now, 78, &c.pending) == -EPROTO,
+	CHECK(client_handle_message(&c, &store, "nonsense", 8, 0, &handles, now, 78, &c.pending) == -EPROTO);
+	CHECKF(client_handle_message(&c, &store, packed, (size_t)n, 1, &handles, now, 78, &c.pending) == -EPROTO,
 	       "nor a descriptor");
 	client_release(&c);
 }

@@ -286,7 +286,7 @@ static bool one_round(uint64_t s)
 		} else if (act == 1 && asks_next(list, NULL)) {
 			char id[ASK_ID_MAX];
 
-			snprintf(id, sizeof(id), "%llu", (unsigned long long)asks_last(list));
+			snprintf(id, sizeof(id), "%llu", (unsigned long long)asks_last_number(list));
 			if (asks_revoke(list, now, id, &who, &e) == 0 && !is_dead)
 				budget = 0;
 		} else if (act == 2) {
@@ -574,15 +574,15 @@ static void test_session(void)
 	char id[ASK_ID_MAX];
 	pid_t s = session(), pid = asker("deploy", "{}");
 
-	CHECK(granted_session_lives(run_fd));
+	CHECK(granted_session_is_alive(run_fd));
 	CHECK(answer_next(ASK_SANDBOX, 0, id) && reap(pid) == ALLOWED);
 	CHECK(is_granted() && n_logged("ask.lapse") == 0);
 	CHECK(reap(asker("deploy", "{\"other\":1}")) == ALLOWED);
 	CHECK(n_logged("ask.new") == 1 && n_logged("ask.use") == 2);
 	/* Nobody serves: it is taken back all the same, and once. */
-	CHECKF(askback(&st, run_fd, RUN, id, &who, NULL, &e) == 0, "taken back %s", e.msg);
+	CHECKF(askback_revoke(&st, run_fd, RUN, id, &who, NULL, &e) == 0, "taken back %s", e.msg);
 	CHECK(n_logged("ask.revoke") == 1 && !is_granted() && !granted_exists(run_fd));
-	CHECK(askback(&st, run_fd, RUN, id, &who, NULL, &e) < 0);
+	CHECK(askback_revoke(&st, run_fd, RUN, id, &who, NULL, &e) < 0);
 	pid = asker("deploy", "{}");
 	CHECK(answer_next(ASK_USES, 3, id) && reap(pid) == ALLOWED);
 	CHECK(reap(asker("deploy", "{}")) == ALLOWED && is_granted());
@@ -590,7 +590,7 @@ static void test_session(void)
 	/* The server dies: nothing of it holds, for nobody, and the log says so. */
 	CHECK(kill(s, SIGKILL) == 0 && reap(s) == -1);
 	granted_session_wait(run_fd);
-	CHECK(!granted_session_lives(run_fd) && granted_exists(run_fd) && !is_granted());
+	CHECK(!granted_session_is_alive(run_fd) && granted_exists(run_fd) && !is_granted());
 	pid = asker("deploy", "{}");
 	CHECK(answer_next(ASK_SCOPE_COUNT, 0, id) && reap(pid) == DENIED);
 	CHECK(n_logged("ask.lapse") == 1 && !granted_exists(run_fd));
@@ -614,7 +614,7 @@ static void test_served(void)
 	for (int ms = 0; ms < LONG_MS && faccessat(run_fd, ASKP_SOCK, F_OK, 0) < 0; ms += 10)
 		pause_ms(10);
 	CHECK(reap(asker("deploy", "{}")) == ALLOWED);
-	CHECKF(askback(&st, run_fd, RUN, id, &who, NULL, &e) == 0, "taken back %s", e.msg);
+	CHECKF(askback_revoke(&st, run_fd, RUN, id, &who, NULL, &e) == 0, "taken back %s", e.msg);
 	CHECK(!granted_exists(run_fd));
 	CHECK(answer_next(ASK_SANDBOX, 0, other) && reap(waits) == ALLOWED);
 	CHECK(strcmp(id, other) != 0 && is_granted());
@@ -622,9 +622,9 @@ static void test_served(void)
 	/* The end as the session itself sees to it. */
 	lapsed = n_logged("ask.lapse");
 	CHECK(kill(s, SIGKILL) == 0 && reap(s) == -1);
-	CHECKF(askback_session(&st, run_fd, RUN, &e) == 0, "ended %s", e.msg);
+	CHECKF(askback_end_session(&st, run_fd, RUN, &e) == 0, "ended %s", e.msg);
 	CHECK(n_logged("ask.lapse") == lapsed + 1 && !granted_exists(run_fd));
-	CHECK(askback_session(&st, run_fd, RUN, &e) == 0 && n_logged("ask.lapse") == lapsed + 1);
+	CHECK(askback_end_session(&st, run_fd, RUN, &e) == 0 && n_logged("ask.lapse") == lapsed + 1);
 }
 
 /* `coffer ask new` waits for a person and serves meanwhile; the end of the session must not wait for it. */
@@ -642,7 +642,7 @@ static void test_end_while_served(void)
 		pause_ms(10);
 	CHECK(kill(s, SIGKILL) == 0 && reap(s) == -1);
 	began = clock_nsec(CLOCK_MONOTONIC);
-	CHECKF(askback_session(&st, run_fd, RUN, &e) == 0,
+	CHECKF(askback_end_session(&st, run_fd, RUN, &e) == 0,
 	       "the session ends while another process serves: %s", e.msg);
 	CHECKF(clock_nsec(CLOCK_MONOTONIC) - began < 10 * NSEC_PER_SEC, "and does not wait for that process");
 	CHECKF(!granted_exists(run_fd) && n_logged("ask.lapse") == lapsed + 1,

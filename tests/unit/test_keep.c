@@ -49,7 +49,7 @@ static void issue(struct issued_list *l, const struct vault_grants *g, const cha
 
 	m.text[0] = slice_of(value);
 	m.text[1] = slice_of(member);
-	CHECKF(issued_take(l, g, &m, &handles, NOW, &x, &dropped, &why) == 0, "%s is issued: %s", member,
+	CHECKF(issued_capture(l, g, &m, &handles, NOW, &x, &dropped, &why) == 0, "%s is issued: %s", member,
 	       why);
 }
 

@@ -20,9 +20,9 @@ static uint64_t key(unsigned kind, const char *a, const char *b)
 }
 
 /* As an owner does it. */
-static enum ledger_answer act_lines(uint64_t k, unsigned lines)
+static enum ledger_verdict act_lines(uint64_t k, unsigned lines)
 {
-	enum ledger_answer a = ledger_ask(&l, k, lines);
+	enum ledger_verdict a = ledger_check(&l, k, lines);
 
 	if (a == LEDGER_FIRST) {
 		ledger_take(&l, k, lines);
@@ -31,7 +31,7 @@ static enum ledger_answer act_lines(uint64_t k, unsigned lines)
 	return a;
 }
 
-static enum ledger_answer act(uint64_t k)
+static enum ledger_verdict act(uint64_t k)
 {
 	return act_lines(k, 1);
 }
@@ -44,7 +44,7 @@ static uint64_t key_n(unsigned n)
 	return key(LEDGER_OPEN, text, NULL);
 }
 
-static enum ledger_answer act_n(unsigned n)
+static enum ledger_verdict act_n(unsigned n)
 {
 	return act(key_n(n));
 }
@@ -104,13 +104,13 @@ static void test_keys(void)
 	CHECKF(act(key(LEDGER_REQUEST, "GET", "a")) == LEDGER_KNOWN &&
 		       act(key(LEDGER_REQUEST, "DELETE", "a")) == LEDGER_FIRST,
 	       "a repetition is known, and anything else is not");
-	CHECK(ledger_ask(&l, key(1, "x", NULL), 1) == LEDGER_FIRST);
-	CHECKF(ledger_ask(&l, key(1, "x", NULL), 1) == LEDGER_FIRST,
+	CHECK(ledger_check(&l, key(1, "x", NULL), 1) == LEDGER_FIRST);
+	CHECKF(ledger_check(&l, key(1, "x", NULL), 1) == LEDGER_FIRST,
 	       "asking takes nothing: a key is known once its line is written");
 	ledger_forget(&l);
 	CHECKF(act(key(LEDGER_REQUEST, "GET", "a")) == LEDGER_FIRST,
 	       "after a line could not be written everything is new");
-	CHECKF(ledger_ask(&l, 0, 1) == LEDGER_DENY, "a key that could not be made is denied");
+	CHECKF(ledger_check(&l, 0, 1) == LEDGER_DENY, "a key that could not be made is denied");
 	CHECK(ledger_note(&l, key(LEDGER_SECRET, "s", NULL)) == LEDGER_FIRST);
 	CHECKF(ledger_note(&l, key(LEDGER_SECRET, "s", NULL)) == LEDGER_KNOWN,
 	       "what belongs to another key is noted");
@@ -127,7 +127,7 @@ static void test_budget(void)
 	CHECKF(many(100000, 1000) == LEDGER_RATE, "so many come in a second");
 	now += 100000 * NSEC_PER_SEC;
 	CHECKF(many(200000, 2 * LEDGER_BURST) == LEDGER_BURST, "a long silence gives one burst, not more");
-	CHECKF(ledger_ask(&l, key(1, "two", NULL), 2) == LEDGER_LATER, "several lines cost several");
+	CHECKF(ledger_check(&l, key(1, "two", NULL), 2) == LEDGER_LATER, "several lines cost several");
 	now -= 50 * NSEC_PER_SEC;
 	CHECKF(act_n(900000) == LEDGER_LATER, "a clock that goes back gives nothing");
 	ledger_release(&l);
@@ -168,7 +168,7 @@ static void test_waiting(void)
 	(void)many(200000, 2 * LEDGER_BURST);
 	wait(&w[0], 200000, 1);
 	turn(NSEC_PER_SEC / LEDGER_RATE);
-	CHECK(w[0].got == LEDGER_KNOWN && ledger_ask(&l, key(1, "new", NULL), 1) == LEDGER_FIRST);
+	CHECK(w[0].got == LEDGER_KNOWN && ledger_check(&l, key(1, "new", NULL), 1) == LEDGER_FIRST);
 	ledger_release(&l);
 }
 

@@ -167,7 +167,7 @@ static void test_budget(void)
 	CHECKF(l.events == NET_BURST, "a burst is written as it is: %u", l.events);
 	feed_many(f, 1, "deny", 1, T0);
 	CHECKF(l.events == NET_BURST + 1, "a denial has a bucket of its own");
-	CHECK(net_fold_waits(f) && net_fold_tick(f, T0 + NET_FOLDED_NS, false) == 0 && !net_fold_waits(f));
+	CHECK(net_fold_has_counts(f) && net_fold_tick(f, T0 + NET_FOLDED_NS, false) == 0 && !net_fold_has_counts(f));
 	CHECKF(l.events == NET_BURST + 4 && l.counted == 700, "the rest is counted: three names, 700 lines");
 	feed_many(f, 100, "allow", 1, T0 + 4 * NSEC_PER_SEC);
 	CHECKF(l.events == NET_BURST + 4 + 4 * NET_RATE, "and %u a second come again: %u", NET_RATE,
@@ -226,7 +226,7 @@ static void test_secrets(void)
 
 	f = fold_new(&l);
 	feed_secret(f, NET_BURST, "loud", "a.test", T0);
-	CHECKF(l.events == NET_BURST && !net_fold_waits(f), "the burst: %u", l.events);
+	CHECKF(l.events == NET_BURST && !net_fold_has_counts(f), "the burst: %u", l.events);
 	feed_secret(f, 10, "quiet", "a.test", T0);
 	CHECKF(l.events == NET_BURST + 1 && has(&l, "secret.use {\"secret\":\"quiet\",\"host\":\"a.test\""),
 	       "the first use of another secret at the same host is not folded");
@@ -239,7 +239,7 @@ static void test_secrets(void)
 	l.refuse_after = -1;
 	CHECKF(feed(f, one, T0) == strlen(one) && has(&l, "secret.use {\"secret\":\"late\""),
 	       "what could not be written is the first when it comes again");
-	CHECK(net_fold_waits(f) && net_fold_tick(f, T0 + NET_FOLDED_NS, false) == 0 && !net_fold_waits(f));
+	CHECK(net_fold_has_counts(f) && net_fold_tick(f, T0 + NET_FOLDED_NS, false) == 0 && !net_fold_has_counts(f));
 	CHECKF(has(&l, "net.folded {\"ev\":\"secret\",\"name\":\"a.test\",\"port\":443,\"decision\":\"\","
 		       "\"secret\":\"quiet\",\"path\":\"/\",\"count\":9,"),
 	       "the others are counted with the secret's name");
@@ -319,7 +319,7 @@ static void test_pace(void)
 	CHECKF(net_fold_feed(f, NET_FROM_EGRESS, one, strlen(one), true, T0 + NSEC_PER_SEC, &taken) == 0 &&
 		       taken == strlen(one),
 	       "at the end nothing is left");
-	CHECKF(!net_fold_waits(f), "and none was folded");
+	CHECKF(!net_fold_has_counts(f), "and none was folded");
 	buf_release(&l.text);
 }
 
@@ -399,7 +399,7 @@ static void test_log_full(void)
 	CHECK(feed(f, two + taken, T0) == strlen(two) - taken && l.events == 2);
 	CHECK(feed(f, "garbage\n", T0) == 8);
 	l.refuse_after = 0;
-	CHECK(net_fold_tick(f, T0, true) == -ENOSPC && net_fold_waits(f));
+	CHECK(net_fold_tick(f, T0, true) == -ENOSPC && net_fold_has_counts(f));
 	l.refuse_after = -1;
 	CHECK(net_fold_tick(f, T0, true) == 0 && l.counted == 1);
 	buf_release(&l.text);
@@ -416,7 +416,7 @@ static void test_holes(void)
 
 	f = fold_new(&l);
 	CHECK(net_fold_feed(f, NET_FROM_EGRESS, with_holes, sizeof(with_holes) - 1, true, T0, &taken) == 0);
-	CHECK(taken == sizeof(with_holes) - 1 && l.events == 2 && !net_fold_waits(f));
+	CHECK(taken == sizeof(with_holes) - 1 && l.events == 2 && !net_fold_has_counts(f));
 	buf_release(&l.text);
 }
 

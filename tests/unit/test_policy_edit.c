@@ -157,8 +157,8 @@ static void test_rules(void)
 	CHECK(refused("allow: []\nask: [b.com]\n", RULE("a.com", 443), "brackets"));
 	CHECK(refused("{allow: , ask: [b.com]}\n", RULE("a.com", 443), "brackets"));
 	CHECK(refused("# nothing\n", RULE("a.com", 443), "no 'allow:'"));
-	CHECK(refused("allow:\n- b.com\n", RULE("a.com\n- evil.com", 443), "name of a host"));
-	CHECK(refused("allow:\n- b.com\n", RULE("*.com", 443), "name of a host"));
+	CHECK(refused("allow:\n- b.com\n", RULE("a.com\n- evil.com", 443), "host name"));
+	CHECK(refused("allow:\n- b.com\n", RULE("*.com", 443), "host name"));
 	CHECKF(!*edited("allow:\n- b.com\r- c.com\n", RULE("a.com", 443)) && last.code == -EINVAL &&
 		       strstr(last.msg, "U+000D"),
 	       "a line break that only YAML sees is refused: %s", last.msg);
@@ -181,7 +181,7 @@ static void test_move(void)
 	CHECKF(is("ask:\n- a.com:443", MOVE(2), "ask:\nallow:\n  - a.com:443\n"), "no break at the end");
 	CHECK(refused("ask: [\"a.com:443\"]\n", MOVE(1), "brackets"));
 	CHECK(refused("ask:\n- {domain: a.com, port: 443}\n", MOVE(2), "braces"));
-	CHECK(refused("allow:\n- a.com\n", MOVE(2), "not stand under"));
+	CHECK(refused("allow:\n- a.com\n", MOVE(2), "not under 'ask:'"));
 	CHECK(refused("ask:\n- a.com\n", MOVE(3), "no rule"));
 }
 
@@ -209,10 +209,10 @@ static void test_flow(void)
 	CHECK(is("allow:\n- domain: a.com\n  http: [{allow: GET /**}, {ask: PUT /x}]\n", TURN(2, 3, "http"),
 		 "allow:\n- domain: a.com\n  http: [{allow: GET /**}, {allow: PUT /x}]\n"));
 	CHECK(refused("allow:\n- domain: a.com\n  http: [{ask: PUT /x/*}, {ask: PUT /y}]\n",
-		      HTTP(2, 3, "PUT /x/1"), "several stand in that line"));
+		      HTTP(2, 3, "PUT /x/1"), "several are in that line"));
 	CHECK(refused(
 		"allow: [{domain: a.com, http: [{ask: PUT /x}]}, {domain: b.com, http: [{ask: PUT /x}]}]\n",
-		TURN(1, 1, "http"), "several stand in that line"));
+		TURN(1, 1, "http"), "several are in that line"));
 	CHECK(refused("allow:\n- domain: a.com\n  http: [{ask: PUT /x/*}]\n",
 		      HTTP(2, 3, "PUT /x/\"}, {allow: *"), "character"));
 	CHECK(refused("allow:\n- domain: a.com\n  http: [{ask: PUT /x/*}]\n", HTTP(2, 3, "PUT /x/\"}, {a: b"),
@@ -249,13 +249,13 @@ static void test_copy(void)
 		"allow:\r\n- domain: '*.a.com'\r\n  http:\r\n  - ask: PUT /**\r\n"
 		"- domain: b.a.com\r\n  port: 80\r\n  http:\r\n  - ask: PUT /**\r\n  - allow: \"PUT /x:y\"\r\n"));
 	CHECK(refused(many, COPY(2, 6, "x.a.com", 443, "PUT /x/*"), "pattern"));
-	CHECK(refused(many, COPY(2, 6, "*.a.com", 443, "PUT /x/1"), "name of a host"));
+	CHECK(refused(many, COPY(2, 6, "*.a.com", 443, "PUT /x/1"), "host name"));
 	CHECK(refused("allow:\n- {domain: \"*.a.com\", http: [{ask: PUT /**}]}\n",
 		      COPY(2, 2, "b.a.com", 80, "PUT /x"), "braces"));
 	CHECK(refused("allow:\n- domain: \"*.a.com\"\n  http: [{ask: PUT /**}]\n",
 		      COPY(2, 3, "b.a.com", 80, "PUT /x"), "brackets"));
 	CHECK(refused("allow:\n- domain: \"*.a.com\"\n  ports:\n  - 80\n  - 443\n  http:\n  - ask: PUT /**\n",
-		      COPY(2, 7, "b.a.com", 80, "PUT /x"), "where that stands"));
+		      COPY(2, 7, "b.a.com", 80, "PUT /x"), "position cannot be determined"));
 	CHECK(refused("allow:\n- domain: \"*.a.com\"\n  http:\n  - ask: PUT /**",
 		      COPY(2, 4, "b.a.com", 80, "PUT /x"), "does not end"));
 }

@@ -41,8 +41,8 @@ static const struct wrong {
 	{ "alow: []\n", ":1:1: ", "unknown key 'alow' of a policy", "allow:" },
 	{ "egress:\n  alow: []\n", ":2:3: ", "' of egress; valid keys", "allow:" },
 	{ "egress:\n  version: 1\n", ":2:3: ", "' of egress; valid keys", NULL },
-	{ "version: 2\n", ":1:10: ", "not known here", "version: 1" },
-	{ "version: [1]\n", ":1:10: ", "not known here", NULL },
+	{ "version: 2\n", ":1:10: ", "unknown version", "version: 1" },
+	{ "version: [1]\n", ":1:10: ", "unknown version", NULL },
 	{ "egress: {}\nallow: []\n", ":2:1: ", "belongs under 'egress:'", NULL },
 	{ "mode: enforced\n", ":1:7: ", "observe or enforce", "enforce" },
 	{ "allow: github.com\n", ":1:8: ", "list of rules", NULL },
@@ -86,7 +86,7 @@ static const struct wrong {
 	{ "allow: [{domain: a.com, secret: [x]}]\n", ":1:33: ", "", NULL },
 	/* captures */
 	{ "allow: [{domain: a.com, capture: POST /x}]\n", ":1:34: ", "", NULL },
-	{ "allow: [{domain: a.com, capture: {name: x}}]\n", ":1:34: ", "needs its 'endpoint'", NULL },
+	{ "allow: [{domain: a.com, capture: {name: x}}]\n", ":1:34: ", "needs an 'endpoint'", NULL },
 	{ "allow: [{domain: a.com, capture: {endpiont: POST /x}}]\n", ":1:35: ", "unknown key 'endpiont'",
 	  "endpoint" },
 	{ "allow: [{domain: a.com, capture: {endpoint: /x}}]\n", ":1:45: ", "a method and a path", NULL },
@@ -118,7 +118,7 @@ static const struct wrong {
 	  " - {domain: b.com, capture: {endpoint: POST /x, name: n}}\n",
 	  ":3:29: ", "another rule captures", NULL },
 	{ "allow: [{domain: a.com, depth: peek, capture: {endpoint: POST /x}}]\n",
-	  ":1:18: ", "cannot be seen", NULL },
+	  ":1:18: ", "cannot be inspected", NULL },
 	/* ports */
 	{ "allow: [{domain: a.com, port: 0}]\n", ":1:31: ", "a port", NULL },
 	{ "allow: [{domain: a.com, port: 65536}]\n", ":1:31: ", "a port", NULL },
@@ -137,9 +137,9 @@ static const struct wrong {
 	{ "allow: [{domain: a.com, http: [{allow: \"GET /x?y\"}]}]\n", ":1:40: ", "behind ?", NULL },
 	{ "allow: [{domain: a.com, http: [{permit: GET /x}]}]\n", ":1:33: ", "' of a request; valid keys",
 	  NULL },
-	{ "allow: [{domain: a.com, http: []}]\n", ":1:31: ", "nothing is listed", NULL },
-	{ "allow: [{domain: a.com, depth: tunnel, http: [{allow: GET /x}]}]\n", ":1:18: ", "cannot be seen",
-	  NULL },
+	{ "allow: [{domain: a.com, http: []}]\n", ":1:31: ", "the list is empty", NULL },
+	{ "allow: [{domain: a.com, depth: tunnel, http: [{allow: GET /x}]}]\n",
+	  ":1:18: ", "cannot be inspected", NULL },
 	{ "allow: [{domain: a.com, depth: deep}]\n", ":1:32: ", "tunnel, peek or inspect", NULL },
 	{ "deny: [{domain: a.com, http: [{allow: GET /x}]}]\n", ":1:17: ", "only a rule under 'allow'",
 	  NULL },
@@ -159,7 +159,7 @@ static const struct wrong {
 	{ "limits: {bandwith: 1M}\n", ":1:10: ", "' of limits; valid keys", "bandwidth:" },
 	{ "limits: {connections: 0}\n", ":1:23: ", "a number from 1", NULL },
 	{ "resolvers: [dns.example.com]\n", ":1:13: ", "a resolver's address", NULL },
-	{ "resolvers: [0.0.0.0]\n", ":1:13: ", "no resolver's", NULL },
+	{ "resolvers: [0.0.0.0]\n", ":1:13: ", "cannot be a resolver", NULL },
 	{ "resolvers: [\"224.0.0.251:5353\"]\n", ":1:13: ", "a multicast address", NULL },
 	{ "synthetic: 127.0.0.0/8\n", ":1:12: ", "a loopback address", NULL },
 	{ "synthetic: 11.0.0.0/24\n", ":1:12: ", "from /8 to /20", NULL },
@@ -302,7 +302,7 @@ static void test_resolvers(void)
 	a.files = files;
 	a.n_files = 1;
 	p = load_args(&a);
-	CHECKF(n_resolvers(p) == 1 && strstr(last_conflicts, "--resolver 8.8.8.8: not asked"),
+	CHECKF(n_resolvers(p) == 1 && strstr(last_conflicts, "--resolver 8.8.8.8: not used"),
 	       "with a file that names some, what both name, and the rest is said");
 	policy_free(p);
 	a.resolvers = both + 1;

@@ -111,14 +111,14 @@ static void test_interleave(void)
 {
 	struct addr v6[3] = { { { 0x20, 1 } }, { { 0x20, 2 } }, { { 0x20, 3 } } };
 	struct addr v4[2] = { addr_from_v4(0x01010101), addr_from_v4(0x01010102) }, many[100];
-	struct answer a = { 0 };
+	struct resolve_answer a = { 0 };
 
 	resolve_interleave(&a, v6, 3, v4, 2);
 	CHECK(a.n_addrs == 5 && addr_eq(&a.addrs[0], &v6[0]) && addr_eq(&a.addrs[1], &v4[0]) &&
 	      addr_eq(&a.addrs[2], &v6[1]) && addr_eq(&a.addrs[4], &v6[2]));
 	for (unsigned i = 0; i < 100; i++)
 		many[i] = addr_from_v4(0x02000000 + i / 2);
-	a = (struct answer){ 0 };
+	a = (struct resolve_answer){ 0 };
 	resolve_interleave(&a, NULL, 0, many, 100);
 	CHECKF(a.n_addrs == RESOLVE_ADDRS_MAX && addr_v4(&a.addrs[1]) == 0x02000001,
 	       "each once, and not too many");

@@ -23,7 +23,7 @@ static void test_parse(void)
 			       strcmp(restart_format(&r, text), good[i]) == 0,
 		       "%s is read and written as it is", good[i]);
 	CHECK(is_refused("", "restart policy") && is_refused("never", "on-failure"));
-	CHECK(is_refused("always:3", "on-failure only") && is_refused("no:", "on-failure only"));
+	CHECK(is_refused("always:3", "only on-failure") && is_refused("no:", "only on-failure"));
 	CHECK(is_refused("on-failure:0", "tries") && is_refused("on-failure:", "tries"));
 	CHECK(is_refused("on-failure:1000001", "tries") && is_refused("on-failure:-1", "tries"));
 	CHECK(is_refused("alway", "restart policy") && is_refused("alwayss", "restart policy"));

@@ -105,8 +105,8 @@ static void test_bindings(void)
 	}
 	bearer.port = 999;
 	CHECK(store_bind(n, &bearer, NULL, &last) == -ENOSPC);
-	CHECK(store_schedule(n, "date", 60, NULL) == 0 && n->every == 60 && str_eq(n->command, "date"));
-	CHECK(store_schedule(n, NULL, 60, &last) == -EINVAL && store_schedule(n, "", 0, NULL) == 0 &&
+	CHECK(store_set_schedule(n, "date", 60, NULL) == 0 && n->every == 60 && str_eq(n->command, "date"));
+	CHECK(store_set_schedule(n, NULL, 60, &last) == -EINVAL && store_set_schedule(n, "", 0, NULL) == 0 &&
 	      !n->command);
 }
 
@@ -119,7 +119,7 @@ static void test_pack(void)
 
 	CHECK(put(&s, "a", VALUE, 16, 0) == 0 && put(&s, "b", "weak", 4, VAULT_SET_WEAK) == 0);
 	BUG_ON(s.n != 2);
-	CHECK(store_bind(s.v[0], &bearer, NULL, NULL) == 0 && store_schedule(s.v[1], "date", 60, NULL) == 0);
+	CHECK(store_bind(s.v[0], &bearer, NULL, NULL) == 0 && store_set_schedule(s.v[1], "date", 60, NULL) == 0);
 	CHECK(store_pack(&s, &a, NULL) == 0 && store_unpack(&back, a.p, a.len, NULL) == 0);
 	BUG_ON(back.n != 2 || !back.v);
 	CHECK(store_pack(&back, &b, NULL) == 0 && secmem_eq(&a, b.p, b.len));

@@ -235,7 +235,7 @@ static void test_once_for_all(void)
 	ask_all(d, &q, t, 3, 1);
 	CHECK(d->n_running == 1);
 	ask_all(d, &q, t, 3, 60);
-	CHECKF(d->n_running == 1 && !webd_sharer(d, d->jobs),
+	CHECKF(d->n_running == 1 && !webd_next_sharer(d, d->jobs),
 	       "who comes later has no part in what runs already");
 	ask_all(d, &q, t + 3, 1, 1);
 	CHECKF(d->n_running == 2, "another role is another answer");
@@ -249,7 +249,7 @@ static void test_once_for_all(void)
 	}
 	for (size_t i = 0; i < n; i++)
 		end_pid(d, pids[i]);
-	CHECKF(d->n_running == 1 && d->n_jobs == 60 && webd_sharer(d, d->jobs), "the others share one: %u",
+	CHECKF(d->n_running == 1 && d->n_jobs == 60 && webd_next_sharer(d, d->jobs), "the others share one: %u",
 	       d->n_running);
 	end_one(d);
 	CHECK(!d->jobs && d->n_running == 0);
@@ -283,7 +283,7 @@ static void test_shared_end(void)
 	x[0]->pid = pid;
 	d->n_running++;
 	d->lane[x[0]->lane].running++;
-	webd_has_begun(d, x[0]);
+	webd_job_started(d, x[0]);
 	CHECK(pid > 0 && x[1]->with == x[0] && x[2]->with == x[0]);
 	webd_cancel(d, 1);
 	webd_cancel(d, 3);
@@ -372,7 +372,7 @@ static void test_deaf(void)
 	while (d->n_queue_fds < WEBD_QUEUE_FDS) {
 		int fd = memfd_create("answer", MFD_CLOEXEC);
 
-		webd_say(d, &a, &fd, 1);
+		webd_send(d, &a, &fd, 1);
 	}
 	/* Nothing more is heard of who has so much to read. */
 	heard = 0;
@@ -381,7 +381,7 @@ static void test_deaf(void)
 		int fd = memfd_create("answer", MFD_CLOEXEC);
 		unsigned n;
 
-		webd_say(d, &a, &fd, 1);
+		webd_send(d, &a, &fd, 1);
 		n = count_fds() - before;
 		most = n > most ? n : most;
 	}

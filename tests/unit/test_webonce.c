@@ -120,7 +120,7 @@ static void test_lost(void)
 	start();
 	CHECK(begin(1, 1) == WEB_ONCE_NEW);
 	CHECK(begin(1, 1) == WEB_ONCE_RUNS);
-	web_once_leave(once, &a);
+	web_once_abandon(once, &a);
 	CHECK(begin(1, 1) == WEB_ONCE_LOST);
 	CHECK(begin(2, 1) == WEB_ONCE_NEW); /* his key is not mine */
 	web_once_free(once);

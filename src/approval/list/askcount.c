@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Counters of a run's asks, for metrics. Counts logged events only, so that metrics and log agree. */
 #include "approval/list/askcount.h"
 
 #include "base/cleanup.h"
@@ -6,7 +7,8 @@
 
 void askcount_event(struct askcount *c, const char *type, const struct buf *fields)
 {
-	/* Written by asks.c itself, as the first member whose name this is; texts of others are escaped. */
+	/* asks_log.c writes this member first; quotes in texts of others are escaped, so they cannot imitate
+	 * it. */
 	bool allow = strstr(buf_cstr(fields), "\"answer\":\"allow\"") != NULL;
 	const struct {
 		const char *type;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How many questions a run has asked, and what came of them, for metrics: counted by what is logged. Pure. */
+/* Counts a run's asks and their outcomes for metrics, from the events that are logged. Pure. */
 #ifndef APPROVAL_ASKCOUNT_H
 #define APPROVAL_ASKCOUNT_H
 
@@ -13,7 +13,7 @@ struct askcount {
 	uint64_t asked, allowed, denied, expired, gone, used, revoked;
 };
 
-/* An event that was logged: "ask.new", "ask.answer", … and its members without braces. */
+/* Counts an event that was logged: its type ("ask.new", "ask.answer", …) and its members without braces. */
 void askcount_event(struct askcount *c, const char *type, const struct buf *fields);
 void askcount_json(const struct askcount *c, unsigned pending, uint64_t shed, struct buf *out);
 

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The states of questions. Numbers in comments are the invariants of asks.h.
+ * The state machine of the asks in a list: waiters, answers, uses, ends. It only changes the list and calls
+ * the owner's functions (struct asks_out). Labels in comments are the invariants of asks.h.
  *
- * A1 in one place: out.tell(…, true, …) is called by allow_one() and by nobody else, and allow_one() is reached from an ask
- * that a person answered only: GRANTED or PARKED, or PENDING on its way to one of them in take_allow().
+ * asks.A1 in one place: out.tell(…, true, …) is called by allow_waiter() only, and allow_waiter() is reached
+ * only with an ask that a person has answered: GRANTED or PARKED, or PENDING on its way to one of them in
+ * answer_allow().
  */
 #include "approval/list/asks_int.h"
 
@@ -29,7 +31,7 @@ struct asks *asks_new(const char run_id[RUN_ID_LEN + 1], uint64_t timeout_s, con
 	return l;
 }
 
-static bool is_over(const struct ask *a)
+static bool ask_is_over(const struct ask *a)
 {
 	return a->state != ASK_PENDING && a->state != ASK_PARKED && a->state != ASK_GRANTED;
 }
@@ -62,52 +64,52 @@ void asks_free(struct asks *l)
 	free(l);
 }
 
-static void changed(struct asks *l, const struct ask *a)
+static void notify_changed(struct asks *l, const struct ask *a)
 {
 	if (l->out.changed)
 		l->out.changed(l->out.ctx, a);
 }
 
-/* A6: of those that are over, the newest are kept. */
-static void forget_oldest(struct asks *l, const struct ask *but)
+/* asks.A6: only the newest finished asks are kept. */
+static void drop_oldest_finished(struct asks *l, const struct ask *but)
 {
 	struct ask *a, *next;
 
 	for (a = TAILQ_FIRST(&l->list); a && l->n_over > ASKS_KEPT_MAX; a = next) {
 		next = TAILQ_NEXT(a, link);
-		if (is_over(a) && a != but) {
+		if (ask_is_over(a) && a != but) {
 			l->n_over--;
 			ask_free(l, a);
 		}
 	}
 }
 
-static void set_state(struct asks *l, struct ask *a, enum ask_state s)
+static void ask_set_state(struct asks *l, struct ask *a, enum ask_state s)
 {
-	bool was_over = is_over(a);
+	bool was_over = ask_is_over(a);
 
 	l->n_pending -= a->state == ASK_PENDING;
 	a->state = s;
 	l->n_pending += s == ASK_PENDING;
-	l->n_over = l->n_over + is_over(a) - was_over;
+	l->n_over = l->n_over + ask_is_over(a) - was_over;
 }
 
-static void set_end(struct ask *a, struct asks_now now, uint64_t seconds)
+static void set_expiry(struct ask *a, struct asks_now now, uint64_t seconds)
 {
 	a->expires = seconds ? now.mono + seconds * NSEC_PER_SEC : 0;
 	a->expires_shown = seconds ? now.real + seconds * NSEC_PER_SEC : 0;
 }
 
-/* A8 */
-static int keep(struct asks *l, bool less, struct err *e)
+/* Has the owner write the session's grants to disk (asks.A8). */
+static int write_kept(struct asks *l, bool less, struct err *e)
 {
 	return l->out.kept ? l->out.kept(l->out.ctx, less, e)
-			   : err_set(e, -EINVAL, "nothing is kept for a session here");
+			   : err_set(e, -EINVAL, "grants cannot be kept for a session here");
 }
 
 /* ---- Waiters. ---- */
 
-static void free_waiter(struct asks *l, struct waiter *w)
+static void remove_waiter(struct asks *l, struct waiter *w)
 {
 	if (w->a && !w->told)
 		w->a->waiters--;
@@ -152,7 +154,7 @@ static struct waiter *add_waiter(struct asks *l, struct ask *a, uint64_t id)
 	return w;
 }
 
-static void deny_all(struct asks *l, const struct ask *a, const char *why)
+static void deny_waiters(struct asks *l, const struct ask *a, const char *why)
 {
 	char id[ASK_ID_MAX];
 	struct waiter *w;
@@ -161,23 +163,23 @@ static void deny_all(struct asks *l, const struct ask *a, const char *why)
 	while ((w = first_waiting(l, a)) != NULL) {
 		uint64_t who = w->id;
 
-		free_waiter(l, w);
+		remove_waiter(l, w);
 		l->out.tell(l->out.ctx, who, false, id, why);
 	}
 }
 
 /*
- * The one way to "allow" (A1). `a` was answered so by a person, and is in force; the use is written down (A3) and counted
- * (A4) before the waiter hears of it.
+ * The only path to "allow" (asks.A1). A person has allowed `a`, and it is in force. The use is logged
+ * (asks.A3) and counted (asks.A4) before the waiter is told.
  */
-static void allow_one(struct asks *l, struct ask *a, struct waiter *w)
+static void allow_waiter(struct asks *l, struct ask *a, struct waiter *w)
 {
 	struct err e = ERR_INIT;
 	char id[ASK_ID_MAX];
 
 	BUG_ON(!a->answered || !a->answer.allow || (a->state != ASK_GRANTED && a->state != ASK_PARKED));
 	ask_id(l, a, id);
-	/* A rule is in force, and is used by what it lets through: who asks for it again changes nothing, and writes nothing. */
+	/* The rule is in force already; asking for it again changes nothing and is not logged (asks.A3). */
 	if (a->q.kind == ASK_WIDEN && a->used) {
 		w->told = true;
 		a->waiters--;
@@ -185,21 +187,21 @@ static void allow_one(struct asks *l, struct ask *a, struct waiter *w)
 		return;
 	}
 	a->used++;
-	if ((a->kept && keep(l, false, &e) < 0) || ask_log(l, a, "ask.use", "") < 0) {
+	if ((a->kept && write_kept(l, false, &e) < 0) || ask_log(l, a, "ask.use", "") < 0) {
 		uint64_t who = w->id;
 
 		a->used--;
-		free_waiter(l, w);
+		remove_waiter(l, w);
 		l->out.tell(l->out.ctx, who, false, id, "the use of the approval could not be written down");
 		return;
 	}
 	w->told = true;
 	a->waiters--;
 	if (a->uses && a->used >= a->uses) {
-		set_state(l, a, ASK_SPENT);
-		set_end(a, (struct asks_now){ 0 }, 0);
+		ask_set_state(l, a, ASK_SPENT);
+		set_expiry(a, (struct asks_now){ 0 }, 0);
 	}
-	changed(l, a);
+	notify_changed(l, a);
 	l->out.tell(l->out.ctx, w->id, true, id, "");
 }
 
@@ -211,15 +213,15 @@ void asks_drop(struct asks *l, struct asks_now now, uint64_t waiter)
 	(void)now;
 	if (!w)
 		return;
-	free_waiter(l, w);
+	remove_waiter(l, w);
 	if (a && a->state == ASK_PENDING) {
-		/* Nobody can want it as it was any more. */
+		/* The policy has changed and no waiter is left, so nobody can use an answer to this any more. */
 		if (!a->waiters && a->q.generation && l->generation && a->q.generation != l->generation) {
 			snprintf(a->why, sizeof(a->why), "the policy has changed; it is asked again");
-			set_state(l, a, ASK_GONE);
+			ask_set_state(l, a, ASK_GONE);
 			(void)!ask_log(l, a, "ask.gone", a->why);
 		}
-		changed(l, a);
+		notify_changed(l, a);
 	}
 }
 
@@ -239,7 +241,7 @@ void asks_taken(struct asks *l, uint64_t waiter)
 	struct waiter *w = find_waiter(l, waiter);
 
 	if (w && w->told)
-		free_waiter(l, w);
+		remove_waiter(l, w);
 }
 
 int asks_unused(struct asks *l, struct asks_now now, uint64_t waiter)
@@ -250,26 +252,27 @@ int asks_unused(struct asks *l, struct asks_now now, uint64_t waiter)
 
 	if (!w || !w->told)
 		return -ENOENT;
-	free_waiter(l, w);
+	remove_waiter(l, w);
 	if (!a || !a->used || (a->state != ASK_SPENT && a->state != ASK_GRANTED))
 		return -ENOENT;
-	/* One that is not written down stays used. */
-	if (ask_log(l, a, "ask.unused", "who asked had gone; nothing was sent") < 0)
+	/* If the log cannot record that the use was given back, it stays used. */
+	if (ask_log(l, a, "ask.unused", "the asker had gone; nothing was sent") < 0)
 		return -EIO;
 	a->used--;
 	if (a->state == ASK_SPENT) {
-		set_state(l, a, a->answer.scope == ASK_ONCE ? ASK_PARKED : ASK_GRANTED);
-		/* The end is that of the answer: what is handed out and given back again and again does not live longer. */
+		ask_set_state(l, a, a->answer.scope == ASK_ONCE ? ASK_PARKED : ASK_GRANTED);
+		/* The end is that of the original answer, so an approval that is handed out and given back
+		 * repeatedly does not live longer. */
 		if (a->state == ASK_PARKED) {
 			a->expires = a->parked_until;
 			a->expires_shown = a->parked_shown;
 		}
 	}
-	/* One that is not given back in writing is lost with whoever keeps the list. */
+	/* If this fails, the use is lost when the list gets a new owner (asks.A8). */
 	if (a->kept)
-		(void)!keep(l, false, &e);
-	changed(l, a);
-	/* What comes back behind its end has none. */
+		(void)!write_kept(l, false, &e);
+	notify_changed(l, a);
+	/* An approval that comes back after its end is over at once. */
 	(void)asks_tick(l, now);
 	return 0;
 }
@@ -291,9 +294,9 @@ static int reserve_number(struct asks *l)
 	return 0;
 }
 
-static struct ask *new_ask(struct asks *l, struct asks_now now, const struct ask_question *q,
-			   const unsigned char digest[HASH_LEN], const unsigned char subject[HASH_LEN],
-			   uint64_t timeout_s)
+static struct ask *make_ask(struct asks *l, struct asks_now now, const struct ask_question *q,
+			    const unsigned char digest[HASH_LEN], const unsigned char subject[HASH_LEN],
+			    uint64_t timeout_s)
 {
 	struct ask *a = calloc(1, sizeof(*a));
 
@@ -307,7 +310,7 @@ static struct ask *new_ask(struct asks *l, struct asks_now now, const struct ask
 	memcpy(a->digest, digest, HASH_LEN);
 	memcpy(a->subject, subject, HASH_LEN);
 	a->asked = now.real;
-	set_end(a, now, timeout_s ? timeout_s : l->timeout_s);
+	set_expiry(a, now, timeout_s ? timeout_s : l->timeout_s);
 	TAILQ_INSERT_TAIL(&l->list, a, link);
 	if (ask_log_new(l, a) == 0)
 		return a;
@@ -316,9 +319,10 @@ static struct ask *new_ask(struct asks *l, struct asks_now now, const struct ask
 	return NULL;
 }
 
-/* An entry for it: one that is there, or a new one. NULL and why not. */
-static struct ask *entry_for(struct asks *l, struct asks_now now, const struct ask_question *q,
-			     uint64_t timeout_s, char why[ASK_WHY_MAX])
+/* Returns the ask for this question, an existing one or a new one; NULL, with the reason, if it cannot be
+ * asked. */
+static struct ask *find_or_make_ask(struct asks *l, struct asks_now now, const struct ask_question *q,
+				    uint64_t timeout_s, char why[ASK_WHY_MAX])
 {
 	unsigned char digest[HASH_LEN], subject[HASH_LEN];
 	struct ask *a;
@@ -337,7 +341,7 @@ static struct ask *entry_for(struct asks *l, struct asks_now now, const struct a
 		return NULL;
 	if (!asks_have_room(l, q, why))
 		return NULL;
-	a = new_ask(l, now, q, digest, subject, timeout_s);
+	a = make_ask(l, now, q, digest, subject, timeout_s);
 	if (!a)
 		snprintf(why, ASK_WHY_MAX, "the question could not be written down");
 	else
@@ -353,7 +357,7 @@ void asks_put(struct asks *l, struct asks_now now, const struct ask_question *q,
 	struct ask *a;
 
 	(void)asks_tick(l, now);
-	a = entry_for(l, now, q, timeout_s, why);
+	a = find_or_make_ask(l, now, q, timeout_s, why);
 	if (a) {
 		ask_id(l, a, id);
 		a->times++;
@@ -366,10 +370,10 @@ void asks_put(struct asks *l, struct asks_now now, const struct ask_question *q,
 	if (!w)
 		l->out.tell(l->out.ctx, waiter, false, id, why);
 	else if (a->state == ASK_PENDING)
-		changed(l, a);
+		notify_changed(l, a);
 	else
-		allow_one(l, a, w);
-	forget_oldest(l, a);
+		allow_waiter(l, a, w);
+	drop_oldest_finished(l, a);
 }
 
 /* ---- Answers. ---- */
@@ -386,7 +390,7 @@ static int check_answer(const struct asks *l, const struct ask *a, const struct 
 				"take back some that are not needed any more: coffer ask ls, coffer deny ID");
 	}
 	if ((int)n->scope < 0 || n->scope >= ASK_SCOPE_COUNT)
-		return err_set(e, -EINVAL, "how long to allow it is not said");
+		return err_set(e, -EINVAL, "the answer does not say how long to allow it");
 	if (n->scope == ASK_FOR && (n->seconds < 1 || n->seconds > ASKS_GRANT_MAX))
 		return err_set(e, -EINVAL, "a time is 1 s to %llu days", ASKS_GRANT_MAX / 86400);
 	if (n->scope == ASK_USES && (n->uses < 1 || n->uses > ASKS_USES_MAX))
@@ -400,13 +404,13 @@ static int check_answer(const struct asks *l, const struct ask *a, const struct 
 	return 0;
 }
 
-static const char *name_of(const struct ask_who *w)
+static const char *approver_name(const struct ask_who *w)
 {
 	return w->name[0] ? w->name : w->uid == 0 ? "root" : "somebody";
 }
 
-/* Why it cannot be answered any more. */
-static int too_late(const struct ask *a, const char *id, struct err *e)
+/* Explains why an ask that is not pending cannot be answered. */
+static int refuse_late_answer(const struct ask *a, const char *id, struct err *e)
 {
 	char when[CLOCK_TEXT_LEN];
 
@@ -416,41 +420,41 @@ static int too_late(const struct ask *a, const char *id, struct err *e)
 		return err_set(e, -ECANCELED, "%s is gone: %s", id, a->why);
 	return err_set(e, -EALREADY, "%s was answered already: %s%s%s by %s (uid %u, %s) at %s", id,
 		       a->answer.allow ? "allow" : "deny", a->answer.allow ? ", " : "",
-		       a->answer.allow ? ask_scope_name(a->answer.scope) : "", name_of(&a->answer.who),
+		       a->answer.allow ? ask_scope_name(a->answer.scope) : "", approver_name(&a->answer.who),
 		       (unsigned)a->answer.who.uid, a->answer.who.via, clock_format(a->answered_at, when));
 }
 
-static void take_deny(struct asks *l, struct asks_now now, struct ask *a)
+static void answer_deny(struct asks *l, struct asks_now now, struct ask *a)
 {
 	const struct ask_answer *n = &a->answer;
 
-	set_state(l, a, ASK_DENIED);
+	ask_set_state(l, a, ASK_DENIED);
 	snprintf(a->why, sizeof(a->why), "a person denied it%s%.200s", n->reason[0] ? ": " : "", n->reason);
 	asks_count_denial(l, now, &a->q);
-	deny_all(l, a, a->why);
+	deny_waiters(l, a, a->why);
 }
 
-static void end_ask(struct asks *l, struct ask *a, enum ask_state s, const char *type, const char *why);
+static void end_ask_with(struct asks *l, struct ask *a, enum ask_state s, const char *type, const char *why);
 
-/* A3, for rules: before anybody is told. */
-static int put_in_force(struct asks *l, struct ask *a, struct err *e)
+/* Has the owner put the granted rule in force, before any waiter is told (asks.A3). */
+static int put_rule_in_force(struct asks *l, struct ask *a, struct err *e)
 {
 	struct err own = ERR_INIT;
 	char why[ASK_WHY_MAX];
 	int r = l->out.widened ? l->out.widened(l->out.ctx, &own)
 			       : err_set(&own, -EINVAL, "there is no policy to put it in");
 
-	/* Meanwhile its time may have come. */
+	/* The ask may have expired while the owner was compiling the policy. */
 	if (r >= 0 && a->state == ASK_GRANTED)
 		return 0;
 	snprintf(why, sizeof(why), "the rule was not put in force: %.200s",
 		 r < 0 ? own.msg : "its time was over");
 	if (a->state == ASK_GRANTED)
-		end_ask(l, a, ASK_LAPSED, "ask.lapse", why);
+		end_ask_with(l, a, ASK_LAPSED, "ask.lapse", why);
 	return err_set(e, -EINVAL, "%s", why);
 }
 
-/* A8 */
+/* Makes a grant the session's, on disk, before it takes effect (asks.A8). */
 static int give_to_session(struct asks *l, struct ask *a, struct err *e)
 {
 	struct err own = ERR_INIT;
@@ -460,34 +464,35 @@ static int give_to_session(struct asks *l, struct ask *a, struct err *e)
 	if (a->answer.scope == ASK_ONCE || !(l->keeps & 1u << a->q.kind))
 		return 0;
 	a->kept = true;
-	r = keep(l, false, &own);
+	r = write_kept(l, false, &own);
 	if (r >= 0)
 		return 0;
 	a->kept = false;
 	snprintf(why, sizeof(why), "it was not granted: %.200s", own.msg);
-	end_ask(l, a, ASK_LAPSED, "ask.lapse", why);
+	end_ask_with(l, a, ASK_LAPSED, "ask.lapse", why);
 	return err_set(e, -EIO, "%s", why);
 }
 
-static int take_allow(struct asks *l, struct asks_now now, struct ask *a, struct err *e)
+static int answer_allow(struct asks *l, struct asks_now now, struct ask *a, struct err *e)
 {
 	const struct ask_answer *n = &a->answer;
 	struct waiter *w;
 	int r;
 
-	set_state(l, a, n->scope == ASK_ONCE ? ASK_PARKED : ASK_GRANTED);
+	ask_set_state(l, a, n->scope == ASK_ONCE ? ASK_PARKED : ASK_GRANTED);
 	a->uses = n->scope == ASK_ONCE ? 1 : n->scope == ASK_USES ? n->uses : 0;
-	set_end(a, now, n->scope == ASK_ONCE ? ASKS_PARKED_FOR : n->scope == ASK_FOR ? n->seconds : 0);
+	set_expiry(a, now, n->scope == ASK_ONCE ? ASKS_PARKED_FOR : n->scope == ASK_FOR ? n->seconds : 0);
 	a->parked_until = a->expires;
 	a->parked_shown = a->expires_shown;
-	if (a->q.kind == ASK_WIDEN && put_in_force(l, a, e) < 0)
+	if (a->q.kind == ASK_WIDEN && put_rule_in_force(l, a, e) < 0)
 		return -EINVAL;
 	r = give_to_session(l, a, e);
 	if (r < 0)
 		return r;
-	while (!is_over(a) && (w = first_waiting(l, a)) != NULL)
-		allow_one(l, a, w);
-	deny_all(l, a, "it was approved once, and an identical request was sent; send it again to ask again");
+	while (!ask_is_over(a) && (w = first_waiting(l, a)) != NULL)
+		allow_waiter(l, a, w);
+	deny_waiters(l, a,
+		     "it was approved once, and an identical request was sent; send it again to ask again");
 	return 0;
 }
 
@@ -504,7 +509,7 @@ int asks_answer(struct asks *l, struct asks_now now, const char *id, const char 
 	ask_id(l, a, whole);
 	hash_hex(a->digest, HASH_LEN, hex);
 	if (a->state != ASK_PENDING)
-		return too_late(a, whole, e);
+		return refuse_late_answer(a, whole, e);
 	if (strcmp(hex, digest) != 0)
 		return err_set(e, -ESTALE, "%s is another question than the one that was shown", whole);
 	if (a->q.generation && l->generation && a->q.generation != l->generation)
@@ -520,10 +525,10 @@ int asks_answer(struct asks *l, struct asks_now now, const char *id, const char 
 	a->answered = true;
 	a->answered_at = now.real;
 	if (n->allow)
-		r = take_allow(l, now, a, e);
+		r = answer_allow(l, now, a, e);
 	else
-		take_deny(l, now, a);
-	changed(l, a);
+		answer_deny(l, now, a);
+	notify_changed(l, a);
 	return r;
 }
 
@@ -540,39 +545,39 @@ int asks_revoke(struct asks *l, struct asks_now now, const char *id, const struc
 			       ask_state_name(a->state));
 	if (ask_log_revoke(l, a, who) < 0)
 		return err_set(e, -EIO, "it could not be written down, so it stays as it is");
-	set_state(l, a, ASK_LAPSED);
-	set_end(a, now, 0);
-	snprintf(a->why, sizeof(a->why), "%s took it back", name_of(who));
-	r = a->kept ? keep(l, true, e) : 0;
-	changed(l, a);
+	ask_set_state(l, a, ASK_LAPSED);
+	set_expiry(a, now, 0);
+	snprintf(a->why, sizeof(a->why), "%s took it back", approver_name(who));
+	r = a->kept ? write_kept(l, true, e) : 0;
+	notify_changed(l, a);
 	return r;
 }
 
 /* ---- Time, and other ends. ---- */
 
-/* A denial does not depend on whether it can be written down. */
-static void end_ask(struct asks *l, struct ask *a, enum ask_state s, const char *type, const char *why)
+/* The waiters are denied whether or not the end can be logged. */
+static void end_ask_with(struct asks *l, struct ask *a, enum ask_state s, const char *type, const char *why)
 {
 	struct err e = ERR_INIT;
 
-	set_state(l, a, s);
+	ask_set_state(l, a, s);
 	a->expires = 0;
 	snprintf(a->why, sizeof(a->why), "%s", why);
 	(void)!ask_log(l, a, type, why);
 	if (a->kept)
-		(void)!keep(l, true, &e);
-	deny_all(l, a, a->why);
-	changed(l, a);
+		(void)!write_kept(l, true, &e);
+	deny_waiters(l, a, a->why);
+	notify_changed(l, a);
 }
 
-static void expire(struct asks *l, struct ask *a)
+static void expire_ask(struct asks *l, struct ask *a)
 {
 	if (a->state == ASK_PENDING)
-		end_ask(l, a, ASK_EXPIRED, "ask.expire", "nobody answered in time");
+		end_ask_with(l, a, ASK_EXPIRED, "ask.expire", "nobody answered in time");
 	else
-		end_ask(l, a, ASK_LAPSED, "ask.lapse",
-			a->state == ASK_PARKED ? "who asked had gone, and did not come again in time"
-					       : "its time is over");
+		end_ask_with(l, a, ASK_LAPSED, "ask.lapse",
+			     a->state == ASK_PARKED ? "the asker had gone and did not ask again in time"
+						    : "its time is over");
 }
 
 uint64_t asks_tick(struct asks *l, struct asks_now now)
@@ -581,10 +586,10 @@ uint64_t asks_tick(struct asks *l, struct asks_now now)
 	struct ask *a;
 
 	for (a = TAILQ_FIRST(&l->list); a; a = TAILQ_NEXT(a, link)) {
-		if (is_over(a) || !a->expires)
+		if (ask_is_over(a) || !a->expires)
 			continue;
 		if (now.mono >= a->expires)
-			expire(l, a);
+			expire_ask(l, a);
 		else if (!next || a->expires < next)
 			next = a->expires;
 	}
@@ -600,11 +605,11 @@ void asks_new_policy(struct asks *l, struct asks_now now, uint32_t generation)
 	for (a = TAILQ_FIRST(&l->list); a; a = TAILQ_NEXT(a, link)) {
 		if (!a->q.generation || a->q.generation == generation)
 			continue;
-		/* Those who wait are taken away by who holds them, and ask again. */
+		/* The process that holds the waiters withdraws them and asks again under the new policy. */
 		if (a->state == ASK_PENDING && !a->waiters)
-			end_ask(l, a, ASK_GONE, "ask.gone", "the policy has changed; it is asked again");
+			end_ask_with(l, a, ASK_GONE, "ask.gone", "the policy has changed; it is asked again");
 		else if (a->state == ASK_PARKED)
-			end_ask(l, a, ASK_LAPSED, "ask.lapse", "the policy has changed");
+			end_ask_with(l, a, ASK_LAPSED, "ask.lapse", "the policy has changed");
 	}
 }
 
@@ -615,9 +620,9 @@ void asks_end_why(struct asks *l, struct asks_now now, const char *why)
 	(void)asks_tick(l, now);
 	for (a = TAILQ_FIRST(&l->list); a; a = TAILQ_NEXT(a, link)) {
 		if (a->state == ASK_PENDING)
-			end_ask(l, a, ASK_GONE, "ask.gone", why);
-		else if (!is_over(a) && !a->kept)
-			end_ask(l, a, ASK_LAPSED, "ask.lapse", why);
+			end_ask_with(l, a, ASK_GONE, "ask.gone", why);
+		else if (!ask_is_over(a) && !a->kept)
+			end_ask_with(l, a, ASK_LAPSED, "ask.lapse", why);
 	}
 }
 
@@ -628,7 +633,7 @@ void asks_kept_end(struct asks *l, struct asks_now now, const char *why)
 	(void)asks_tick(l, now);
 	for (a = TAILQ_FIRST(&l->list); a; a = TAILQ_NEXT(a, link)) {
 		if (a->kept && a->state == ASK_GRANTED)
-			end_ask(l, a, ASK_LAPSED, "ask.lapse", why);
+			end_ask_with(l, a, ASK_LAPSED, "ask.lapse", why);
 	}
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A question as JSON, and the file of a run's questions. */
+/* An ask as JSON, and the file runs/ID/asks: writing it, and reading the history back from it. */
 #include "approval/list/asks_int.h"
 
 #include "base/cleanup.h"
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void add_text(struct json *j, const char *key, const char *s)
+static void add_nonempty_text(struct json *j, const char *key, const char *s)
 {
 	if (s && s[0])
 		json_str(j, key, s);
@@ -41,15 +41,15 @@ static void add_answer(const struct ask_view *v, struct json *j)
 		json_u64(j, "seconds", n->seconds);
 	if (n->allow && n->scope == ASK_USES)
 		json_u64(j, "uses", n->uses);
-	add_text(j, "reason", n->reason);
+	add_nonempty_text(j, "reason", n->reason);
 	json_u64(j, "uid", n->who.uid);
-	add_text(j, "name", n->who.name);
-	add_text(j, "via", n->who.via);
+	add_nonempty_text(j, "name", n->who.name);
+	add_nonempty_text(j, "via", n->who.via);
 	add_time(j, "at", v->answered_at);
 	json_end_obj(j);
 }
 
-/* Readers take text up to a NUL, and some refuse one: it is shown by its own sign. */
+/* Readers stop at a NUL byte or refuse it, so NUL is shown as U+2400. */
 static void add_preview(struct json *j, const struct ask_question *q)
 {
 	autobuf struct buf b = BUF_INIT;
@@ -71,23 +71,23 @@ static void add_question(const struct ask_question *q, struct json *j)
 	char hex[HASH_HEX_LEN + 1];
 
 	json_str(j, "kind", ask_kind_name(q->kind));
-	add_text(j, "host", q->host);
+	add_nonempty_text(j, "host", q->host);
 	if (q->port)
 		json_u64(j, "port", q->port);
 	if (q->tls)
 		json_bool(j, "tls", true);
-	add_text(j, "method", q->method);
-	add_text(j, "path", q->path);
-	add_text(j, "what", q->what);
-	add_text(j, "rule", q->rule);
-	add_text(j, "reason", q->reason);
-	add_text(j, "by", q->by);
+	add_nonempty_text(j, "method", q->method);
+	add_nonempty_text(j, "path", q->path);
+	add_nonempty_text(j, "what", q->what);
+	add_nonempty_text(j, "rule", q->rule);
+	add_nonempty_text(j, "reason", q->reason);
+	add_nonempty_text(j, "by", q->by);
 	if (q->has_body) {
 		hash_hex(q->body, HASH_LEN, hex);
 		json_str(j, "body", hex);
 		json_u64(j, "body_len", q->body_len);
 	}
-	add_text(j, "type", q->type);
+	add_nonempty_text(j, "type", q->type);
 	add_preview(j, q);
 	if (q->generation)
 		json_u64(j, "generation", q->generation);
@@ -112,7 +112,7 @@ void ask_json(const struct ask_view *v, struct json *j, const char *key)
 	if (v->uses)
 		json_u64(j, "uses", v->uses);
 	add_answer(v, j);
-	add_text(j, "why", v->why);
+	add_nonempty_text(j, "why", v->why);
 	json_end_obj(j);
 }
 
@@ -158,8 +158,8 @@ static void read_answer(const json_t *o, struct ask *a)
 	snprintf(n->who.via, sizeof(n->who.via), "%s", jsonget_text(o, "via"));
 }
 
-/* What it was then; what was open is over now. */
-static enum ask_state read_state(const json_t *o, struct ask *a)
+/* The state in the file, where an ask that was open then has ended since. */
+static enum ask_state read_former_state(const json_t *o, struct ask *a)
 {
 	int s = ask_state_parse(jsonget_text(o, "state"));
 
@@ -199,7 +199,7 @@ static int read_question(const json_t *o, struct ask *a)
 	return ask_question_copy(&q, &a->q, &a->text);
 }
 
-static bool has_number(const struct asks *l, uint64_t number)
+static bool has_ask_number(const struct asks *l, uint64_t number)
 {
 	const struct ask *a;
 
@@ -210,8 +210,8 @@ static bool has_number(const struct asks *l, uint64_t number)
 	return false;
 }
 
-/* A7 holds over lives of a run, and over those who serve it in turn: what was denied lately counts still. */
-static void count_denial(struct asks *l, struct asks_now now, const struct ask *a)
+/* asks.A7 survives restarts of the run and changes of the ask server: recent denials in the file still count. */
+static void restore_denial_count(struct asks *l, struct asks_now now, const struct ask *a)
 {
 	uint64_t ago = now.real > a->answered_at ? now.real - a->answered_at : 0;
 
@@ -238,20 +238,20 @@ struct ask *ask_read(const json_t *o)
 	return a;
 }
 
-static int read_line(struct asks *l, struct asks_now now, const char *line, size_t len)
+static int load_ask_line(struct asks *l, struct asks_now now, const char *line, size_t len)
 {
 	json_t *o = json_loadb(line, len, JSON_REJECT_DUPLICATES, NULL);
 	struct ask *a = ask_read(o);
 
-	if (a && has_number(l, a->number)) {
+	if (a && has_ask_number(l, a->number)) {
 		free(a->text);
 		free(a);
 	} else if (a) {
-		a->state = read_state(o, a);
+		a->state = read_former_state(o, a);
 		l->last = a->number > l->last ? a->number : l->last;
 		l->n_over++;
 		TAILQ_INSERT_TAIL(&l->list, a, link);
-		count_denial(l, now, a);
+		restore_denial_count(l, now, a);
 	}
 	json_decref(o);
 	return a ? 0 : -EBADMSG;
@@ -266,7 +266,7 @@ int asks_load(struct asks *l, struct asks_now now, const char *text, size_t len,
 		const char *nl = memchr(text, '\n', (size_t)(end - text));
 		size_t n = nl ? (size_t)(nl - text) : (size_t)(end - text);
 
-		bad += n && read_line(l, now, text, n) < 0;
+		bad += n && load_ask_line(l, now, text, n) < 0;
 		text += n + 1;
 	}
 	return bad ? err_set(e, -EBADMSG, "%d lines of the run's questions cannot be read", bad) : 0;

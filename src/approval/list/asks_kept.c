@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is granted to a session (A8 of asks.h): as text, and from it into the list of whoever serves next. */
+/*
+ * The grants of a session (asks.A8): writing them as text, and loading them into the list of the next ask
+ * server. Input that is not exactly consistent is rejected as a whole.
+ */
 #include "approval/list/asks_int.h"
 
 #include "base/cleanup.h"
@@ -16,8 +19,9 @@ void asks_keep(struct asks *l, unsigned kinds)
 	l->keeps = kinds;
 }
 
-/* One whose last use is being taken is not in force any more, whatever its state says still. */
-static bool is_in_force(const struct ask *a)
+/* While its last use is being written (allow_waiter), a grant is no longer in force although its state is
+ * still GRANTED. */
+static bool is_grant_in_force(const struct ask *a)
 {
 	return a->kept && a->state == ASK_GRANTED && (!a->uses || a->used < a->uses);
 }
@@ -30,7 +34,7 @@ void asks_kept_store(const struct asks *l, struct buf *out)
 		struct json j = JSON_INIT(out);
 		struct ask_view v;
 
-		if (!is_in_force(a))
+		if (!is_grant_in_force(a))
 			continue;
 		ask_view(l, a, &v);
 		json_obj(&j, NULL);
@@ -43,8 +47,8 @@ void asks_kept_store(const struct asks *l, struct buf *out)
 
 /* ---- Reading it again. ---- */
 
-/* No more than was said. */
-static bool fits_answer(const struct ask *a, struct asks_now now)
+/* Are the remaining time and uses within the person's answer? */
+static bool is_within_answer(const struct ask *a, struct asks_now now)
 {
 	const struct ask_answer *n = &a->answer;
 	uint64_t end = now.mono + n->seconds * NSEC_PER_SEC;
@@ -64,7 +68,8 @@ static bool fits_answer(const struct ask *a, struct asks_now now)
 	}
 }
 
-static bool is_sound(const struct asks *l, const struct ask *a, const json_t *o, struct asks_now now)
+static bool is_consistent_grant(const struct asks *l, const struct ask *a, const json_t *o,
+				struct asks_now now)
 {
 	const char *run = jsonget_text_or_null(o, "sandbox"), *state = jsonget_text_or_null(o, "state"),
 		   *scope = jsonget_text_or_null(json_object_get(o, "answer"), "scope");
@@ -73,16 +78,16 @@ static bool is_sound(const struct asks *l, const struct ask *a, const json_t *o,
 
 	if (!run || !str_eq(run, l->run) || !state || !str_eq(state, ask_state_name(ASK_GRANTED)))
 		return false;
-	/* A name that is not known would be read as another. */
+	/* ask_read() reads an unknown scope as another, so it is checked here. */
 	if (!a->number || !a->answered || !a->answer.allow || !scope || ask_scope_parse(scope) < 0)
 		return false;
 	if ((a->q.kind != ASK_TOOL && a->q.kind != ASK_WIDEN) || ask_question_check(&a->q, why) < 0)
 		return false;
 	ask_question_digest(&a->q, digest);
-	return memcmp(digest, a->digest, HASH_LEN) == 0 && fits_answer(a, now);
+	return memcmp(digest, a->digest, HASH_LEN) == 0 && is_within_answer(a, now);
 }
 
-static struct ask *read_one(const struct asks *l, struct asks_now now, const char *line, size_t len)
+static struct ask *read_grant_line(const struct asks *l, struct asks_now now, const char *line, size_t len)
 {
 	json_t *o = json_loadb(line, len, JSON_REJECT_DUPLICATES, NULL), *ask = json_object_get(o, "ask"),
 	       *until = json_object_get(o, "until");
@@ -94,7 +99,7 @@ static struct ask *read_one(const struct asks *l, struct asks_now now, const cha
 		a->kept = true;
 		ask_question_subject(&a->q, a->subject);
 	}
-	if (a && !is_sound(l, a, ask, now)) {
+	if (a && !is_consistent_grant(l, a, ask, now)) {
 		free(a->text);
 		free(a);
 		a = NULL;
@@ -103,7 +108,7 @@ static struct ask *read_one(const struct asks *l, struct asks_now now, const cha
 	return a;
 }
 
-static struct ask *find_number(const struct ask_list *l, uint64_t number)
+static struct ask *find_ask_number(const struct ask_list *l, uint64_t number)
 {
 	struct ask *a;
 
@@ -114,27 +119,28 @@ static struct ask *find_number(const struct ask_list *l, uint64_t number)
 	return NULL;
 }
 
-/* What is open here is this list's own. */
-static bool is_own(const struct ask *a)
+/* An open ask belongs to this list and may not be replaced. */
+static bool is_open_ask(const struct ask *a)
 {
 	return a && (a->state == ASK_PENDING || a->state == ASK_PARKED || a->state == ASK_GRANTED);
 }
 
-static int read_all(const struct asks *l, struct asks_now now, const char *text, size_t len,
-		    struct ask_list *ret)
+static int read_grants(const struct asks *l, struct asks_now now, const char *text, size_t len,
+		       struct ask_list *ret)
 {
 	const char *end = text + len;
 	unsigned n = 0;
 
 	while (text < end) {
 		const char *nl = memchr(text, '\n', (size_t)(end - text));
-		struct ask *a =
-			nl && n < ASKS_SESSION_MAX ? read_one(l, now, text, (size_t)(nl - text)) : NULL;
+		struct ask *a = nl && n < ASKS_SESSION_MAX
+					? read_grant_line(l, now, text, (size_t)(nl - text))
+					: NULL;
 
 		if (!a)
 			return -EBADMSG;
-		/* No two have one number. */
-		if (find_number(ret, a->number) || is_own(find_number(&l->list, a->number))) {
+		/* Two grants with one number mean a damaged file. */
+		if (find_ask_number(ret, a->number) || is_open_ask(find_ask_number(&l->list, a->number))) {
 			free(a->text);
 			free(a);
 			return -EBADMSG;
@@ -146,9 +152,9 @@ static int read_all(const struct asks *l, struct asks_now now, const char *text,
 	return 0;
 }
 
-static void take(struct asks *l, struct ask *a)
+static void insert_grant(struct asks *l, struct ask *a)
 {
-	struct ask *had = find_number(&l->list, a->number);
+	struct ask *had = find_ask_number(&l->list, a->number);
 
 	if (had) {
 		TAILQ_INSERT_BEFORE(had, a, link);
@@ -163,18 +169,17 @@ static void take(struct asks *l, struct ask *a)
 int asks_kept_load(struct asks *l, struct asks_now now, const char *text, size_t len, struct err *e)
 {
 	struct ask_list got = TAILQ_HEAD_INITIALIZER(got);
-	int r = read_all(l, now, text, len, &got);
+	int r = read_grants(l, now, text, len, &got);
 	struct ask *a;
 
 	while ((a = TAILQ_FIRST(&got)) != NULL) {
 		TAILQ_REMOVE(&got, a, link);
 		if (r == 0) {
-			take(l, a);
+			insert_grant(l, a);
 		} else {
 			free(a->text);
 			free(a);
 		}
 	}
-	return r < 0 ? err_set(e, r, "what was granted to the session cannot be read, so nothing of it holds")
-		     : 0;
+	return r < 0 ? err_set(e, r, "the session's grants cannot be read, so none of them holds") : 0;
 }

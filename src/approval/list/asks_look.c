@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Looking into the list of questions; nothing here changes one. */
+/* Lookups in the list of approvals, and its limits. Nothing here changes an ask. */
 #include "approval/list/asks_int.h"
 
 #include "base/str.h"
@@ -61,7 +61,7 @@ unsigned asks_pending(const struct asks *l)
 	return l->n_pending;
 }
 
-uint64_t asks_shed(const struct asks *l)
+uint64_t asks_shed_count(const struct asks *l)
 {
 	return l->shed;
 }
@@ -72,7 +72,7 @@ void asks_set_numbers(struct asks *l, int (*reserve)(void *ctx, uint64_t *last),
 	l->reserve_ctx = ctx;
 }
 
-uint64_t asks_last(const struct asks *l)
+uint64_t asks_last_number(const struct asks *l)
 {
 	return l->last;
 }
@@ -104,7 +104,7 @@ struct ask *ask_find_grant(struct asks *l, const unsigned char subject[HASH_LEN]
 	return NULL;
 }
 
-/* A6 */
+/* Is there a free place for this question (asks.A6)? If not, `why` has the reason. */
 bool asks_have_room(const struct asks *l, const struct ask_question *q, char why[ASK_WHY_MAX])
 {
 	unsigned submitted = 0, by = 0;
@@ -129,7 +129,8 @@ bool asks_have_room(const struct asks *l, const struct ask_question *q, char why
 	return false;
 }
 
-/* A6: is there room for one more that stays in force? One that is used up at once needs none. */
+/* Is there room for one more answer that stays in force (asks.A6)? One that a waiter uses up at once needs
+ * none. */
 bool asks_may_grant(const struct asks *l, const struct ask *asked, const struct ask_answer *n)
 {
 	const struct ask *a;

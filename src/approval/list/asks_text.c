@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is asked: the words for kinds and states, what a question may be, and what it is known by. */
+/* A question: names of kinds, states and scopes, limits of its texts, its digest and its subject. Pure. */
 #include "approval/list/asks_int.h"
 
 #include "base/cleanup.h"
@@ -19,7 +19,7 @@ static const char *const kind_names[] = {
 };
 static_assert(ARRAY_SIZE(kind_names) == ASK_KIND_COUNT, "a name for each");
 
-static const struct ask_means means[] = {
+static const struct ask_means kind_means[] = {
 	[ASK_CONNECT] = { "this connection",
 			  "any connection to this host and port, with TLS or without as this one",
 			  "any connection to this host and port", true },
@@ -41,12 +41,12 @@ static const struct ask_means means[] = {
 	[ASK_TOOL] = { "this very call, with this command and these arguments",
 		       "the same tool (and conditions of the rule) with any arguments and command",
 		       "the same tool, any arguments", true },
-	[ASK_QUESTION] = { "this answer to who asks now", "the same question of the same asker",
+	[ASK_QUESTION] = { "this answer to the present asker", "the same question of the same asker",
 			   "the same question again", false },
 	[ASK_SIGN] = { "this use of the key", "the same use of this key at this host and port",
 		       "the same use of the key there", false },
 };
-static_assert(ARRAY_SIZE(means) == ASK_KIND_COUNT, "one for each");
+static_assert(ARRAY_SIZE(kind_means) == ASK_KIND_COUNT, "one for each");
 
 static const char *const state_names[] = {
 	[ASK_PENDING] = "pending", [ASK_PARKED] = "parked", [ASK_GRANTED] = "granted",
@@ -61,7 +61,7 @@ static const char *const scope_names[] = {
 };
 static_assert(ARRAY_SIZE(scope_names) == ASK_SCOPE_COUNT, "a name for each");
 
-static int find_name(const char *const *names, int n, const char *s)
+static int index_of_name(const char *const *names, int n, const char *s)
 {
 	for (int i = 0; i < n; i++) {
 		if (str_eq(names[i], s))
@@ -77,12 +77,12 @@ const char *ask_kind_name(enum ask_kind k)
 
 const struct ask_means *ask_kind_means(enum ask_kind k)
 {
-	return &means[k];
+	return &kind_means[k];
 }
 
 int ask_kind_parse(const char *s)
 {
-	return find_name(kind_names, ASK_KIND_COUNT, s);
+	return index_of_name(kind_names, ASK_KIND_COUNT, s);
 }
 
 const char *ask_state_name(enum ask_state s)
@@ -92,7 +92,7 @@ const char *ask_state_name(enum ask_state s)
 
 int ask_state_parse(const char *s)
 {
-	return find_name(state_names, ASK_STATE_COUNT, s);
+	return index_of_name(state_names, ASK_STATE_COUNT, s);
 }
 
 const char *ask_scope_name(enum ask_scope s)
@@ -102,16 +102,16 @@ const char *ask_scope_name(enum ask_scope s)
 
 int ask_scope_parse(const char *s)
 {
-	return find_name(scope_names, ASK_SCOPE_COUNT, s);
+	return index_of_name(scope_names, ASK_SCOPE_COUNT, s);
 }
 
-/* The texts of a question, with what each may have. */
+/* The texts of a question, their limits, and whether the digest and the subject include them. */
 static const struct {
 	size_t offset;
 	size_t max;
 	const char *name;
 	bool in_digest, in_subject;
-} texts[] = {
+} question_texts[] = {
 	{ offsetof(struct ask_question, host), ASK_HOST_MAX, "host", true, true },
 	{ offsetof(struct ask_question, method), ASK_METHOD_MAX, "method", true, true },
 	{ offsetof(struct ask_question, path), ASK_PATH_MAX, "path", true, false },
@@ -122,11 +122,11 @@ static const struct {
 	{ offsetof(struct ask_question, by), ASK_BY_MAX, "asker", true, true },
 };
 
-static const char *text_of(const struct ask_question *q, size_t i)
+static const char *question_text(const struct ask_question *q, size_t i)
 {
 	const char *s;
 
-	memcpy(&s, (const char *)q + texts[i].offset, sizeof(s));
+	memcpy(&s, (const char *)q + question_texts[i].offset, sizeof(s));
 	return s ? s : "";
 }
 
@@ -136,11 +136,11 @@ int ask_question_check(const struct ask_question *q, char why[ASK_WHY_MAX])
 		snprintf(why, ASK_WHY_MAX, "it is of no known kind");
 		return -EINVAL;
 	}
-	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
-		if (strlen(text_of(q, i)) > texts[i].max) {
+	for (size_t i = 0; i < ARRAY_SIZE(question_texts); i++) {
+		if (strlen(question_text(q, i)) > question_texts[i].max) {
 			snprintf(why, ASK_WHY_MAX,
 				 "its %s is longer than %zu bytes, so nobody could be shown all of it",
-				 texts[i].name, texts[i].max);
+				 question_texts[i].name, question_texts[i].max);
 			return -E2BIG;
 		}
 	}
@@ -151,8 +151,8 @@ int ask_question_check(const struct ask_question *q, char why[ASK_WHY_MAX])
 	return 0;
 }
 
-/* Each part with its length in front, so that no two questions are the same bytes. */
-static void add(struct hash_stream *h, const void *data, size_t len)
+/* Adds a part with its length in front, so that no two different questions hash the same bytes. */
+static void hash_add_part(struct hash_stream *h, const void *data, size_t len)
 {
 	uint64_t n = len;
 
@@ -160,35 +160,35 @@ static void add(struct hash_stream *h, const void *data, size_t len)
 	hash_stream_add(h, data, len);
 }
 
-static void add_u64(struct hash_stream *h, uint64_t v)
+static void hash_add_u64(struct hash_stream *h, uint64_t v)
 {
-	add(h, &v, sizeof(v));
+	hash_add_part(h, &v, sizeof(v));
 }
 
-static void begin(struct hash_stream *h, const char *what, const struct ask_question *q)
+static void hash_begin(struct hash_stream *h, const char *what, const struct ask_question *q)
 {
 	hash_stream_init(h);
-	add(h, what, strlen(what));
-	add_u64(h, q->kind);
-	add_u64(h, q->port);
-	add_u64(h, q->tls);
+	hash_add_part(h, what, strlen(what));
+	hash_add_u64(h, q->kind);
+	hash_add_u64(h, q->port);
+	hash_add_u64(h, q->tls);
 }
 
 void ask_question_digest(const struct ask_question *q, unsigned char ret[HASH_LEN])
 {
 	struct hash_stream h;
 
-	begin(&h, "coffer ask", q);
-	add_u64(&h, q->generation);
-	add_u64(&h, q->has_body);
-	add_u64(&h, q->body_len);
-	add(&h, q->body, sizeof(q->body));
-	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
-		if (texts[i].in_digest)
-			add(&h, text_of(q, i), strlen(text_of(q, i)));
+	hash_begin(&h, "coffer ask", q);
+	hash_add_u64(&h, q->generation);
+	hash_add_u64(&h, q->has_body);
+	hash_add_u64(&h, q->body_len);
+	hash_add_part(&h, q->body, sizeof(q->body));
+	for (size_t i = 0; i < ARRAY_SIZE(question_texts); i++) {
+		if (question_texts[i].in_digest)
+			hash_add_part(&h, question_text(q, i), strlen(question_text(q, i)));
 	}
-	add(&h, q->preview ? q->preview : "", q->preview_len);
-	add_u64(&h, q->preview_bytes);
+	hash_add_part(&h, q->preview ? q->preview : "", q->preview_len);
+	hash_add_u64(&h, q->preview_bytes);
 	hash_stream_end(&h, ret);
 }
 
@@ -197,12 +197,12 @@ void ask_question_subject(const struct ask_question *q, unsigned char ret[HASH_L
 	const char *path = q->path ? q->path : "";
 	struct hash_stream h;
 
-	begin(&h, "coffer grant", q);
-	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
-		if (texts[i].in_subject)
-			add(&h, text_of(q, i), strlen(text_of(q, i)));
+	hash_begin(&h, "coffer grant", q);
+	for (size_t i = 0; i < ARRAY_SIZE(question_texts); i++) {
+		if (question_texts[i].in_subject)
+			hash_add_part(&h, question_text(q, i), strlen(question_text(q, i)));
 	}
-	add(&h, path, strcspn(path, "?"));
+	hash_add_part(&h, path, strcspn(path, "?"));
 	hash_stream_end(&h, ret);
 }
 
@@ -212,16 +212,16 @@ int ask_question_copy(const struct ask_question *q, struct ask_question *ret, ch
 	struct ask_question c = *q;
 	char *p, *at;
 
-	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
-		len += strlen(text_of(q, i)) + 1;
+	for (size_t i = 0; i < ARRAY_SIZE(question_texts); i++)
+		len += strlen(question_text(q, i)) + 1;
 	p = at = malloc(len);
 	if (!p)
 		return -ENOMEM;
-	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
-		size_t n = strlen(text_of(q, i)) + 1;
-		const char *s = memcpy(at, text_of(q, i), n);
+	for (size_t i = 0; i < ARRAY_SIZE(question_texts); i++) {
+		size_t n = strlen(question_text(q, i)) + 1;
+		const char *s = memcpy(at, question_text(q, i), n);
 
-		memcpy((char *)&c + texts[i].offset, &s, sizeof(s));
+		memcpy((char *)&c + question_texts[i].offset, &s, sizeof(s));
 		at += n;
 	}
 	if (q->preview_len)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A7 of asks.h: an agent cannot tire a person out. */
+/* Denials without asking (asks.A7): an agent cannot wear a person out by asking again and again. */
 #include "approval/list/asks_int.h"
 #include "base/clock.h"
 
@@ -11,13 +11,14 @@ static void tired_key(const struct ask_question *q, unsigned char ret[HASH_LEN])
 	autobuf struct buf b = BUF_INIT;
 
 	buf_addf(&b, "%d %s", (int)q->kind, q->rule ? q->rule : "");
-	/* What others put by the sandbox's own rules is theirs alone: nobody has its calls denied by asking in vain. */
+	/* Submitters are counted apart: a submitter that is denied repeatedly cannot get the sandbox's own
+	 * questions denied. */
 	if (q->by && q->by[0])
 		buf_addf(&b, "\nby %s", q->by);
 	hash_sha256(buf_cstr(&b), b.len, ret);
 }
 
-/* The one for this key, else the one that has been quiet longest. */
+/* The record of this key. With `make`, a new one that replaces the one unused for longest. */
 static struct tired *find_tired(struct asks *l, const struct ask_question *q, bool make)
 {
 	unsigned char key[HASH_LEN];

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The two files of a session's grants (granted.h): the lock that shows that the session lives, and the grants
+ * with their digest. Used by ask servers and by clients, so it must not depend on the server.
+ */
 #include "approval/list/granted.h"
 
 #include "base/buf.h"
@@ -13,34 +17,34 @@
 
 #define FILE_MAX (32u << 20)
 
-/* As asks_clock(): clients link this, and not what serves. */
-static struct asks_now now(void)
+/* The same as asks_clock(), which clients do not link. */
+static struct asks_now asks_time_now(void)
 {
 	return (struct asks_now){ clock_nsec(CLOCK_BOOTTIME), clock_nsec(CLOCK_REALTIME) };
 }
 
-/* ---- Whether the session lives (G1). ---- */
+/* ---- Is the session alive (granted.G1)? ---- */
 
-static struct flock whole(short type)
+static struct flock whole_file_lock(short type)
 {
 	return (struct flock){ .l_type = type, .l_whence = SEEK_SET };
 }
 
 int granted_session_begin(int run_fd, struct err *e)
 {
-	struct flock l = whole(F_WRLCK);
+	struct flock l = whole_file_lock(F_WRLCK);
 	autoclose int fd = openat(run_fd, GRANTED_SESSION, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 
 	if (fd < 0)
 		return err_sys(e, -errno, "cannot begin the session");
 	if (fcntl(fd, F_SETLK, &l) < 0)
-		return err_set(e, -EBUSY, "this session is somebody else's");
+		return err_set(e, -EBUSY, "another process holds this session");
 	return TAKE_FD(fd);
 }
 
-bool granted_session_lives(int run_fd)
+bool granted_session_is_alive(int run_fd)
 {
-	struct flock l = whole(F_WRLCK);
+	struct flock l = whole_file_lock(F_WRLCK);
 	autoclose int fd = openat(run_fd, GRANTED_SESSION, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 
 	return fd >= 0 && fcntl(fd, F_GETLK, &l) == 0 && l.l_type != F_UNLCK;
@@ -48,7 +52,7 @@ bool granted_session_lives(int run_fd)
 
 void granted_session_wait(int run_fd)
 {
-	struct flock l = whole(F_WRLCK);
+	struct flock l = whole_file_lock(F_WRLCK);
 	autoclose int fd = openat(run_fd, GRANTED_SESSION, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
 
 	while (fd >= 0 && fcntl(fd, F_SETLKW, &l) < 0 && errno == EINTR)
@@ -57,8 +61,8 @@ void granted_session_wait(int run_fd)
 
 /* ---- The file. ---- */
 
-/* G2 */
-static void sum_of(const char *run, const char *text, size_t len, char ret[HASH_HEX_LEN + 1])
+/* The digest binds the grants to their run (granted.G2). */
+static void granted_digest(const char *run, const char *text, size_t len, char ret[HASH_HEX_LEN + 1])
 {
 	unsigned char sum[HASH_LEN];
 	struct hash_stream h;
@@ -70,8 +74,8 @@ static void sum_of(const char *run, const char *text, size_t len, char ret[HASH_
 	hash_hex(sum, HASH_LEN, ret);
 }
 
-static int load_text(const char *text, size_t len, const char *run, struct asks *l, struct asks_now t,
-		     struct err *e)
+static int load_granted_text(const char *text, size_t len, const char *run, struct asks *l, struct asks_now t,
+			     struct err *e)
 {
 	char sum[HASH_HEX_LEN + 1];
 
@@ -79,11 +83,11 @@ static int load_text(const char *text, size_t len, const char *run, struct asks 
 		const char *rest = text + HASH_HEX_LEN + 1;
 
 		len -= HASH_HEX_LEN + 1;
-		sum_of(run, rest, len, sum);
+		granted_digest(run, rest, len, sum);
 		if (memcmp(sum, text, HASH_HEX_LEN) == 0)
 			return asks_kept_load(l, t, rest, len, e);
 	}
-	return err_set(e, -EBADMSG, "what was granted to the session is damaged, so nothing of it holds");
+	return err_set(e, -EBADMSG, "the file of the session's grants is damaged, so none of them holds");
 }
 
 int granted_load(int run_fd, struct asks *l, struct asks_now t, struct err *e)
@@ -94,8 +98,8 @@ int granted_load(int run_fd, struct asks *l, struct asks_now t, struct err *e)
 	if (r == -ENOENT)
 		return 0;
 	if (r < 0)
-		return err_sys(e, r, "cannot read what was granted to the session");
-	return load_text(buf_cstr(&b), b.len, asks_run(l), l, t, e);
+		return err_sys(e, r, "cannot read the session's grants");
+	return load_granted_text(buf_cstr(&b), b.len, asks_run(l), l, t, e);
 }
 
 static int no_event(void *ctx, const char *type, const struct buf *fields, uint64_t *ret_seq)
@@ -118,39 +122,39 @@ static void no_tell(void *ctx, uint64_t waiter, bool allow, const char *id, cons
 
 static const struct asks_out nobody = { .event = no_event, .tell = no_tell };
 
-/* What could not be read again would take all else with it. */
-static int check(const struct buf *b, const char *run, struct err *e)
+/* One grant that cannot be read back would invalidate all others (granted.G2), so it is refused here. */
+static int check_is_readable(const struct buf *b, const char *run, struct err *e)
 {
 	CLEANUP(asks_freep) struct asks *l = asks_new(run, 0, &nobody);
 	struct err own = ERR_INIT;
 
 	if (!l || buf_error(b))
 		return err_set(e, -ENOMEM, "out of memory");
-	return load_text(buf_cstr(b), b->len, run, l, now(), &own) < 0
+	return load_granted_text(buf_cstr(b), b->len, run, l, asks_time_now(), &own) < 0
 		       ? err_set(e, -EINVAL, "it cannot be kept for the session")
 		       : 0;
 }
 
-static int write_all(int run_fd, const struct buf *text, const char *run, struct err *e)
+static int write_granted(int run_fd, const struct buf *text, const char *run, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT;
 	char sum[HASH_HEX_LEN + 1];
 	int r;
 
-	sum_of(run, text->data, text->len, sum);
+	granted_digest(run, text->data, text->len, sum);
 	buf_addf(&b, "%s\n", sum);
 	buf_add(&b, text->data, text->len);
-	r = buf_error(text) ? err_set(e, -ENOMEM, "out of memory") : check(&b, run, e);
+	r = buf_error(text) ? err_set(e, -ENOMEM, "out of memory") : check_is_readable(&b, run, e);
 	if (r < 0)
 		return r;
 	r = fd_replace_file(run_fd, GRANTED_FILE, b.data, b.len, 0600);
 	return r < 0 ? err_sys(e, r, "it cannot be written down") : 0;
 }
 
-static int remove_all(int run_fd, struct err *e)
+static int remove_granted(int run_fd, struct err *e)
 {
 	return unlinkat(run_fd, GRANTED_FILE, 0) < 0 && errno != ENOENT
-		       ? err_sys(e, -errno, "what was granted to the session cannot be taken back")
+		       ? err_sys(e, -errno, "the session's grants cannot be removed")
 		       : 0;
 }
 
@@ -162,36 +166,36 @@ int granted_write(int run_fd, const struct asks *l, bool less, struct err *e)
 
 	asks_kept_store(l, &text);
 	if (!text.len && !buf_error(&text))
-		return remove_all(run_fd, e);
-	r = write_all(run_fd, &text, asks_run(l), less ? &own : e);
-	/* Rather nothing than what is over. */
-	return r < 0 && less ? remove_all(run_fd, e) : r;
+		return remove_granted(run_fd, e);
+	r = write_granted(run_fd, &text, asks_run(l), less ? &own : e);
+	/* Losing all grants is better than keeping one that has ended. */
+	return r < 0 && less ? remove_granted(run_fd, e) : r;
 }
 
-/* ---- Looking. ---- */
+/* ---- For readers. ---- */
 
 bool granted_exists(int run_fd)
 {
 	return faccessat(run_fd, GRANTED_FILE, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-struct asks *granted_look(int run_fd, const char *run, struct err *e)
+struct asks *granted_open_list(int run_fd, const char *run, struct err *e)
 {
 	CLEANUP(asks_freep) struct asks *l = asks_new(run, 0, &nobody);
 
 	if (!l)
 		err_set(e, -ENOMEM, "out of memory");
-	if (!l || !granted_session_lives(run_fd))
+	if (!l || !granted_session_is_alive(run_fd))
 		return TAKE_PTR(l);
-	if (granted_load(run_fd, l, now(), e) < 0)
+	if (granted_load(run_fd, l, asks_time_now(), e) < 0)
 		return NULL;
-	(void)asks_tick(l, now());
+	(void)asks_tick(l, asks_time_now());
 	return TAKE_PTR(l);
 }
 
 int granted_rules(int run_fd, const char *run, struct strv *rules, struct strv *ids, struct err *e)
 {
-	CLEANUP(asks_freep) struct asks *l = granted_look(run_fd, run, e);
+	CLEANUP(asks_freep) struct asks *l = granted_open_list(run_fd, run, e);
 	const struct ask *a = NULL;
 
 	if (!l)

@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a person granted to a session of `coffer mcp`: rules (request_access) and tools, for more than one
- * use. Its run is started anew for each call, and between calls nothing of it runs (doc/adr/0016), so that
- * this stands in two files of the run's directory, outside every sandbox (doc/adr/0023):
+ * The grants of a session of `coffer mcp`: rules (request_access) and tools that a person allowed for more
+ * than one use. The session's run is started anew for each call, and nothing of it runs between calls
+ * (doc/adr/0016). The grants are therefore in two files of the run's directory, outside every sandbox
+ * (doc/adr/0023):
  *
- *   session   locked by the session's server while it lives. A lock of fcntl(): it is of one process, no
- *             child has it, and the kernel takes it away when that process dies, of whatever.
- *   granted   a digest over the run's id and the rest, then what asks_kept_store() says. Who serves the run's
- *             questions (askserve.h) reads it when it begins, under asks.lock, and is the only one who writes
- *             it until it leaves.
+ *   session   locked by the session's MCP server while it lives. The lock is one of fcntl(): it belongs to one
+ *             process, children do not inherit it, and the kernel drops it when the process dies for any reason.
+ *   granted   a digest over the run's id and the rest, then the text of asks_kept_store(). The run's ask server
+ *             (askserve.h) reads it at its start, under asks.lock, and alone writes it until it exits.
  *
- * Invariants
- *  G1  What is in the file holds only while the session's server lives. Whoever finds that it does not has it
- *      lapse, in the log.
- *  G2  A file that is damaged, of another run, or says more than its own answers do, grants nothing.
- *  G3  The file is never ahead of a person, nor behind a use (A8 of asks.h): killed at any moment, whoever
- *      serves leaves at most what was granted and not used.
- *  G4  Who has a rule of the session in force serves the run's questions: so it is told when the rule is
- *      taken back. Where nobody serves, nobody has one in force, and `coffer deny` serves for that moment
- *      (askback.h).
+ * Invariants (cited elsewhere as granted.G1 …)
+ * G1  The grants hold only while the session's MCP server lives. A process that finds it dead lets them
+ *     lapse, in the log.
+ * G2  A file that is damaged, belongs to another run, or grants more than its recorded answers, grants
+ *     nothing.
+ * G3  The file never has a grant that no person gave, nor a use that was already taken (asks.A8): an ask
+ *     server killed at any moment leaves at most what was granted and not yet used.
+ * G4  A process that has a rule of the session in force is also the run's ask server, so it learns when the
+ *     rule is revoked. Without an ask server no rule is in force, and `coffer deny` becomes the ask server
+ *     for that moment (askback.h).
  */
 #ifndef APPROVAL_GRANTED_H
 #define APPROVAL_GRANTED_H
@@ -29,23 +30,24 @@
 #define GRANTED_FILE "granted"
 #define GRANTED_SESSION "session"
 
-/* The session begins; it lasts until the descriptor that is returned is closed, or the process ends. No other
- * descriptor of that file may be closed in this process meanwhile: the functions below are for others. */
+/* Begins the session. It lasts until the returned descriptor is closed or the process ends. This process must
+ * not close another descriptor of that file meanwhile, since that would drop the lock: the functions below
+ * are for other processes. */
 int granted_session_begin(int run_fd, struct err *e) MUST_CHECK;
-bool granted_session_lives(int run_fd);
-/* Until it does not. */
+bool granted_session_is_alive(int run_fd);
+/* Blocks until the session's MCP server has ended. */
 void granted_session_wait(int run_fd);
 
-/* -EBADMSG: G2. No file: nothing. */
+/* Loads the grants into the list. No file: nothing to load. -EBADMSG: granted.G2. */
 int granted_load(int run_fd, struct asks *l, struct asks_now t, struct err *e) MUST_CHECK;
-/* As asks_out.kept() wants it. Nothing is written that could not be read again. */
+/* Does what asks_out.kept() requires. Text that could not be loaded again is not written. */
 int granted_write(int run_fd, const struct asks *l, bool less, struct err *e) MUST_CHECK;
 
-/* For who looks: a list with nothing but what the file has, and whose time is not over; empty where G1 says
- * so. NULL: out of memory, or it cannot be read. */
-struct asks *granted_look(int run_fd, const char *run, struct err *e);
+/* For readers: a list with only the grants of the file that are still in force; empty if the session is dead
+ * (granted.G1). NULL: out of memory, or the file cannot be read. */
+struct asks *granted_open_list(int run_fd, const char *run, struct err *e);
 bool granted_exists(int run_fd);
-/* The rules in it, and by which question each. */
+/* The granted rules, and the id of the ask that granted each. */
 int granted_rules(int run_fd, const char *run, struct strv *rules, struct strv *ids,
 		  struct err *e) MUST_CHECK;
 

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Revokes grants of a run (askback.h), by its ask server or as that server for a moment. Only revokes; it
+ * cannot answer or grant.
+ */
 #include "approval/server/askback.h"
 
 #include "approval/list/granted.h"
@@ -11,7 +15,7 @@
 #include <unistd.h>
 
 #define AGAIN_MS 50
-#define AGAIN_MAX_MS 20000 /* for who comes and goes */
+#define AGAIN_MAX_MS 20000 /* retries while ask servers start and exit */
 
 struct moment {
 	struct loop loop;
@@ -20,17 +24,17 @@ struct moment {
 	const char *run;
 };
 
-static int on_event(void *ctx, const char *type, const struct buf *fields, uint64_t *ret_seq)
+static int on_revoke_event(void *ctx, const char *type, const struct buf *fields, uint64_t *ret_seq)
 {
 	struct moment *m = ctx;
 
 	return audit_append_seq(m->audit, type, m->run, fields, ret_seq, NULL);
 }
 
-/* -EADDRINUSE: somebody serves. */
-static int begin(struct moment *m, struct state *st, int run_fd, const char *run, struct err *e)
+/* -EADDRINUSE: another process is the ask server. */
+static int become_ask_server(struct moment *m, struct state *st, int run_fd, const char *run, struct err *e)
 {
-	const struct askserve_owner o = { .event = on_event, .ctx = m };
+	const struct askserve_owner o = { .event = on_revoke_event, .ctx = m };
 	int r;
 
 	*m = (struct moment){ .loop = LOOP_INIT, .serve = ASKSERVE_INIT, .run = run };
@@ -42,14 +46,14 @@ static int begin(struct moment *m, struct state *st, int run_fd, const char *run
 	return r < 0 ? r : askserve_listen(&m->serve, e);
 }
 
-static void end(struct moment *m)
+static void stop_ask_server(struct moment *m)
 {
-	askserve_leave(&m->serve, "whoever served the questions of this sandbox has left");
+	askserve_leave(&m->serve, "the process that served this sandbox's questions has exited");
 	loop_close(&m->loop);
 	audit_free(m->audit);
 }
 
-static json_t *ask_of(const struct asks *l, const char *id)
+static json_t *ask_as_json(const struct asks *l, const char *id)
 {
 	autobuf struct buf b = BUF_INIT;
 	struct json j = JSON_INIT(&b);
@@ -63,25 +67,25 @@ static json_t *ask_of(const struct asks *l, const char *id)
 	return buf_error(&b) ? NULL : json_loadb(buf_cstr(&b), b.len, 0, NULL);
 }
 
-static int take_back(struct state *st, int run_fd, const char *run, const char *id, const struct ask_who *who,
-		     json_t **ret, struct err *e)
+static int revoke_as_server(struct state *st, int run_fd, const char *run, const char *id,
+			    const struct ask_who *who, json_t **ret, struct err *e)
 {
 	struct ask_who me = *who;
 	struct moment m;
-	int r = begin(&m, st, run_fd, run, e);
+	int r = become_ask_server(&m, st, run_fd, run, e);
 
-	/* As the kernel would say it of a client of the socket. */
+	/* The uid that the kernel would report if this were a client of the socket. */
 	me.uid = geteuid();
 	if (r == 0)
 		r = asks_revoke(m.serve.asks, asks_clock(), id, &me, e);
 	if (r == 0 && ret)
-		*ret = ask_of(m.serve.asks, id);
-	end(&m);
+		*ret = ask_as_json(m.serve.asks, id);
+	stop_ask_server(&m);
 	return r;
 }
 
-int askback(struct state *st, int run_fd, const char *run, const char *id, const struct ask_who *who,
-	    json_t **ret, struct err *e)
+int askback_revoke(struct state *st, int run_fd, const char *run, const char *id, const struct ask_who *who,
+		   json_t **ret, struct err *e)
 {
 	int r = -EADDRINUSE;
 
@@ -97,7 +101,7 @@ int askback(struct state *st, int run_fd, const char *run, const char *id, const
 		if ((r != -ENOENT && r != -ECONNREFUSED) || !granted_exists(run_fd))
 			return r;
 		*e = ERR_INIT;
-		r = take_back(st, run_fd, run, id, who, ret, e);
+		r = revoke_as_server(st, run_fd, run, id, who, ret, e);
 	}
 	return r;
 }
@@ -109,7 +113,8 @@ static int skip_ask(void *ctx, json_t *ask)
 	return 0;
 }
 
-/* A server looks whether the session lives before it answers any request (askserve_frame), and has the grants lapse then. */
+/* Makes another process's ask server notice the end of the session: before it answers any request it checks
+ * whether the session lives (askserve_frame) and lets the grants lapse. */
 static void nudge_server(int run_fd)
 {
 	autoaskc struct askc c = ASKC_INIT;
@@ -119,7 +124,7 @@ static void nudge_server(int run_fd)
 		(void)!askc_list(&c, false, skip_ask, NULL, &ignored);
 }
 
-int askback_session(struct state *st, int run_fd, const char *run, struct err *e)
+int askback_end_session(struct state *st, int run_fd, const char *run, struct err *e)
 {
 	int r = granted_exists(run_fd) ? -EADDRINUSE : 0;
 
@@ -129,9 +134,10 @@ int askback_session(struct state *st, int run_fd, const char *run, struct err *e
 		if (ms)
 			poll(NULL, 0, AGAIN_MS);
 		*e = ERR_INIT;
-		/* Who begins to serve sees that it has ended (G1 of granted.h). */
-		r = begin(&m, st, run_fd, run, e);
-		end(&m);
+		/* A starting ask server notices that the session has ended (granted.G1) and lets its grants
+		 * lapse. */
+		r = become_ask_server(&m, st, run_fd, run, e);
+		stop_ask_server(&m);
 		if (r == -EADDRINUSE) {
 			nudge_server(run_fd);
 			r = granted_exists(run_fd) ? r : 0;

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Asks a person and waits (askhold.h), as a client of the run's ask server or as that server. Returns "allow"
+ * only from a person's answer to this very question; it never decides anything itself.
+ */
 #include "approval/server/askhold.h"
 
 #include "base/clock.h"
@@ -13,9 +17,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LOOK_EVERY (500 * NSEC_PER_MSEC) /* whether the run lives */
-#define GUARD_WAIT_MS 20000		 /* for a guard that is only starting */
-#define PLAIN_WAIT_MS 3000		 /* for one of a run without a network, which may serve nothing */
+#define LOOK_EVERY (500 * NSEC_PER_MSEC) /* interval of checking whether the run lives */
+#define GUARD_WAIT_MS 20000		 /* for a guard that is still starting */
+#define PLAIN_WAIT_MS 3000 /* for the guard of a run without a network, which may serve no questions */
 #define GUARD_STEP_MS 50
 #define OWN_WAITER 1
 
@@ -28,15 +32,16 @@ struct hold {
 	struct watch w_client, w_alive;
 	struct timer t_look;
 	uint64_t deadline; /* CLOCK_MONOTONIC ns */
-	bool was_alive;	   /* when it was asked */
+	bool was_alive;	   /* the run was alive when it was asked */
 	bool is_done, allowed, is_withdrawn, guard_came, run_ended;
-	int error; /* of the client's side */
+	int error; /* of the client connection */
 	struct buf *why;
 	struct err *e;
 };
 
-/* Does the run live, and does its guard serve questions? Who holds one that has ended only works on what is left of it. */
-static int look_at_run(const struct askhold *h, bool *ret_alive, bool *ret_guard, struct err *e)
+/* Is the run alive, and does its guard serve questions (it does if the run has a network)? A caller that
+ * holds the lock of an ended run knows that it is not. */
+static int check_run_alive(const struct askhold *h, bool *ret_alive, bool *ret_guard, struct err *e)
 {
 	struct run_meta m = { 0 };
 	autoclose int fd = -1;
@@ -58,7 +63,7 @@ static int look_at_run(const struct askhold *h, bool *ret_alive, bool *ret_guard
 	return r;
 }
 
-static void finish(struct hold *x, bool allowed, const char *why)
+static void hold_finish(struct hold *x, bool allowed, const char *why)
 {
 	x->is_done = true;
 	x->allowed = allowed;
@@ -67,7 +72,7 @@ static void finish(struct hold *x, bool allowed, const char *why)
 	loop_stop(&x->loop);
 }
 
-static void on_signal(void *ctx, const struct signalfd_siginfo *si)
+static void on_withdraw_signal(void *ctx, const struct signalfd_siginfo *si)
 {
 	struct hold *x = ctx;
 
@@ -77,7 +82,7 @@ static void on_signal(void *ctx, const struct signalfd_siginfo *si)
 	loop_stop(&x->loop);
 }
 
-static void on_alive(struct watch *w, uint32_t events)
+static void on_asker_gone(struct watch *w, uint32_t events)
 {
 	struct hold *x = w->ctx;
 
@@ -88,7 +93,7 @@ static void on_alive(struct watch *w, uint32_t events)
 	loop_stop(&x->loop);
 }
 
-static void set_id(struct hold *x, const char *id)
+static void set_ask_id(struct hold *x, const char *id)
 {
 	bool is_new = id[0] && !str_eq(x->h->id, id);
 
@@ -97,17 +102,17 @@ static void set_id(struct hold *x, const char *id)
 		x->h->waits(x->h->ctx, x->h->id);
 }
 
-/* What is left of the time, in seconds; 0: none. */
-static uint64_t left(const struct hold *x)
+/* Seconds until the deadline, rounded up; 0: it has passed. */
+static uint64_t seconds_left(const struct hold *x)
 {
 	uint64_t now = clock_nsec(CLOCK_MONOTONIC);
 
 	return now >= x->deadline ? 0 : (x->deadline - now + NSEC_PER_SEC - 1) / NSEC_PER_SEC;
 }
 
-/* ---- Where somebody serves. ---- */
+/* ---- As a client of the ask server. ---- */
 
-static void on_client(struct watch *w, uint32_t events)
+static void on_verdict(struct watch *w, uint32_t events)
 {
 	struct hold *x = w->ctx;
 	int r;
@@ -123,13 +128,13 @@ static void on_client(struct watch *w, uint32_t events)
 	loop_stop(&x->loop);
 }
 
-static int ask_there(struct hold *x)
+static int submit_and_wait(struct hold *x)
 {
 	json_t *ask = NULL;
 	const char *id, *state;
-	int r = askc_submit(&x->client, x->q, left(x), &ask, x->e);
+	int r = askc_submit(&x->client, x->q, seconds_left(x), &ask, x->e);
 
-	/* A full list, a tired one: that is an answer. */
+	/* The list is full, or denies without asking (asks.A7): that is a denial, not an error. */
 	if (r == -EBUSY) {
 		x->is_done = true;
 		buf_adds(x->why, x->e->msg);
@@ -141,56 +146,56 @@ static int ask_there(struct hold *x)
 	id = jsonget_text_or_null(ask, "id");
 	state = jsonget_text_or_null(ask, "state");
 	if (id && strlen(id) < ASK_ID_MAX && state && str_eq(state, "pending"))
-		set_id(x, id);
+		set_ask_id(x, id);
 	else if (id && strlen(id) < ASK_ID_MAX)
 		snprintf(x->h->id, sizeof(x->h->id), "%s", id);
 	json_decref(ask);
-	x->w_client = (struct watch){ .fd = x->client.fd, .fn = on_client, .ctx = x };
+	x->w_client = (struct watch){ .fd = x->client.fd, .fn = on_verdict, .ctx = x };
 	r = loop_watch(&x->loop, &x->w_client, EPOLLIN);
 	if (r < 0)
 		return err_set(x->e, r, "cannot wait for the answer");
-	/* The verdict may have come with the ask. */
+	/* The verdict may have arrived together with the ask. */
 	if (x->client.conn.in.len > x->client.conn.in_off)
-		on_client(&x->w_client, EPOLLIN);
+		on_verdict(&x->w_client, EPOLLIN);
 	else
 		r = loop_run(&x->loop, x->e);
 	loop_unwatch(&x->loop, &x->w_client);
 	return r < 0 ? r : x->error;
 }
 
-/* ---- Where nobody does. ---- */
+/* ---- As the ask server. ---- */
 
-static int on_event(void *ctx, const char *type, const struct buf *fields, uint64_t *ret_seq)
+static int on_held_event(void *ctx, const char *type, const struct buf *fields, uint64_t *ret_seq)
 {
 	struct hold *x = ctx;
 
 	return audit_append_seq(x->h->audit, type, x->h->run, fields, ret_seq, NULL);
 }
 
-static void on_tell(void *ctx, uint64_t waiter, bool allow, const char *id, const char *why)
+static void on_own_answer(void *ctx, uint64_t waiter, bool allow, const char *id, const char *why)
 {
 	struct hold *x = ctx;
 
-	/* By which it was allowed: one that was granted before never waits. */
+	/* The id of the grant that allowed it: such a question never becomes pending. */
 	if (allow && !x->h->id[0])
 		snprintf(x->h->id, sizeof(x->h->id), "%s", id);
 	if (allow)
 		asks_taken(x->serve.asks, waiter);
-	finish(x, allow, why);
+	hold_finish(x, allow, why);
 }
 
-static void on_changed(void *ctx, const struct ask *a)
+static void on_held_changed(void *ctx, const struct ask *a)
 {
 	struct hold *x = ctx;
 	struct ask_view v;
 
 	ask_view(x->serve.asks, a, &v);
-	/* Those of others that ask here meanwhile are theirs to speak of. */
+	/* Only the first pending ask is ours; clients of this server may submit others. */
 	if (v.state == ASK_PENDING && !x->h->id[0])
-		set_id(x, v.id);
+		set_ask_id(x, v.id);
 }
 
-static int on_widened(void *ctx, struct err *e)
+static int on_held_widened(void *ctx, struct err *e)
 {
 	struct hold *x = ctx;
 
@@ -204,12 +209,12 @@ static int on_check_widen(void *ctx, const char *rule, struct buf *canon, struct
 	return x->h->check_widen(x->h->ctx, rule, canon, e);
 }
 
-static void on_look(struct timer *t)
+static void on_check_run(struct timer *t)
 {
 	struct hold *x = t->ctx;
 	struct err e = ERR_INIT;
 	bool alive, guard;
-	int r = look_at_run(x->h, &alive, &guard, &e);
+	int r = check_run_alive(x->h, &alive, &guard, &e);
 
 	loop_timer(&x->loop, t, clock_nsec(CLOCK_MONOTONIC) + LOOK_EVERY);
 	if (r == 0 && guard)
@@ -221,27 +226,27 @@ static void on_look(struct timer *t)
 	loop_stop(&x->loop);
 }
 
-static const char *why_leave(const struct hold *x)
+static const char *leave_reason(const struct hold *x)
 {
-	return x->is_withdrawn ? "who asked has withdrawn it"
+	return x->is_withdrawn ? "the asker has withdrawn it"
 	       : x->run_ended  ? "the sandbox has ended"
 	       : x->guard_came ? "it is asked again, at the sandbox's guard"
-			       : "whoever served the questions of this sandbox has its answer";
+			       : "the process that served this sandbox's questions has its answer";
 }
 
-static int serve_it(struct hold *x)
+static int serve_and_wait(struct hold *x)
 {
 	const struct askserve_owner o = {
-		.event = on_event,
-		.tell = on_tell,
-		.changed = on_changed,
-		.widened = x->h->widened ? on_widened : NULL,
+		.event = on_held_event,
+		.tell = on_own_answer,
+		.changed = on_held_changed,
+		.widened = x->h->widened ? on_held_widened : NULL,
 		.ctx = x,
 		.check_widen = x->h->check_widen ? on_check_widen : NULL,
 		.st = x->h->st,
 		.keeps_rules = x->h->widened != NULL,
 	};
-	int r = askserve_open(&x->serve, &x->loop, x->h->run_fd, x->h->run, left(x), &o, x->e);
+	int r = askserve_open(&x->serve, &x->loop, x->h->run_fd, x->h->run, seconds_left(x), &o, x->e);
 
 	if (r == 0)
 		r = askserve_listen(&x->serve, x->e);
@@ -250,42 +255,42 @@ static int serve_it(struct hold *x)
 		return r;
 	}
 	x->h->id[0] = '\0';
-	x->t_look = (struct timer){ .fn = on_look, .ctx = x };
+	x->t_look = (struct timer){ .fn = on_check_run, .ctx = x };
 	loop_timer(&x->loop, &x->t_look, clock_nsec(CLOCK_MONOTONIC) + LOOK_EVERY);
 	askserve_put(&x->serve, x->q, OWN_WAITER, NULL);
-	/* Who is killed now must not leave its number to the next. */
+	/* If this process is killed now, the next server must not reuse the number. */
 	askserve_store(&x->serve);
 	if (!x->is_done)
 		r = loop_run(&x->loop, x->e);
 	loop_timer_off(&x->loop, &x->t_look);
-	/* Else it would be told now that it was denied. */
+	/* Withdraw our own waiter first: otherwise askserve_leave() would deny it. */
 	if (!x->is_done)
 		askserve_drop(&x->serve, OWN_WAITER);
-	askserve_leave(&x->serve, why_leave(x));
+	askserve_leave(&x->serve, leave_reason(x));
 	if (x->run_ended && !x->is_done)
-		finish(x, false, "the sandbox has ended");
+		hold_finish(x, false, "the sandbox has ended");
 	return r;
 }
 
-/* ---- Both. ---- */
+/* ---- Choosing between both. ---- */
 
 static bool is_still_alive(const struct askhold *h)
 {
 	struct err e = ERR_INIT;
 	bool alive, guard;
 
-	return look_at_run(h, &alive, &guard, &e) == 0 && alive;
+	return check_run_alive(h, &alive, &guard, &e) == 0 && alive;
 }
 
-static void on_pass(struct timer *t)
+static void on_wait_over(struct timer *t)
 {
 	loop_stop(t->ctx);
 }
 
-/* Lets so much time pass, but for a signal. */
-static int pass(struct hold *x, unsigned ms)
+/* Waits, but returns early after a signal. */
+static int wait_ms(struct hold *x, unsigned ms)
 {
-	struct timer t = { .fn = on_pass, .ctx = &x->loop };
+	struct timer t = { .fn = on_wait_over, .ctx = &x->loop };
 	int r;
 
 	loop_timer(&x->loop, &t, clock_nsec(CLOCK_MONOTONIC) + ms * NSEC_PER_MSEC);
@@ -294,48 +299,48 @@ static int pass(struct hold *x, unsigned ms)
 	return r;
 }
 
-static bool is_nobody(int r)
+static bool is_no_server(int r)
 {
 	return r == -ENOENT || r == -ECONNREFUSED;
 }
 
-/* -EAGAIN: whoever was there has gone, or came; from the beginning. */
-static int ask_once(struct hold *x)
+/* Asks one server. -EAGAIN: the ask server exited or the guard appeared; start again. */
+static int ask_one_server(struct hold *x)
 {
 	bool guard;
-	int r = look_at_run(x->h, &x->was_alive, &guard, x->e), limit;
+	int r = check_run_alive(x->h, &x->was_alive, &guard, x->e), limit;
 
 	if (r < 0)
 		return r;
 	limit = guard ? GUARD_WAIT_MS : x->was_alive ? PLAIN_WAIT_MS : 0;
 	r = askc_open(&x->client, x->h->run_fd, x->e);
-	for (int ms = 0; is_nobody(r) && ms < limit; ms += GUARD_STEP_MS) {
-		if (pass(x, GUARD_STEP_MS) < 0 || x->is_withdrawn)
+	for (int ms = 0; is_no_server(r) && ms < limit; ms += GUARD_STEP_MS) {
+		if (wait_ms(x, GUARD_STEP_MS) < 0 || x->is_withdrawn)
 			return -EINTR;
 		r = askc_open(&x->client, x->h->run_fd, x->e);
 	}
-	if (r < 0 && !is_nobody(r))
+	if (r < 0 && !is_no_server(r))
 		return r;
-	/* H2 */
+	/* askhold.H2: with a live guard that does not answer, the question must not be asked elsewhere. */
 	if (r < 0 && guard)
 		return err_wrap(x->e, r, "cannot ask about %s", x->h->run);
 	*x->e = ERR_INIT;
 	if (r < 0) {
-		r = serve_it(x);
+		r = serve_and_wait(x);
 		return r == -EADDRINUSE || (r == 0 && x->guard_came && !x->is_done) ? -EAGAIN : r;
 	}
-	r = ask_there(x);
+	r = submit_and_wait(x);
 	askc_close(&x->client);
 	if (r != -EPIPE)
 		return r;
-	/* H4: but for one that only served in the guard's place, and is told apart by the run that lives on. */
+	/* askhold.H4. If the run is still alive, the server was only another asker in the guard's place. */
 	if (!x->was_alive || is_still_alive(x->h))
 		return -EAGAIN;
-	finish(x, false, "the sandbox has ended");
+	hold_finish(x, false, "the sandbox has ended");
 	return 0;
 }
 
-static int ask_until(struct hold *x)
+static int ask_until_decided(struct hold *x)
 {
 	int r = -EAGAIN;
 
@@ -344,11 +349,11 @@ static int ask_until(struct hold *x)
 		x->error = 0;
 		x->guard_came = false;
 		x->loop.stopped = false;
-		if (!left(x)) {
-			finish(x, false, "nobody answered in time");
+		if (!seconds_left(x)) {
+			hold_finish(x, false, "nobody answered in time");
 			return 0;
 		}
-		r = ask_once(x);
+		r = ask_one_server(x);
 		if (x->is_withdrawn)
 			return -EINTR;
 	}
@@ -383,16 +388,16 @@ int askhold(struct askhold *h, const struct ask_question *q, struct buf *ret_why
 	sigaddset(&set, SIGHUP);
 	r = loop_open(&x.loop, x.e);
 	if (r == 0)
-		r = loop_signals(&x.loop, &set, on_signal, &x, x.e);
+		r = loop_signals(&x.loop, &set, on_withdraw_signal, &x, x.e);
 	if (r == 0 && h->alive) {
-		x.w_alive = (struct watch){ .fd = *h->alive, .fn = on_alive, .ctx = &x };
+		x.w_alive = (struct watch){ .fd = *h->alive, .fn = on_asker_gone, .ctx = &x };
 		r = loop_watch(&x.loop, &x.w_alive, EPOLLIN);
 	}
 	if (r == 0)
-		r = ask_until(&x);
+		r = ask_until_decided(&x);
 	if (h->alive)
 		loop_unwatch(&x.loop, &x.w_alive);
 	askc_close(&x.client);
 	loop_close(&x.loop);
-	return r < 0 ? r : x.is_done && x.allowed; /* H1 */
+	return r < 0 ? r : x.is_done && x.allowed; /* askhold.H1: nothing but a delivered "allow" is 1 */
 }

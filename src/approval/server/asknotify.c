@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Starts and reaps `coffer notify-asks` for an ask server (asknotify.h). A failure here never affects an ask.
+ */
 #include "approval/server/asknotify.h"
 
 #include "base/clock.h"
@@ -12,9 +15,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define AGAIN_AFTER (10 * NSEC_PER_SEC) /* one that dies at once is not started for each question */
+#define AGAIN_AFTER (10 * NSEC_PER_SEC) /* a notifier that dies at once is not restarted for each question */
 
-static void reap(struct asknotify *n)
+static void reap_notifier(struct asknotify *n)
 {
 	siginfo_t si;
 
@@ -25,14 +28,14 @@ static void reap(struct asknotify *n)
 	n->pid = -1;
 }
 
-static void on_end(struct watch *w, uint32_t events)
+static void on_notifier_end(struct watch *w, uint32_t events)
 {
 	(void)events;
-	reap(w->ctx);
+	reap_notifier(w->ctx);
 }
 
-/* The program itself, with what it would have when a person starts it but for the terminal. It follows the run's questions until
- * nobody serves them any more, and tells the last of it after the guard's end. */
+/* Executes this same program, with the environment of the ask server but without its terminal and descriptors.
+ * It follows the run's asks until they have no server any more, so it outlives the guard to report the last. */
 static int start_notify_asks(const struct state *st, const char *run_id, uint64_t number, struct spawned *ret)
 {
 	static const char *const not [] = { "COFFER_STATE" };
@@ -67,7 +70,7 @@ void asknotify_question(struct asknotify *n, struct loop *l, const struct state 
 	n->since = now;
 	if (start_notify_asks(st, run_id, number, &got) < 0)
 		return;
-	n->w = (struct watch){ .fd = got.pidfd, .fn = on_end, .ctx = n };
+	n->w = (struct watch){ .fd = got.pidfd, .fn = on_notifier_end, .ctx = n };
 	n->pid = got.pid;
 	if (loop_watch(l, &n->w, EPOLLIN) < 0)
 		asknotify_close(n);

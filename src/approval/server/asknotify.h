@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who holds a run's questions has people told of them, if the operator wants that (config/notify_file.h): by a process of its own
- * that follows the run's socket like any other client (doc/adr/0021). Nothing here waits for it, and an ask is the same
- * with it, without it, and when it dies.
+ * Announces new questions to people, if the operator wants that (config/notify_file.h): the ask server starts
+ * a process of its own, `coffer notify-asks`, which follows the run's socket like any other client
+ * (doc/adr/0021). Nothing here waits for it: approvals work the same with it, without it, and when it dies.
  *
  *	on a new question:	asknotify_question(&n, loop, st, run_id, number);
  */
@@ -16,17 +16,18 @@
 
 struct asknotify {
 	struct loop *loop;
-	struct watch w; /* the pidfd; -1: it does not run */
+	struct watch w; /* the pidfd; -1: not running */
 	pid_t pid;
-	uint64_t since; /* CLOCK_MONOTONIC ns: when it was started last; 0: never */
+	uint64_t since; /* CLOCK_MONOTONIC ns of the last start; 0: never */
 };
 
 #define ASKNOTIFY_INIT ((struct asknotify){ .w = WATCH_INIT, .pid = -1 })
 
-/* Starts it if it is wanted and not there. `number` is the question's: those before it were told already. */
+/* Starts the process if it is wanted and not running. `number` is the question's; earlier ones were announced
+ * already. */
 void asknotify_question(struct asknotify *n, struct loop *l, const struct state *st,
 			const char run_id[RUN_ID_LEN + 1], uint64_t number);
-/* Lets go of it: it ends by itself when nobody serves the socket any more. */
+/* Stops watching the process: it exits by itself when no process serves the socket any more. */
 void asknotify_close(struct asknotify *n);
 
 #endif

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* V6 of askserve.h: the numbers that a run's questions have. */
+/*
+ * Numbers of a run's asks (askserve.V6): reserved in runs/ID/asks.next before they are used, so that none is
+ * used twice.
+ */
 #include "approval/server/askserve.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -20,7 +23,7 @@ static int write_number(const struct askserve *s, uint64_t n)
 	return fd_replace_file(s->dir, ASKNUMBER_FILE, text, (size_t)len, 0600);
 }
 
-/* 0, -ENOENT, or negative where it cannot be told. */
+/* 0, -ENOENT, or another error if the number cannot be determined. */
 static int read_number(const struct askserve *s, uint64_t *ret)
 {
 	autobuf struct buf b = BUF_INIT;
@@ -29,15 +32,15 @@ static int read_number(const struct askserve *s, uint64_t *ret)
 
 	if (r < 0)
 		return r;
-	/* Without its end it may be the beginning of a greater one. */
+	/* Without its newline it may be the beginning of a larger number. */
 	if (!nl || nl != b.data + b.len - 1 || strlen(b.data) != b.len)
 		return -EBADMSG;
 	*nl = '\0';
 	return str_to_u64(b.data, ret);
 }
 
-/* Under the lock, so that two lists of one run have numbers of their own each. */
-static int on_reserve(void *ctx, uint64_t *last)
+/* Under asks.lock, so that two lists of one run get distinct numbers. */
+static int on_reserve_numbers(void *ctx, uint64_t *last)
 {
 	struct askserve *s = ctx;
 	autoclose int lock = askserve_lock(s);
@@ -46,7 +49,7 @@ static int on_reserve(void *ctx, uint64_t *last)
 
 	if (lock < 0)
 		return lock;
-	/* More than one in a microsecond nobody asks. */
+	/* Questions come more slowly than one per microsecond, so this is beyond every number in use. */
 	if ((r == -ENOENT && s->had_list) || (r < 0 && r != -ENOENT))
 		used = clock_nsec(CLOCK_REALTIME) / 1000;
 	from = used > *last ? used : *last;
@@ -61,7 +64,7 @@ static int on_reserve(void *ctx, uint64_t *last)
 void asknumber_open(struct askserve *s, bool had_list)
 {
 	s->had_list = s->had_list || had_list;
-	asks_set_numbers(s->asks, on_reserve, s);
+	asks_set_numbers(s->asks, on_reserve_numbers, s);
 }
 
 void asknumber_close(struct askserve *s)
@@ -69,7 +72,7 @@ void asknumber_close(struct askserve *s)
 	uint64_t mine = asks_reserved(s->asks), was = 0;
 	autoclose int lock = mine ? askserve_lock(s) : -1;
 
-	/* Those that were reserved and not used: nobody has seen them. */
-	if (lock >= 0 && read_number(s, &was) == 0 && was == mine && mine > asks_last(s->asks))
-		(void)!write_number(s, asks_last(s->asks));
+	/* Reserved numbers that were never used are given back: nobody has seen them. */
+	if (lock >= 0 && read_number(s, &was) == 0 && was == mine && mine > asks_last_number(s->asks))
+		(void)!write_number(s, asks_last_number(s->asks));
 }

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The ask server's list, files and timers: connects the pure list (asks.h) with its owner, its files in the
+ * run's directory and its clients (askserve_client.c). The owner decides on policy; this file only passes it
+ * on.
+ */
 #include "approval/server/askserve_int.h"
 
 #include "approval/list/granted.h"
@@ -18,8 +23,8 @@
 #include <unistd.h>
 
 #define STORE_AFTER (100 * NSEC_PER_MSEC)
-#define STORE_LATER \
-	(10 * NSEC_PER_SEC) /* that the same was asked once more: whoever asks must not make us write */
+/* After a change of only how often it was asked: an asker must not be able to make us write constantly. */
+#define STORE_LATER (10 * NSEC_PER_SEC)
 #define LISTEN_AGAIN (500 * NSEC_PER_MSEC)
 #define FILE_MAX (32u << 20)
 #define LOCK_FILE "asks.lock"
@@ -29,7 +34,7 @@ struct asks_now asks_clock(void)
 	return (struct asks_now){ clock_nsec(CLOCK_BOOTTIME), clock_nsec(CLOCK_REALTIME) };
 }
 
-/* ---- The file, and time. ---- */
+/* ---- The file, and deadlines. ---- */
 
 void askserve_store(struct askserve *s)
 {
@@ -37,16 +42,16 @@ void askserve_store(struct askserve *s)
 
 	loop_timer_off(s->loop, &s->t_store);
 	asks_store(s->asks, &b);
-	/* The log has it; this is what people look at. */
+	/* A failure is ignored: the log has the record, and this file is for people to look at. */
 	if (!buf_error(&b))
 		(void)!fd_replace_file(s->dir, ASKS_FILE, buf_cstr(&b), b.len, 0600);
 	buf_clear(&b);
-	askcount_json(&s->count, asks_pending(s->asks), asks_shed(s->asks), &b);
+	askcount_json(&s->count, asks_pending(s->asks), asks_shed_count(s->asks), &b);
 	if (!buf_error(&b))
 		(void)!fd_replace_file(s->dir, ASKCOUNT_FILE, buf_cstr(&b), b.len, 0600);
 }
 
-static void on_store(struct timer *t)
+static void on_store_timer(struct timer *t)
 {
 	askserve_store(t->ctx);
 }
@@ -58,7 +63,7 @@ uint64_t askserve_tick_at(uint64_t next, uint64_t boot, uint64_t mono)
 	return mono + (wait < ASKSERVE_LOOK ? wait : ASKSERVE_LOOK) + NSEC_PER_MSEC;
 }
 
-static void arm_tick(struct askserve *s, uint64_t next)
+static void arm_deadline_timer(struct askserve *s, uint64_t next)
 {
 	if (next)
 		loop_timer(s->loop, &s->t_tick,
@@ -67,32 +72,32 @@ static void arm_tick(struct askserve *s, uint64_t next)
 		loop_timer_off(s->loop, &s->t_tick);
 }
 
-/* After whatever may have changed the list. */
+/* Call after any change of the list: arms the deadline timer and puts changed rules in force. */
 void askserve_settle(struct askserve *s)
 {
 	struct err e = ERR_INIT;
 
-	arm_tick(s, asks_tick(s->asks, asks_clock()));
-	/* A rule whose time is over. What cannot be compiled stays as it was, which is said by who tried. */
+	arm_deadline_timer(s, asks_tick(s->asks, asks_clock()));
+	/* A rule has ended. If the policy cannot be compiled it stays as it was; the owner reports that. */
 	if (s->widen_changed && s->owner.widened) {
 		s->widen_changed = false;
 		(void)!s->owner.widened(s->owner.ctx, &e);
 	}
 }
 
-/* G1 of granted.h: what a session was granted ends with it, also while somebody else serves. */
-void askserve_look_at_session(struct askserve *s)
+/* granted.G1: grants of a session end with it, also while another process is the ask server. */
+void askserve_check_session(struct askserve *s)
 {
-	if (!s->keeps || granted_session_lives(s->dir))
+	if (!s->keeps || granted_session_is_alive(s->dir))
 		return;
 	s->keeps = false;
 	asks_keep(s->asks, 0);
 	asks_kept_end(s->asks, asks_clock(), "the session has ended");
 }
 
-static void on_tick(struct timer *t)
+static void on_ask_deadline(struct timer *t)
 {
-	askserve_look_at_session(t->ctx);
+	askserve_check_session(t->ctx);
 	askserve_settle(t->ctx);
 }
 
@@ -128,9 +133,9 @@ int askserve_check_widen(struct askserve *s, struct ask_question *q, struct buf 
 	return r;
 }
 
-/* ---- What the list says. ---- */
+/* ---- Callbacks of the list. ---- */
 
-static int on_event(void *ctx, const char *type, const struct buf *fields, uint64_t *ret_seq)
+static int on_list_event(void *ctx, const char *type, const struct buf *fields, uint64_t *ret_seq)
 {
 	struct askserve *s = ctx;
 	int r = s->owner.event(s->owner.ctx, type, fields, ret_seq);
@@ -140,7 +145,7 @@ static int on_event(void *ctx, const char *type, const struct buf *fields, uint6
 	return r;
 }
 
-static void on_tell(void *ctx, uint64_t waiter, bool allow, const char *id, const char *why)
+static void on_waiter_answer(void *ctx, uint64_t waiter, bool allow, const char *id, const char *why)
 {
 	struct askserve *s = ctx;
 
@@ -158,13 +163,13 @@ static void store_soon(struct askserve *s, uint64_t after)
 		loop_timer(s->loop, &s->t_store, at);
 }
 
-static void on_changed(void *ctx, const struct ask *a)
+static void on_list_changed(void *ctx, const struct ask *a)
 {
 	struct askserve *s = ctx;
 	struct ask_view v;
 
 	ask_view(s->asks, a, &v);
-	/* One that is granted was put in force with its answer. */
+	/* A newly granted rule was put in force with its answer; here a rule has ended. */
 	if (v.q.kind == ASK_WIDEN && v.answered && v.answer.allow && v.state != ASK_GRANTED)
 		s->widen_changed = true;
 	askserve_tell_followers(s, a);
@@ -172,14 +177,15 @@ static void on_changed(void *ctx, const struct ask *a)
 	s->newest = v.number > s->newest ? v.number : s->newest;
 	if (s->owner.changed)
 		s->owner.changed(s->owner.ctx, a);
-	/* V8: after the owner, which may listen only from its first question on. */
+	/* askserve.V8. After the owner's callback: the owner may start to listen only with its first
+	 * question. */
 	if (s->owner.st && v.state == ASK_PENDING && v.number > s->told) {
 		s->told = v.number;
 		asknotify_question(&s->notify, s->loop, s->owner.st, v.run, v.number);
 	}
 }
 
-static int on_widened(void *ctx, struct err *e)
+static int on_list_widened(void *ctx, struct err *e)
 {
 	struct askserve *s = ctx;
 
@@ -194,9 +200,9 @@ static int on_kept(void *ctx, bool less, struct err *e)
 	return granted_write(s->dir, s->asks, less, e);
 }
 
-/* ---- From the beginning to the end. ---- */
+/* ---- Start and end. ---- */
 
-static int load(struct askserve *s, struct err *e)
+static int load_history(struct askserve *s, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT;
 	int r = fd_read_file(s->dir, ASKS_FILE, FILE_MAX, &b);
@@ -207,7 +213,7 @@ static int load(struct askserve *s, struct err *e)
 		     : asks_load(s->asks, asks_clock(), buf_cstr(&b), b.len, e);
 }
 
-static bool has_rules(const struct askserve *s)
+static bool has_granted_rules(const struct askserve *s)
 {
 	const struct ask *a = NULL;
 	struct ask_view v;
@@ -220,18 +226,18 @@ static bool has_rules(const struct askserve *s)
 	return false;
 }
 
-/* V7. What cannot be read grants nothing, and is written anew with the next that is granted. */
-static void load_session(struct askserve *s)
+/* askserve.V7. A file that cannot be read grants nothing; the next grant replaces it. */
+static void load_session_grants(struct askserve *s)
 {
 	struct err ignored = ERR_INIT;
 
 	(void)!granted_load(s->dir, s->asks, asks_clock(), &ignored);
-	s->keeps = granted_session_lives(s->dir);
+	s->keeps = granted_session_is_alive(s->dir);
 	if (s->keeps)
 		asks_keep(s->asks, 1u << ASK_TOOL | (s->owner.keeps_rules ? 1u << ASK_WIDEN : 0));
 	else
 		asks_kept_end(s->asks, asks_clock(), "the session has ended");
-	s->widen_changed = s->widen_changed || has_rules(s);
+	s->widen_changed = s->widen_changed || has_granted_rules(s);
 }
 
 static void on_listen_again(struct timer *t)
@@ -242,22 +248,23 @@ static void on_listen_again(struct timer *t)
 int askserve_open(struct askserve *s, struct loop *l, int dir, const char run_id[RUN_ID_LEN + 1],
 		  uint64_t timeout_s, const struct askserve_owner *o, struct err *e)
 {
-	const struct asks_out out = { on_event, on_tell, on_changed, s, on_widened, on_kept };
+	const struct asks_out out = { on_list_event,   on_waiter_answer, on_list_changed, s,
+				      on_list_widened, on_kept };
 	struct err ignored = ERR_INIT;
 
 	*s = ASKSERVE_INIT;
 	s->loop = l;
 	s->dir = dir;
 	s->owner = *o;
-	s->t_tick = (struct timer){ .fn = on_tick, .ctx = s };
-	s->t_store = (struct timer){ .fn = on_store, .ctx = s };
+	s->t_tick = (struct timer){ .fn = on_ask_deadline, .ctx = s };
+	s->t_store = (struct timer){ .fn = on_store_timer, .ctx = s };
 	s->t_again = (struct timer){ .fn = askserve_on_again, .ctx = s };
 	s->t_listen = (struct timer){ .fn = on_listen_again, .ctx = s };
 	s->asks = asks_new(run_id, timeout_s, &out);
 	if (!s->asks)
 		return err_set(e, -ENOMEM, "out of memory");
-	/* History that cannot be read grants nothing, and keeps nobody from asking. */
-	(void)!load(s, &ignored);
+	/* Unreadable history grants nothing and must not prevent questions. */
+	(void)!load_history(s, &ignored);
 	asknumber_open(s, faccessat(dir, ASKS_FILE, F_OK, AT_SYMLINK_NOFOLLOW) == 0);
 	return 0;
 }
@@ -272,11 +279,11 @@ static int bind_socket(struct askserve *s, struct err *e)
 	if (fd < 0)
 		return err_sys(e, -errno, "cannot make a socket");
 	snprintf(a.sun_path, sizeof(a.sun_path), "/proc/self/fd/%d/%s", s->dir, ASKP_SOCK);
-	/* One that a life before this one has left. */
+	/* The socket may be left over from an earlier server of this run. */
 	r = connect(fd, (struct sockaddr *)&a, sizeof(a)) < 0 ? -errno : 0;
 	if (r == 0 || r == -EAGAIN)
 		return err_set(e, -EADDRINUSE, "this run's questions are served already");
-	/* V5: only where nobody can be there. */
+	/* askserve.V5: remove it only if certainly no process listens there. */
 	if (r != -ENOENT && r != -ECONNREFUSED)
 		return err_sys(e, r, "cannot tell whether this run's questions are served");
 	(void)unlinkat(s->dir, ASKP_SOCK, 0);
@@ -291,7 +298,7 @@ static int bind_socket(struct askserve *s, struct err *e)
 	return 0;
 }
 
-/* V5 */
+/* The lock of askserve.V5: only one process at a time may become the ask server. */
 int askserve_lock(const struct askserve *s)
 {
 	autoclose int fd = openat(s->dir, LOCK_FILE, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -317,10 +324,10 @@ int askserve_listen(struct askserve *s, struct err *e)
 	r = lock < 0 ? err_sys(e, lock, "cannot serve the run's questions") : bind_socket(s, e);
 	if (r < 0)
 		return r;
-	/* What whoever served before has added. */
-	(void)!load(s, &ignored);
+	/* The former ask server may have added entries since askserve_open(). */
+	(void)!load_history(s, &ignored);
 	asknumber_open(s, faccessat(s->dir, ASKS_FILE, F_OK, AT_SYMLINK_NOFOLLOW) == 0);
-	load_session(s);
+	load_session_grants(s);
 	if (loop_watch(s->loop, &s->w_listen, EPOLLIN) < 0)
 		return err_set(e, -ENOMEM, "cannot serve the run's questions");
 	askserve_settle(s);
@@ -335,14 +342,15 @@ void askserve_listen_soon(struct askserve *s)
 		loop_timer(s->loop, &s->t_listen, clock_nsec(CLOCK_MONOTONIC) + LISTEN_AGAIN);
 }
 
-static void end(struct askserve *s, bool store)
+static void server_end(struct askserve *s, bool store)
 {
 	if (store && asks_next(s->asks, NULL))
 		askserve_store(s);
 	asknumber_close(s);
-	askserve_let_go(s);
+	askserve_drop_clients(s);
 	if (s->w_listen.fd >= 0) {
-		/* First the name, then who answers there: else one that comes between would lose its own. */
+		/* Remove the name before closing the socket: a server that starts in between would lose its
+		 * own name. */
 		(void)unlinkat(s->dir, ASKP_SOCK, 0);
 		loop_unwatch(s->loop, &s->w_listen);
 		fd_close(s->w_listen.fd);
@@ -361,17 +369,17 @@ void askserve_close(struct askserve *s)
 	if (!s->asks)
 		return;
 	asks_end(s->asks, asks_clock());
-	end(s, true);
+	server_end(s, true);
 }
 
 void askserve_leave(struct askserve *s, const char *why)
 {
 	if (!s->asks)
 		return;
-	askserve_let_go(s);
+	askserve_drop_clients(s);
 	asks_end_why(s->asks, asks_clock(), why);
-	/* Who never served has nothing to add, and the file is another's. */
-	end(s, s->w_listen.fd >= 0);
+	/* A process that never served has nothing to add; the file belongs to the ask server. */
+	server_end(s, s->w_listen.fd >= 0);
 }
 
 void askserve_put(struct askserve *s, const struct ask_question *q, uint64_t waiter, char ret_id[ASK_ID_MAX])
@@ -380,11 +388,11 @@ void askserve_put(struct askserve *s, const struct ask_question *q, uint64_t wai
 	struct ask_question asked = *q;
 	struct err e = ERR_INIT;
 
-	askserve_look_at_session(s);
+	askserve_check_session(s);
 	if (askserve_check_widen(s, &asked, &canon, &e) < 0) {
 		if (ret_id)
 			ret_id[0] = '\0';
-		on_tell(s, waiter, false, "", e.msg);
+		on_waiter_answer(s, waiter, false, "", e.msg);
 		return;
 	}
 	asks_put(s->asks, asks_clock(), &asked, waiter, 0, ret_id);

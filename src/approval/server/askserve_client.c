@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The clients of the socket: their frames, what they wait for, what they follow. V1 and V3 of askserve.h are kept here. */
+/*
+ * The clients of the ask server's socket: their requests, the verdicts they wait for, the changes they
+ * follow. Keeps askserve.V1 and askserve.V3.
+ */
 #include "approval/server/askserve_int.h"
 
 #include "base/fd.h"
@@ -17,17 +20,17 @@ struct askserve_client {
 	struct watch w;
 	struct conn conn;
 	uid_t uid;
-	uint64_t waiter; /* not 0: waits for a verdict */
+	uint64_t waiter; /* not 0: id of its waiter in the list */
 	bool follows, all;
-	bool closing;	/* what is queued goes out, then it ends */
-	bool is_asking; /* within asks_put(): a verdict waits in `early` until the ask itself was told */
+	bool closing;	/* close it after the queued bytes are sent */
+	bool is_asking; /* within asks_put(): its verdict is held in `early` until the ask itself was sent */
 	struct buf early;
 	char why[ASK_WHY_MAX];
 };
 
 /* ---- Frames. ---- */
 
-static void add_frame(struct buf *out, enum askp_type type, const struct buf *body)
+static void add_response_frame(struct buf *out, enum askp_type type, const struct buf *body)
 {
 	if (!buf_error(body) && body->len <= FRAME_MAX_PAYLOAD)
 		frame_add(out, (uint8_t)type, 0, buf_cstr(body), (uint32_t)body->len);
@@ -41,7 +44,7 @@ static void add_ask(const struct askserve *s, const struct ask *a, struct buf *o
 
 	ask_view(s->asks, a, &v);
 	ask_json(&v, &j, NULL);
-	add_frame(out, ASKP_ASK, &b);
+	add_response_frame(out, ASKP_ASK, &b);
 }
 
 static void add_done(struct buf *out)
@@ -61,7 +64,7 @@ static void add_error(struct buf *out, int r, const struct err *e)
 	json_str(&j, "code", askp_code_name(r));
 	json_str(&j, "message", buf_cstr(&text));
 	json_end_obj(&j);
-	add_frame(out, ASKP_ERROR, &b);
+	add_response_frame(out, ASKP_ERROR, &b);
 }
 
 static void add_verdict(struct buf *out, const char *id, bool allow, const char *why)
@@ -74,15 +77,15 @@ static void add_verdict(struct buf *out, const char *id, bool allow, const char 
 	json_bool(&j, "allow", allow);
 	json_str(&j, "why", why);
 	json_end_obj(&j);
-	add_frame(out, ASKP_VERDICT, &b);
+	add_response_frame(out, ASKP_VERDICT, &b);
 }
 
-static bool is_open(const struct ask_view *v)
+static bool view_is_open(const struct ask_view *v)
 {
 	return v->state == ASK_PENDING || v->state == ASK_PARKED || v->state == ASK_GRANTED;
 }
 
-static void do_list(const struct askserve *s, bool all, struct buf *out)
+static void serve_list(const struct askserve *s, bool all, struct buf *out)
 {
 	const struct ask *a = NULL;
 
@@ -90,13 +93,14 @@ static void do_list(const struct askserve *s, bool all, struct buf *out)
 		struct ask_view v;
 
 		ask_view(s->asks, a, &v);
-		if (all || is_open(&v))
+		if (all || view_is_open(&v))
 			add_ask(s, a, out);
 	}
 	add_done(out);
 }
 
-static void reply(const struct askserve *s, const char *id, int r, const struct err *e, struct buf *out)
+static void reply_with_ask(const struct askserve *s, const char *id, int r, const struct err *e,
+			   struct buf *out)
 {
 	const struct ask *a = asks_find(s->asks, id);
 
@@ -108,7 +112,7 @@ static void reply(const struct askserve *s, const char *id, int r, const struct 
 	add_done(out);
 }
 
-static int do_revoke(struct askserve *s, const struct askp_request *q, struct err *e)
+static int serve_revoke(struct askserve *s, const struct askp_request *q, struct err *e)
 {
 	int r = asks_revoke(s->asks, asks_clock(), q->id, &q->answer.who, e);
 
@@ -121,8 +125,8 @@ static int do_revoke(struct askserve *s, const struct askp_request *q, struct er
 	return r;
 }
 
-static void do_submit(struct askserve *s, struct askserve_client *c, const struct askp_request *q,
-		      struct buf *out)
+static void serve_submit(struct askserve *s, struct askserve_client *c, const struct askp_request *q,
+			 struct buf *out)
 {
 	autobuf struct buf canon = BUF_INIT;
 	struct ask_question asked = q->q;
@@ -164,31 +168,31 @@ void askserve_frame(struct askserve *s, struct askserve_client *c, const struct 
 		c->closing = true;
 		return;
 	}
-	askserve_look_at_session(s);
+	askserve_check_session(s);
 	q.answer.who.uid = c->uid;
 	switch (q.type) {
 	case ASKP_FOLLOW:
 		c->follows = true;
 		c->all = q.all;
-		do_list(s, q.all, out);
+		serve_list(s, q.all, out);
 		break;
 	case ASKP_LIST:
-		do_list(s, q.all, out);
+		serve_list(s, q.all, out);
 		break;
 	case ASKP_SHOW:
 		err_set(&e, -ENOENT, "there is no question %s", q.id);
-		reply(s, q.id, 0, &e, out);
+		reply_with_ask(s, q.id, 0, &e, out);
 		break;
 	case ASKP_ANSWER:
 		r = askserve_answer(s, q.id, q.digest, &q.answer, &e);
-		reply(s, q.id, r, &e, out);
+		reply_with_ask(s, q.id, r, &e, out);
 		break;
 	case ASKP_REVOKE:
-		r = do_revoke(s, &q, &e);
-		reply(s, q.id, r, &e, out);
+		r = serve_revoke(s, &q, &e);
+		reply_with_ask(s, q.id, r, &e, out);
 		break;
 	default:
-		do_submit(s, c, &q, out);
+		serve_submit(s, c, &q, out);
 		break;
 	}
 	askp_request_release(&q);
@@ -196,7 +200,7 @@ void askserve_frame(struct askserve *s, struct askserve_client *c, const struct 
 
 /* ---- Clients. ---- */
 
-static void client_free(struct askserve_client *c)
+static void askclient_free(struct askserve_client *c)
 {
 	struct askserve *s = c->s;
 	struct askserve_client **p = &s->clients;
@@ -214,23 +218,23 @@ static void client_free(struct askserve_client *c)
 		asks_drop(s->asks, asks_clock(), waiter);
 }
 
-/* False when it is gone. */
-static bool client_flush(struct askserve_client *c)
+/* False: the client has been disconnected and freed. */
+static bool askclient_flush(struct askserve_client *c)
 {
 	int r = conn_flush(&c->conn);
 
 	if (r < 0 || conn_pending(&c->conn) > ASKSERVE_OWED_MAX || (r == 0 && c->closing)) {
-		client_free(c);
+		askclient_free(c);
 		return false;
 	}
 	if (loop_watch(c->s->loop, &c->w, (uint32_t)(EPOLLIN | (r ? EPOLLOUT : 0))) < 0) {
-		client_free(c);
+		askclient_free(c);
 		return false;
 	}
 	return true;
 }
 
-static void on_client(struct watch *w, uint32_t events)
+static void on_askclient(struct watch *w, uint32_t events)
 {
 	struct askserve_client *c = w->ctx;
 	int r = 0, n;
@@ -250,18 +254,18 @@ static void on_client(struct watch *w, uint32_t events)
 		askserve_frame(c->s, c, &f, &c->conn.out);
 	}
 	if (r < 0)
-		client_free(c);
+		askclient_free(c);
 	else
-		(void)client_flush(c);
+		(void)askclient_flush(c);
 }
 
-static int client_add(struct askserve *s, int fd)
+static int askclient_add(struct askserve *s, int fd)
 {
 	struct ucred u;
 	socklen_t len = sizeof(u);
 	struct askserve_client *c;
 
-	/* V1 */
+	/* askserve.V1: only the owner of the state directory and root. */
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &u, &len) < 0 || (u.uid != 0 && u.uid != geteuid()))
 		return -EPERM;
 	if (s->n_clients >= ASKP_CLIENTS)
@@ -271,7 +275,7 @@ static int client_add(struct askserve *s, int fd)
 		return -ENOMEM;
 	c->s = s;
 	c->uid = u.uid;
-	c->w = (struct watch){ .fd = fd, .fn = on_client, .ctx = c };
+	c->w = (struct watch){ .fd = fd, .fn = on_askclient, .ctx = c };
 	conn_init(&c->conn, fd);
 	if (loop_watch(s->loop, &c->w, EPOLLIN) < 0) {
 		conn_release(&c->conn);
@@ -291,12 +295,12 @@ void askserve_on_listen(struct watch *w, uint32_t events)
 
 	(void)events;
 	while ((fd = accept4(w->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
-		if (client_add(s, fd) < 0)
+		if (askclient_add(s, fd) < 0)
 			fd_close(fd);
 	}
 }
 
-/* ---- What others have for them. ---- */
+/* ---- Messages caused by others. ---- */
 
 void askserve_tell_client(struct askserve *s, uint64_t waiter, bool allow, const char *id, const char *why)
 {
@@ -323,7 +327,8 @@ void askserve_tell_followers(struct askserve *s, const struct ask *a)
 	}
 }
 
-/* What was queued for clients by others than themselves goes out in a round of its own. */
+/* Messages that others caused are flushed from a timer, because flushing may free the client that is being
+ * served. */
 void askserve_on_again(struct timer *t)
 {
 	struct askserve *s = t->ctx;
@@ -332,17 +337,17 @@ void askserve_on_again(struct timer *t)
 	for (c = s->clients; c; c = next) {
 		next = c->next;
 		if (conn_pending(&c->conn))
-			(void)client_flush(c);
+			(void)askclient_flush(c);
 	}
 }
 
-void askserve_let_go(struct askserve *s)
+void askserve_drop_clients(struct askserve *s)
 {
 	struct askserve_client *c, *next;
 
 	for (c = s->clients; c; c = next) {
 		next = c->next;
 		(void)!conn_flush(&c->conn);
-		client_free(c);
+		askclient_free(c);
 	}
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The client's side of a run's questions (askproto.h). */
+/*
+ * The client of a run's ask server (askproto.h): requests over the socket, and the history of runs without a
+ * server. Blocks, with a timeout for each response.
+ */
 #include "approval/wire/askproto.h"
 
 #include "approval/list/granted.h"
@@ -21,16 +24,17 @@
 #define ANSWER_MS 30000
 #define FILE_MAX (32u << 20)
 
-/* Only who may read our state serves there; another one would be told what we answer. */
+/* The server must be the owner of the state directory or root: another user's process could read the answers
+ * sent to it. */
 static int check_peer(int fd, struct err *e)
 {
 	struct ucred u;
 	socklen_t len = sizeof(u);
 
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &u, &len) < 0)
-		return err_sys(e, -errno, "cannot tell who serves the questions");
+		return err_sys(e, -errno, "cannot determine which user serves the questions");
 	if (u.uid != 0 && u.uid != geteuid())
-		return err_set(e, -EPERM, "the questions are served by uid %u, which is somebody else",
+		return err_set(e, -EPERM, "the questions are served by uid %u, which is another user",
 			       (unsigned)u.uid);
 	return 0;
 }
@@ -55,7 +59,7 @@ int askc_open(struct askc *c, int run_fd, struct err *e)
 	snprintf(a.sun_path, sizeof(a.sun_path), "/proc/self/fd/%d/%s", run_fd, ASKP_SOCK);
 	while (connect(fd, (struct sockaddr *)&a, sizeof(a)) < 0) {
 		if ((errno != EAGAIN && errno != EINTR) || ++tries > 500)
-			return err_sys(e, -errno, "nobody takes answers for this sandbox");
+			return err_sys(e, -errno, "no process takes answers for this sandbox");
 		poll(NULL, 0, 10);
 	}
 	r = check_peer(fd, e);
@@ -76,12 +80,12 @@ void askc_close(struct askc *c)
 	*c = ASKC_INIT;
 }
 
-static int gone(struct err *e)
+static int set_server_gone(struct err *e)
 {
-	return err_set(e, -EPIPE, "whoever served the questions is gone: the sandbox has ended");
+	return err_set(e, -EPIPE, "the connection was closed: the sandbox has ended");
 }
 
-static int wait_for(struct askc *c, short events, int timeout_ms, struct err *e)
+static int wait_for_socket(struct askc *c, short events, int timeout_ms, struct err *e)
 {
 	struct pollfd p = { .fd = c->fd, .events = events };
 	int n;
@@ -89,7 +93,7 @@ static int wait_for(struct askc *c, short events, int timeout_ms, struct err *e)
 	do {
 		n = poll(&p, 1, timeout_ms);
 	} while (n < 0 && errno == EINTR);
-	return n > 0 ? 0 : err_set(e, -ETIMEDOUT, "the sandbox's guard does not answer");
+	return n > 0 ? 0 : err_set(e, -ETIMEDOUT, "the sandbox's guard did not respond in time");
 }
 
 static int send_request(struct askc *c, enum askp_type type, const struct buf *body, struct err *e)
@@ -100,14 +104,14 @@ static int send_request(struct askc *c, enum askp_type type, const struct buf *b
 		return err_set(e, -E2BIG, "it is too long");
 	frame_add(&c->conn.out, (uint8_t)type, 0, buf_cstr(body), (uint32_t)body->len);
 	while ((r = conn_flush(&c->conn)) == 1) {
-		r = wait_for(c, POLLOUT, ANSWER_MS, e);
+		r = wait_for_socket(c, POLLOUT, ANSWER_MS, e);
 		if (r < 0)
 			return r;
 	}
-	return r < 0 ? gone(e) : 0;
+	return r < 0 ? set_server_gone(e) : 0;
 }
 
-/* 1: a frame; 0: none is there yet. */
+/* 1: a frame; 0: no complete frame yet. */
 static int try_frame(struct askc *c, struct frame *f, struct err *e)
 {
 	int r = conn_next(&c->conn, f);
@@ -117,9 +121,9 @@ static int try_frame(struct askc *c, struct frame *f, struct err *e)
 
 		r = conn_next(&c->conn, f);
 		if (r == 0 && n < 0)
-			return gone(e);
+			return set_server_gone(e);
 	}
-	return r < 0 ? err_set(e, -EPROTO, "the sandbox's guard does not speak as it should") : r;
+	return r < 0 ? err_set(e, -EPROTO, "the sandbox's guard sent a malformed response") : r;
 }
 
 static int next_frame(struct askc *c, int timeout_ms, struct frame *f, struct err *e)
@@ -127,14 +131,14 @@ static int next_frame(struct askc *c, int timeout_ms, struct frame *f, struct er
 	int r;
 
 	while ((r = try_frame(c, f, e)) == 0) {
-		r = wait_for(c, POLLIN, timeout_ms, e);
+		r = wait_for_socket(c, POLLIN, timeout_ms, e);
 		if (r < 0)
 			return r;
 	}
 	return r < 0 ? r : 0;
 }
 
-static json_t *load(const struct frame *f)
+static json_t *load_frame_json(const struct frame *f)
 {
 	json_t *o = json_loadb((const char *)f->data, f->len, 0, NULL);
 
@@ -145,14 +149,14 @@ static json_t *load(const struct frame *f)
 	return o;
 }
 
-static int bad(struct err *e)
+static int set_malformed(struct err *e)
 {
-	return err_set(e, -EPROTO, "the sandbox's guard does not speak as it should");
+	return err_set(e, -EPROTO, "the sandbox's guard sent a malformed response");
 }
 
-static int refused(const struct frame *f, struct err *e)
+static int take_error_frame(const struct frame *f, struct err *e)
 {
-	json_t *o = load(f);
+	json_t *o = load_frame_json(f);
 	const char *code = jsonget_text_or_null(o, "code"), *text = jsonget_text_or_null(o, "message");
 	char shown[512];
 	int r = askp_code_parse(code ? code : "");
@@ -162,8 +166,9 @@ static int refused(const struct frame *f, struct err *e)
 	return r;
 }
 
-/* Takes one frame: 0 go on, 1 that was the last, negative, or what fn returned in *ret_fn. */
-static int take(const struct frame *f, askc_fn *fn, void *ctx, int *ret_fn, struct err *e)
+/* Handles one response frame. 0: more follow; 1: that was the last, or fn wants to stop (*ret_fn is its
+ * result). */
+static int take_response_frame(const struct frame *f, askc_fn *fn, void *ctx, int *ret_fn, struct err *e)
 {
 	json_t *o;
 
@@ -171,20 +176,20 @@ static int take(const struct frame *f, askc_fn *fn, void *ctx, int *ret_fn, stru
 	case ASKP_DONE:
 		return 1;
 	case ASKP_ERROR:
-		return refused(f, e);
+		return take_error_frame(f, e);
 	case ASKP_ASK:
-		o = load(f);
+		o = load_frame_json(f);
 		if (!o)
-			return bad(e);
+			return set_malformed(e);
 		*ret_fn = fn(ctx, o);
 		json_decref(o);
 		return *ret_fn ? 1 : 0;
 	default:
-		return bad(e);
+		return set_malformed(e);
 	}
 }
 
-static int read_all(struct askc *c, askc_fn *fn, void *ctx, struct err *e)
+static int read_responses(struct askc *c, askc_fn *fn, void *ctx, struct err *e)
 {
 	int r = 0, said = 0;
 
@@ -193,12 +198,12 @@ static int read_all(struct askc *c, askc_fn *fn, void *ctx, struct err *e)
 
 		r = next_frame(c, ANSWER_MS, &f, e);
 		if (r == 0)
-			r = take(&f, fn, ctx, &said, e);
+			r = take_response_frame(&f, fn, ctx, &said, e);
 	}
 	return r < 0 ? r : said;
 }
 
-static void add_all(struct buf *b, bool all)
+static void add_all_flag(struct buf *b, bool all)
 {
 	struct json j = JSON_INIT(b);
 
@@ -212,16 +217,16 @@ int askc_list(struct askc *c, bool all, askc_fn *fn, void *ctx, struct err *e)
 	autobuf struct buf b = BUF_INIT;
 	int r;
 
-	add_all(&b, all);
+	add_all_flag(&b, all);
 	r = send_request(c, ASKP_LIST, &b, e);
-	return r < 0 ? r : read_all(c, fn, ctx, e);
+	return r < 0 ? r : read_responses(c, fn, ctx, e);
 }
 
 int askc_follow_begin(struct askc *c, bool all, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT;
 
-	add_all(&b, all);
+	add_all_flag(&b, all);
 	return send_request(c, ASKP_FOLLOW, &b, e);
 }
 
@@ -232,10 +237,10 @@ int askc_follow_read(struct askc *c, askc_fn *fn, void *ctx, struct err *e)
 
 	while ((r = try_frame(c, &f, e)) == 1) {
 		said = 0;
-		r = take(&f, fn, ctx, &said, e);
+		r = take_response_frame(&f, fn, ctx, &said, e);
 		if (r < 0 || said)
 			return r < 0 ? r : said;
-		/* The list was told. */
+		/* ASKP_DONE: the initial list is complete. */
 		if (r == 1 && (said = fn(ctx, NULL)) != 0)
 			return said;
 	}
@@ -249,13 +254,13 @@ int askc_follow(struct askc *c, bool all, askc_fn *fn, void *ctx, struct err *e)
 	while (r == 0) {
 		r = askc_follow_read(c, fn, ctx, e);
 		if (r == 0)
-			r = wait_for(c, POLLIN, -1, e);
+			r = wait_for_socket(c, POLLIN, -1, e);
 	}
 	return r == -EPIPE ? 0 : r;
 }
 
-/* The one ask of an answer. */
-static int keep(void *ctx, json_t *ask)
+/* askc_fn: keeps the single ask of a response. */
+static int keep_last_ask(void *ctx, json_t *ask)
 {
 	json_t **to = ctx;
 
@@ -264,15 +269,15 @@ static int keep(void *ctx, json_t *ask)
 	return 0;
 }
 
-static int call(struct askc *c, enum askp_type type, const struct buf *b, json_t **ret, struct err *e)
+static int call_for_ask(struct askc *c, enum askp_type type, const struct buf *b, json_t **ret, struct err *e)
 {
 	json_t *ask = NULL;
 	int r = send_request(c, type, b, e);
 
 	if (r == 0)
-		r = read_all(c, keep, &ask, e);
+		r = read_responses(c, keep_last_ask, &ask, e);
 	if (r == 0 && !ask)
-		r = bad(e);
+		r = set_malformed(e);
 	if (r == 0 && ret)
 		*ret = json_incref(ask);
 	json_decref(ask);
@@ -287,10 +292,10 @@ int askc_show(struct askc *c, const char *id, json_t **ret, struct err *e)
 	json_obj(&j, NULL);
 	json_str(&j, "id", id);
 	json_end_obj(&j);
-	return call(c, ASKP_SHOW, &b, ret, e);
+	return call_for_ask(c, ASKP_SHOW, &b, ret, e);
 }
 
-static void add_who(struct json *j, const struct ask_who *w)
+static void add_approver(struct json *j, const struct ask_who *w)
 {
 	if (w->name[0])
 		json_str(j, "name", w->name);
@@ -315,9 +320,9 @@ int askc_answer(struct askc *c, const char *id, const char *digest, const struct
 		json_u64(&j, "uses", a->uses);
 	if (a->reason[0])
 		json_str(&j, "reason", a->reason);
-	add_who(&j, &a->who);
+	add_approver(&j, &a->who);
 	json_end_obj(&j);
-	return call(c, ASKP_ANSWER, &b, ret, e);
+	return call_for_ask(c, ASKP_ANSWER, &b, ret, e);
 }
 
 int askc_revoke(struct askc *c, const char *id, const struct ask_who *who, json_t **ret, struct err *e)
@@ -327,12 +332,12 @@ int askc_revoke(struct askc *c, const char *id, const struct ask_who *who, json_
 
 	json_obj(&j, NULL);
 	json_str(&j, "id", id);
-	add_who(&j, who);
+	add_approver(&j, who);
 	json_end_obj(&j);
-	return call(c, ASKP_REVOKE, &b, ret, e);
+	return call_for_ask(c, ASKP_REVOKE, &b, ret, e);
 }
 
-static void add_text(struct json *j, const char *key, const char *s)
+static void add_nonempty_text(struct json *j, const char *key, const char *s)
 {
 	if (s && s[0])
 		json_str(j, key, s);
@@ -349,10 +354,10 @@ int askc_submit(struct askc *c, const struct ask_question *q, uint64_t seconds, 
 	json_obj(&j, NULL);
 	json_str(&j, "kind", ask_kind_name(q->kind));
 	json_str(&j, "what", q->what);
-	add_text(&j, "reason", q->reason);
-	add_text(&j, "host", q->host);
-	add_text(&j, "rule", q->rule);
-	add_text(&j, "by", q->by);
+	add_nonempty_text(&j, "reason", q->reason);
+	add_nonempty_text(&j, "host", q->host);
+	add_nonempty_text(&j, "rule", q->rule);
+	add_nonempty_text(&j, "by", q->by);
 	if (q->preview_len)
 		json_strn(&j, "preview", q->preview, q->preview_len);
 	if (q->port)
@@ -370,9 +375,9 @@ int askc_submit(struct askc *c, const struct ask_question *q, uint64_t seconds, 
 	if (r < 0)
 		return r;
 	if (f.type == ASKP_ERROR)
-		return refused(&f, e);
-	*ret = f.type == ASKP_ASK ? load(&f) : NULL;
-	return *ret ? 0 : bad(e);
+		return take_error_frame(&f, e);
+	*ret = f.type == ASKP_ASK ? load_frame_json(&f) : NULL;
+	return *ret ? 0 : set_malformed(e);
 }
 
 int askc_wait(struct askc *c, struct buf *ret_why, struct err *e)
@@ -385,10 +390,10 @@ int askc_wait(struct askc *c, struct buf *ret_why, struct err *e)
 	if (r < 0)
 		return r;
 	if (f.type == ASKP_ERROR)
-		return refused(&f, e);
-	o = f.type == ASKP_VERDICT ? load(&f) : NULL;
+		return take_error_frame(&f, e);
+	o = f.type == ASKP_VERDICT ? load_frame_json(&f) : NULL;
 	if (!o)
-		return bad(e);
+		return set_malformed(e);
 	why = jsonget_text_or_null(o, "why");
 	if (why && ret_why)
 		str_add_safe(ret_why, why, strlen(why), false);
@@ -397,8 +402,8 @@ int askc_wait(struct askc *c, struct buf *ret_why, struct err *e)
 	return r;
 }
 
-/* What was open when its guard was last heard of is over, for nobody serves it. */
-static void close_state(json_t *o)
+/* No ask server is left, so asks that were open in the file have ended. */
+static void mark_as_ended(json_t *o)
 {
 	const char *s = jsonget_text_or_null(o, "state");
 	int was = ask_state_parse(s ? s : "");
@@ -410,7 +415,7 @@ static void close_state(json_t *o)
 	}
 }
 
-static bool has_number(const struct asks *l, const json_t *o)
+static bool list_has_number(const struct asks *l, const json_t *o)
 {
 	const struct ask *a = NULL;
 	struct ask_view v;
@@ -423,8 +428,8 @@ static bool has_number(const struct asks *l, const json_t *o)
 	return false;
 }
 
-/* What a session was granted holds also while nobody serves. */
-static int tell_kept(const struct asks *l, askc_fn *fn, void *ctx)
+/* Grants of a live session hold also between its ask servers. */
+static int report_session_grants(const struct asks *l, askc_fn *fn, void *ctx)
 {
 	const struct ask *a = NULL;
 	int r = 0;
@@ -444,7 +449,7 @@ static int tell_kept(const struct asks *l, askc_fn *fn, void *ctx)
 	return r;
 }
 
-static int tell_text(const struct buf *b, const struct asks *kept, askc_fn *fn, void *ctx)
+static int report_file_asks(const struct buf *b, const struct asks *kept, askc_fn *fn, void *ctx)
 {
 	const char *p = buf_cstr(b), *end = p + b->len;
 	int r = 0;
@@ -454,8 +459,8 @@ static int tell_text(const struct buf *b, const struct asks *kept, askc_fn *fn, 
 		size_t n = nl ? (size_t)(nl - p) : (size_t)(end - p);
 		json_t *o = json_loadb(p, n, 0, NULL);
 
-		if (json_is_object(o) && !(kept && has_number(kept, o))) {
-			close_state(o);
+		if (json_is_object(o) && !(kept && list_has_number(kept, o))) {
+			mark_as_ended(o);
 			r = fn(ctx, o);
 		}
 		json_decref(o);
@@ -468,23 +473,23 @@ int askc_read_file(int run_fd, const char *run, askc_fn *fn, void *ctx, struct e
 {
 	struct err ignored = ERR_INIT;
 	CLEANUP(asks_freep)
-	struct asks *kept = granted_exists(run_fd) ? granted_look(run_fd, run, &ignored) : NULL;
+	struct asks *kept = granted_exists(run_fd) ? granted_open_list(run_fd, run, &ignored) : NULL;
 	autobuf struct buf b = BUF_INIT;
 	int r = fd_read_file(run_fd, ASKS_FILE, FILE_MAX, &b);
 
 	if (r < 0 && r != -ENOENT)
 		return err_sys(e, r, "cannot read the run's questions");
-	r = tell_text(&b, kept, fn, ctx);
-	return r || !kept ? r : tell_kept(kept, fn, ctx);
+	r = report_file_asks(&b, kept, fn, ctx);
+	return r || !kept ? r : report_session_grants(kept, fn, ctx);
 }
 
 struct find {
 	uint64_t number;
-	bool pending; /* only those */
+	bool pending; /* match pending asks only */
 	bool found;
 };
 
-static int find_number(void *ctx, json_t *ask)
+static int match_number(void *ctx, json_t *ask)
 {
 	struct find *f = ctx;
 	const char *state = jsonget_text_or_null(ask, "state");
@@ -495,16 +500,16 @@ static int find_number(void *ctx, json_t *ask)
 	return 0;
 }
 
-static bool run_has(int run_fd, const char *run, uint64_t number, bool pending)
+static bool run_has_ask(int run_fd, const char *run, uint64_t number, bool pending)
 {
 	struct find f = { .number = number, .pending = pending };
 	autoaskc struct askc c = ASKC_INIT;
 	struct err e = ERR_INIT;
 
 	if (askc_open(&c, run_fd, &e) == 0)
-		(void)!askc_list(&c, true, find_number, &f, &e);
+		(void)!askc_list(&c, true, match_number, &f, &e);
 	else
-		(void)!askc_read_file(run_fd, run, find_number, &f, &e);
+		(void)!askc_read_file(run_fd, run, match_number, &f, &e);
 	return f.found;
 }
 
@@ -529,7 +534,7 @@ int askc_resolve(struct state *st, const char *id, char ret_run[RUN_ID_LEN + 1],
 		if (n && strncmp(runs.v[i], id, n) != 0)
 			continue;
 		fd = openat(st->runs_fd, runs.v[i], O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-		if (fd < 0 || !run_has(fd, runs.v[i], number, !dash))
+		if (fd < 0 || !run_has_ask(fd, runs.v[i], number, !dash))
 			continue;
 		if (found >= 0)
 			return err_hint(

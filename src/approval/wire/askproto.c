@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What clients may say to whoever serves a run's questions, as bytes. Pure: the fuzzer comes in here. */
+/*
+ * Parses requests of clients to the ask server, and maps error codes. Pure; all input is hostile, and the
+ * fuzzer enters here.
+ */
 #include "approval/wire/askproto.h"
 
 #include "base/cleanup.h"
@@ -16,8 +19,8 @@ struct member {
 	const char *name;
 	enum member_type type;
 	size_t max;    /* bytes of a text, or the largest number */
-	unsigned for_; /* which requests have it: bits by type */
-	unsigned must; /* and which cannot do without */
+	unsigned for_; /* bits of the request types that may have it */
+	unsigned must; /* bits of the request types that require it */
 };
 
 #define BIT(t) (1u << (t))
@@ -45,7 +48,7 @@ static const struct member members[] = {
 	{ "body_len", M_NUMBER, INT64_MAX, BIT(ASKP_SUBMIT), 0 },
 };
 
-static const struct member *find_member(const char *name)
+static const struct member *find_member_spec(const char *name)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(members); i++) {
 		if (str_eq(members[i].name, name))
@@ -54,7 +57,7 @@ static const struct member *find_member(const char *name)
 	return NULL;
 }
 
-static bool fits(const struct member *m, const json_t *v)
+static bool member_is_valid(const struct member *m, const json_t *v)
 {
 	switch (m->type) {
 	case M_TEXT:
@@ -77,12 +80,12 @@ static int check_members(json_t *o, enum askp_type type, struct err *e)
 
 	json_object_foreach(o, key, v)
 	{
-		const struct member *m = find_member(key);
+		const struct member *m = find_member_spec(key);
 
 		if (!m || !(m->for_ & BIT(type)))
 			return err_set(e, -EPROTO, "'%s' is not known here",
 				       str_safe(key, shown, sizeof(shown)));
-		if (!fits(m, v))
+		if (!member_is_valid(m, v))
 			return err_set(e, -EPROTO, "'%s' is too long, too large or of the wrong type", key);
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(members); i++) {
@@ -92,12 +95,12 @@ static int check_members(json_t *o, enum askp_type type, struct err *e)
 	return 0;
 }
 
-static uint64_t number(const json_t *o, const char *key)
+static uint64_t member_number(const json_t *o, const char *key)
 {
 	return (uint64_t)json_integer_value(json_object_get(o, key));
 }
 
-static int read_answer(const json_t *o, struct ask_answer *n, struct err *e)
+static int parse_answer(const json_t *o, struct ask_answer *n, struct err *e)
 {
 	int scope = json_object_get(o, "scope") ? ask_scope_parse(jsonget_text(o, "scope")) : ASK_ONCE;
 
@@ -108,24 +111,24 @@ static int read_answer(const json_t *o, struct ask_answer *n, struct err *e)
 			       sizeof(n->reason) - 1);
 	n->allow = json_is_true(json_object_get(o, "allow"));
 	n->scope = (enum ask_scope)scope;
-	n->seconds = number(o, "seconds");
-	n->uses = number(o, "uses");
+	n->seconds = member_number(o, "seconds");
+	n->uses = member_number(o, "uses");
 	snprintf(n->reason, sizeof(n->reason), "%s", jsonget_text(o, "reason"));
 	return 0;
 }
 
-static int read_question(const json_t *o, struct askp_request *ret, struct err *e)
+static int parse_submission(const json_t *o, struct askp_request *ret, struct err *e)
 {
 	int kind = ask_kind_parse(jsonget_text(o, "kind"));
 
-	/* What comes from the network is asked by those who hold it. */
+	/* Questions about network traffic are asked only by coffer-egress, which holds the request. */
 	if (kind != ASK_APPLY && kind != ASK_TOOL && kind != ASK_QUESTION && kind != ASK_WIDEN)
 		return err_set(e, -EPROTO, "'kind' is one of apply, tool, widen, question");
-	ret->seconds = number(o, "seconds");
+	ret->seconds = member_number(o, "seconds");
 	if (ret->seconds > ASKS_TIMEOUT_MAX)
 		return err_set(e, -EPROTO, "a question waits at most %d s", ASKS_TIMEOUT_MAX);
 	ret->q = (struct ask_question){ .kind = (enum ask_kind)kind,
-					.port = (uint16_t)number(o, "port"),
+					.port = (uint16_t)member_number(o, "port"),
 					.host = jsonget_text(o, "host"),
 					.method = "",
 					.path = "",
@@ -139,13 +142,13 @@ static int read_question(const json_t *o, struct askp_request *ret, struct err *
 					.preview_len = strlen(jsonget_text(o, "preview")) };
 	if (!json_object_get(o, "body"))
 		return json_object_get(o, "body_len")
-			       ? err_set(e, -EPROTO, "'body_len' goes with 'body', its SHA-256")
+			       ? err_set(e, -EPROTO, "'body_len' needs 'body', the SHA-256")
 			       : 0;
 	if (strlen(jsonget_text(o, "body")) != HASH_HEX_LEN ||
 	    hash_unhex(jsonget_text(o, "body"), HASH_LEN, ret->q.body) < 0)
 		return err_set(e, -EPROTO, "'body' is a SHA-256 in hex");
 	ret->q.has_body = true;
-	ret->q.body_len = number(o, "body_len");
+	ret->q.body_len = member_number(o, "body_len");
 	return 0;
 }
 
@@ -155,7 +158,7 @@ int askp_request_parse(const struct frame *f, struct askp_request *ret, struct e
 	int r;
 
 	if (f->type < ASKP_LIST || f->type > ASKP_SUBMIT || f->chan || f->len > ASKP_MAX)
-		return err_set(e, -EPROTO, "it is no request");
+		return err_set(e, -EPROTO, "it is not a known request");
 	q.json = json_loadb((const char *)f->data, f->len, JSON_REJECT_DUPLICATES, NULL);
 	if (!json_is_object(q.json)) {
 		json_decref(q.json);
@@ -168,9 +171,9 @@ int askp_request_parse(const struct frame *f, struct askp_request *ret, struct e
 	snprintf(q.answer.who.name, sizeof(q.answer.who.name), "%s", jsonget_text(q.json, "name"));
 	snprintf(q.answer.who.via, sizeof(q.answer.who.via), "%s", jsonget_text(q.json, "via"));
 	if (r == 0 && q.type == ASKP_ANSWER)
-		r = read_answer(q.json, &q.answer, e);
+		r = parse_answer(q.json, &q.answer, e);
 	if (r == 0 && q.type == ASKP_SUBMIT)
-		r = read_question(q.json, &q, e);
+		r = parse_submission(q.json, &q, e);
 	if (r < 0)
 		askp_request_release(&q);
 	else

@@ -1,28 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The socket of a run's questions: runs/ID/asks.sock, a stream, 0600, served by the run's guard (by `coffer apply` itself
- * when the run has ended). Whoever may answer connects here: coffer, cofferd, the API. Both sides check the other's uid
- * (SO_PEERCRED): the owner of the state directory, or root.
+ * The protocol of a run's ask server: runs/ID/asks.sock, a stream socket, mode 0600 (approval/README.md says
+ * which process serves it). Approvers and askers connect here: coffer, cofferd, the API. Both sides check the
+ * other's uid (SO_PEERCRED): the owner of the state directory, or root.
  *
- * Frames of codec/frame.h; payloads are one JSON object each, at most ASKP_MAX bytes; `chan` is 0. A client sends one request
- * and reads until its last answer; then it may send the next. A frame that is not legal gets ASKP_ERROR and the end.
+ * Frames of codec/frame.h; each payload is one JSON object of at most ASKP_MAX bytes; `chan` is 0. A client
+ * sends one request and reads until its last response; then it may send the next. An illegal frame gets
+ * ASKP_ERROR, and the server closes.
  *
  *	client				server
- *	ASKP_LIST   {"all":bool}	ASKP_ASK …, ASKP_DONE		all: also those that are over
- *	ASKP_FOLLOW {"all":bool}	ASKP_ASK …, ASKP_DONE, then ASKP_ASK whenever one has changed, until either closes
+ *	ASKP_LIST   {"all":bool}	ASKP_ASK …, ASKP_DONE		all: finished asks too
+ *	ASKP_FOLLOW {"all":bool}	ASKP_ASK …, ASKP_DONE, then ASKP_ASK for each change, until either side closes
  *	ASKP_SHOW   {"id":ID}		ASKP_ASK, ASKP_DONE
  *	ASKP_ANSWER {"id","digest","allow":bool,"scope","seconds","uses","reason","name","via"}
- *					ASKP_ASK (as it is now), ASKP_DONE: in force, and in the log
+ *					ASKP_ASK (its new state), ASKP_DONE: in force, and in the log
  *	ASKP_REVOKE {"id","name","via"}	ASKP_ASK, ASKP_DONE
  *	ASKP_SUBMIT {"kind","what","reason","preview","host","port","rule","body","body_len","seconds","by"}
- *					ASKP_ASK at once (pending, or as it was decided); when it is decided ASKP_VERDICT.
- *					Closing before that takes the waiter away, not the ask. body: the SHA-256 of
- *					what is meant in full, where the preview is only its beginning. by: who asks, for people and for the quota (asks.h, A6).
+ *					ASKP_ASK at once (pending, or decided already); ASKP_VERDICT when it is decided.
+ *					Closing before that withdraws the waiter, not the ask. body: SHA-256 of the
+ *					whole content, where the preview is only its beginning. by: name of the
+ *					submitter, for people and for the quota (asks.A6).
  *	any				ASKP_ERROR {"code":NAME,"message":TEXT} instead of the above
  *
- * ASKP_ASK's payload is ask_json() (asks.h). ASKP_VERDICT's is {"id","allow":bool,"why"}. Codes of errors: "unknown" (no such
- * ask), "stale" (another digest), "answered" (somebody was first; the message says who and what), "expired", "gone",
- * "invalid", "busy", "failed". Members that are not known are refused, so that a slip is not taken for less than was meant.
+ * The payload of ASKP_ASK is ask_json() (asks.h), that of ASKP_VERDICT {"id","allow":bool,"why"}. Error
+ * codes: "unknown" (no such ask), "stale" (another digest), "answered" (another answer was first; the message
+ * says whose and which), "expired", "gone", "invalid", "busy", "failed". Unknown members are refused, so that
+ * a misspelt one is not silently ignored.
  */
 #ifndef APPROVAL_ASKPROTO_H
 #define APPROVAL_ASKPROTO_H
@@ -49,22 +52,23 @@ enum askp_type {
 	ASKP_VERDICT,
 };
 
-/* A request as it came, checked: only the members of its type are set. Texts live in `json`. */
+/* A request after parsing and checking: only the members of its type are set. `json` owns the texts. */
 struct askp_request {
 	enum askp_type type;
 	bool all;
 	const char *id, *digest;
-	struct ask_answer answer; /* who.uid is the caller's to fill in */
+	struct ask_answer answer; /* the server fills in who.uid */
 	struct ask_question q;	  /* SUBMIT */
-	uint64_t seconds;	  /* SUBMIT: how long to wait; 0: as usual */
+	uint64_t seconds;	  /* SUBMIT: timeout; 0: the default */
 	json_t *json;
 };
 
-/* Hostile bytes: the fuzzer's entry. -EPROTO and words for what is none. Release it on success. */
+/* Parses hostile bytes; the fuzzer's entry. -EPROTO with a message if it is no legal request. Release it on
+ * success. */
 int askp_request_parse(const struct frame *f, struct askp_request *ret, struct err *e) MUST_CHECK;
 void askp_request_release(struct askp_request *r);
 
-/* errno of asks_answer() and its kin ↔ the code's name. */
+/* Maps the errno of asks_answer() and its kin to the name of an error code, and back. */
 const char *askp_code_name(int error);
 int askp_code_parse(const char *name);
 
@@ -78,43 +82,49 @@ struct askc {
 #define ASKC_INIT ((struct askc){ .fd = -1 })
 #define autoaskc CLEANUP(askc_close)
 
-/* run_fd: the run's directory. -ENOENT, -ECONNREFUSED: nobody serves there (the run has ended, or has no network and asks
- * nothing); then askc_read_file() says what was. -EPERM: who serves there is somebody else. */
+/* Connects to the ask server of a run; run_fd is the run's directory. -ENOENT, -ECONNREFUSED: the run has no
+ * ask server now (it has ended, or asks nothing because it has no network); askc_read_file() then has the
+ * history. -EPERM: another user's process serves the socket. */
 int askc_open(struct askc *c, int run_fd, struct err *e) MUST_CHECK;
 void askc_close(struct askc *c);
 
 /*
- * An ask as it was told: members of ask_json(). The client owns it (json_decref). Texts in it are hostile: show them on a
- * terminal by str_add_safe() or codec/term/termsafe.h only, on a page as text only.
+ * An ask as received: members of ask_json(). The client owns it (json_decref). Its texts are hostile: on a
+ * terminal show them with str_add_safe() or codec/term/termsafe.h only, on a page as text only.
  */
-typedef int askc_fn(void *ctx, json_t *ask); /* does not take it; not 0: stop, and return that */
+typedef int
+askc_fn(void *ctx,
+	json_t *ask); /* borrows `ask`; a result other than 0 stops the iteration and is returned */
 
-/* Each ask of the run. */
+/* Calls fn for each ask of the run. */
 int askc_list(struct askc *c, bool all, askc_fn *fn, void *ctx, struct err *e) MUST_CHECK;
-/* The same, then every change; `fn` is called with NULL once when the list was told. Returns when the server closes (0). For
- * who has a loop of its own: askc_follow_begin(), then watch c->fd and call askc_follow_read() when it is readable; it
- * returns 0, what fn returned, or -EPIPE at the end. */
+/* The same, then calls fn for every change; fn is called once with NULL after the initial list. Returns 0
+ * when the server closes. Callers with a loop of their own use askc_follow_begin(), watch c->fd, and call
+ * askc_follow_read() when it is readable; that returns 0, the result of fn, or -EPIPE at the end. */
 int askc_follow(struct askc *c, bool all, askc_fn *fn, void *ctx, struct err *e) MUST_CHECK;
 int askc_follow_begin(struct askc *c, bool all, struct err *e) MUST_CHECK;
 int askc_follow_read(struct askc *c, askc_fn *fn, void *ctx, struct err *e) MUST_CHECK;
 int askc_show(struct askc *c, const char *id, json_t **ret, struct err *e) MUST_CHECK;
-/* who.uid is not sent: the server knows it. Errors are those of asks_answer(). *ret (may be NULL) is the ask as it is now. */
+/* who.uid is not sent: the server knows it. Errors are those of asks_answer(). *ret (may be NULL): the ask's
+ * new state. */
 int askc_answer(struct askc *c, const char *id, const char *digest, const struct ask_answer *a, json_t **ret,
 		struct err *e) MUST_CHECK;
 int askc_revoke(struct askc *c, const char *id, const struct ask_who *who, json_t **ret,
 		struct err *e) MUST_CHECK;
-/* Asks, and gives back the ask; then waits for the verdict: 1 allowed, 0 denied (and why). */
+/* Submits a question and returns its ask. askc_wait() then waits for the verdict: 1 allowed, 0 denied (with
+ * the reason). */
 int askc_submit(struct askc *c, const struct ask_question *q, uint64_t seconds, json_t **ret,
 		struct err *e) MUST_CHECK;
 int askc_wait(struct askc *c, struct buf *ret_why, struct err *e) MUST_CHECK;
 
-/* What stands in runs/ID/asks: for runs that nobody serves. What was pending or granted there is over:
- * "gone", "lapsed"; but for what a session was granted, and still has (granted.h). */
+/* Reads runs/ID/asks, for runs without an ask server. Asks that were pending or granted are reported as
+ * "gone" or "lapsed", except for grants that a live session still holds (granted.h). */
 int askc_read_file(int run_fd, const char *run, askc_fn *fn, void *ctx, struct err *e) MUST_CHECK;
 
 /*
- * Which run an ask's id belongs to, among all of the state directory: "3f9a2c-4" by the prefix of the run's id, "4" alone
- * where one run only has such a pending ask. *ret_fd is the run's directory. -ENOENT, -ENOTUNIQ with words.
+ * Finds the run of an ask's id in the state directory: "3f9a2c-4" by the prefix of the run's id, "4" alone if
+ * only one run has a pending ask of that number. *ret_fd is the run's directory. -ENOENT, -ENOTUNIQ with a
+ * message.
  */
 int askc_resolve(struct state *st, const char *id, char ret_run[RUN_ID_LEN + 1], int *ret_fd,
 		 struct err *e) MUST_CHECK;

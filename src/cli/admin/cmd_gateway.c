@@ -302,7 +302,7 @@ static int run_gateway_action(const char *word, bool as_json, const struct webct
 	if (str_eq(word, "reload"))
 		return stop_or_reload(&st, COFFERD_RELOAD);
 	if (str_eq(word, "run"))
-		return cofferd_become(&st, &e) < 0 ? say_error(&e) : EXIT_OURS;
+		return cofferd_exec(&st, &e) < 0 ? say_error(&e) : EXIT_OURS;
 	return show_status(&st, as_json);
 }
 

@@ -326,7 +326,7 @@ int web_work_revoke(struct web_args *a, struct err *e)
 
 	set_approver(a, &who);
 	if (r == 0)
-		r = askback(&a->st, fd, run, web_arg(a, "ask"), &who, &ask, e);
+		r = askback_revoke(&a->st, fd, run, web_arg(a, "ask"), &who, &ask, e);
 	if (r < 0) {
 		a->code = a->code ? a->code : api_code_of_answer(r);
 		return r;

@@ -193,7 +193,7 @@ static int revoke_without_server(struct state *st, int run_fd, const char *run, 
 		r = err_set(e, -ENOENT, "question %s cannot be answered: sandbox %s has ended", id, run);
 	ask_who_am_i(&a->n.who, "cli");
 	if (r >= 0)
-		r = askback(st, run_fd, run, id, &a->n.who, NULL, e);
+		r = askback_revoke(st, run_fd, run, id, &a->n.who, NULL, e);
 	if (r == 0)
 		say_answered(w.found, &a->n);
 	json_decref(w.found);

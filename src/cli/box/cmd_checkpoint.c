@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* coffer checkpoint: a point that a sandbox can be rolled back to; listing, removing, and the disk they use. */
+/*
+ * coffer checkpoint: makes, lists and removes checkpoints; and makes those of `run --checkpoint each` around
+ * each command. A checkpoint that is made automatically must never make the command fail: its errors are
+ * warnings.
+ */
 #include "cli/box/cmd_checkpoint.h"
 
 #include "base/clock.h"
@@ -17,14 +21,14 @@ enum { OPT_LABEL = 1, OPT_KEEP, OPT_JSON };
 
 static const struct opt checkpoint_opts[] = {
 	{ "label", 'l', "TEXT", "a few words to know it by", OPT_LABEL },
-	{ "keep", 0, "N", "so many at most: the oldest go (default: as the run was started)", OPT_KEEP },
+	{ "keep", 0, "N", "keep at most N, the newest (default: as the run was started)", OPT_KEEP },
 	{ "json", 0, NULL, "print one JSON object", OPT_JSON },
 };
 
 #define GC_WAIT_MS 60000u
-#define TIDY_EVERY 16 /* checkpoints that went for being too many, between two looks for what nobody needs */
+#define TIDY_EVERY 16 /* unused content is searched for after this many checkpoints, if --keep removed some */
 
-struct want {
+struct checkpoint_want {
 	const char *label;
 	uint64_t keep;
 	bool json;
@@ -33,14 +37,14 @@ struct want {
 
 /* --- making ------------------------------------------------------------------------------------------------------ */
 
-static void say_frozen(const struct ckpt_made *m)
+static void warn_if_not_frozen(const struct ckpt_made *m)
 {
 	if (m->flags & MANIFEST_LIVE && !(m->flags & MANIFEST_FROZEN))
 		say_warn(
-			"its processes could not be made to stand still: what they wrote meanwhile may be half there");
+			"its processes could not be frozen: files that they wrote meanwhile may be incomplete");
 }
 
-static void say_made_json(const struct ckpt_run *r, const struct ckpt_made *m, struct buf *out)
+static void format_made_json(const struct ckpt_run *r, const struct ckpt_made *m, struct buf *out)
 {
 	struct json j = JSON_INIT(out);
 	char name[16], hex[HASH_HEX_LEN + 1];
@@ -72,7 +76,7 @@ static bool wants_tidying(const struct ckpt_made *m)
 	return m->pruned && m->number % TIDY_EVERY == 0;
 }
 
-static int make_one(const char *ref, const struct want *w)
+static int make_checkpoint(const char *ref, const struct checkpoint_want *w)
 {
 	CLEANUP(ckpt_release) struct ckpt_run r = CKPT_RUN_INIT;
 	autobuf struct buf out = BUF_INIT;
@@ -86,9 +90,9 @@ static int make_one(const char *ref, const struct want *w)
 	want.keep = w->keep ? w->keep : r.meta.keep;
 	if (ckpt_make(&r, &want, &made, &e) < 0)
 		return say_error(&e);
-	say_frozen(&made);
+	warn_if_not_frozen(&made);
 	if (w->json)
-		say_made_json(&r, &made, &out);
+		format_made_json(&r, &made, &out);
 	else
 		buf_addf(&out, "c%u\n", made.number);
 	code = say_out(&out);
@@ -100,14 +104,14 @@ static int make_one(const char *ref, const struct want *w)
 
 /* --- listing ------------------------------------------------------------------------------------------------------ */
 
-/* What a checkpoint needs, and what would go with it alone. */
-struct use {
+/* The content that a checkpoint uses, and the part of it that no earlier checkpoint has. */
+struct checkpoint_use {
 	uint64_t entries;
 	struct objects_use all, own;
 };
 
-static int hashes_of(const struct ckpt_run *r, const struct ckpt *c, struct hashes *h, uint64_t *entries,
-		     struct err *e)
+static int read_checkpoint_hashes(const struct ckpt_run *r, const struct ckpt *c, struct hashes *h,
+				  uint64_t *entries, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT;
 	int ret = ckpt_read(r, c, &b, e);
@@ -119,12 +123,12 @@ static int hashes_of(const struct ckpt_run *r, const struct ckpt *c, struct hash
 		return err_set(e, ret, "checkpoint c%u is damaged", c->number);
 	hashes_sort(h);
 	*entries = 0;
-	for (unsigned i = 0; i < 8; i++) /* the end: u64 entries */
+	for (unsigned i = 0; i < 8; i++) /* a manifest ends with the number of entries, a little-endian u64 */
 		*entries |= (uint64_t)(unsigned char)b.data[b.len - 8 + i] << (8 * i);
 	return 0;
 }
 
-static void keep_only(struct hashes *h, const struct hashes *without)
+static void remove_hashes_in(struct hashes *h, const struct hashes *without)
 {
 	size_t kept = 0;
 
@@ -135,7 +139,8 @@ static void keep_only(struct hashes *h, const struct hashes *without)
 	h->n = kept;
 }
 
-static int add_row(struct table *t, const struct ckpt *c, const struct use *u, uint64_t now)
+static int add_checkpoint_row(struct table *t, const struct ckpt *c, const struct checkpoint_use *u,
+			      uint64_t now)
 {
 	char name[16], text[CLOCK_TEXT_LEN], ago[CLOCK_TEXT_LEN + 8], entries[24], size[16], added[16];
 	int r;
@@ -153,7 +158,7 @@ static int add_row(struct table *t, const struct ckpt *c, const struct use *u, u
 	return r < 0 ? r : table_add(t, c->label, 0);
 }
 
-static void add_json(struct json *j, const struct ckpt *c, const struct use *u)
+static void add_checkpoint_json(struct json *j, const struct ckpt *c, const struct checkpoint_use *u)
 {
 	char name[16], hex[HASH_HEX_LEN + 1], text[CLOCK_TEXT_LEN];
 
@@ -172,7 +177,7 @@ static void add_json(struct json *j, const struct ckpt *c, const struct use *u)
 	json_end_obj(j);
 }
 
-struct listing {
+struct checkpoint_listing {
 	struct table table;
 	struct buf out;
 	struct json json;
@@ -180,31 +185,32 @@ struct listing {
 	uint64_t now;
 };
 
-static int list_one(struct ckpt_run *r, const struct ckpt *c, bool json, struct listing *l, struct err *e)
+static int list_checkpoint(struct ckpt_run *r, const struct ckpt *c, bool json, struct checkpoint_listing *l,
+			   struct err *e)
 {
 	CLEANUP(hashes_release) struct hashes h = { 0 };
-	struct use u = { 0 };
-	int ret = hashes_of(r, c, &h, &u.entries, e);
+	struct checkpoint_use u = { 0 };
+	int ret = read_checkpoint_hashes(r, c, &h, &u.entries, e);
 
 	if (ret < 0)
 		return ret;
 	objects_measure(&r->store, &h, &u.all);
-	keep_only(&h, &l->seen);
+	remove_hashes_in(&h, &l->seen);
 	objects_measure(&r->store, &h, &u.own);
 	for (size_t i = 0; i < h.n && ret == 0; i++)
 		ret = hashes_add(&l->seen, h.v[i]);
 	hashes_sort(&l->seen);
 	if (json)
-		add_json(&l->json, c, &u);
+		add_checkpoint_json(&l->json, c, &u);
 	else if (ret == 0)
-		ret = add_row(&l->table, c, &u, l->now);
+		ret = add_checkpoint_row(&l->table, c, &u, l->now);
 	return ret < 0 ? err_set(e, ret, "out of memory") : 0;
 }
 
-static int list_all(struct ckpt_run *r, bool json, struct listing *l, struct err *e)
+static int list_checkpoints(struct ckpt_run *r, bool json, struct checkpoint_listing *l, struct err *e)
 {
-	static const char *const titles[] = { "CHECKPOINT", "MADE",	   "ENTRIES", "SIZE",
-					      "NEW",	    "STOOD STILL", "LABEL" };
+	static const char *const titles[] = { "CHECKPOINT", "MADE",	  "ENTRIES", "SIZE",
+					      "NEW",	    "CONSISTENT", "LABEL" };
 	struct objects_use total;
 	char size[16];
 	int ret = 0;
@@ -217,7 +223,7 @@ static int list_all(struct ckpt_run *r, bool json, struct listing *l, struct err
 	for (size_t i = 0; !json && i < ARRAY_SIZE(titles) && ret == 0; i++)
 		ret = table_add(&l->table, titles[i], 0);
 	for (size_t i = 0; i < r->list.n && ret == 0; i++)
-		ret = list_one(r, &r->list.v[i], json, l, e);
+		ret = list_checkpoint(r, &r->list.v[i], json, l, e);
 	if (ret < 0)
 		return ret;
 	objects_measure(&r->store, &l->seen, &total);
@@ -234,15 +240,15 @@ static int list_all(struct ckpt_run *r, bool json, struct listing *l, struct err
 	return 0;
 }
 
-static int list_cmd(const char *ref, bool json)
+static int run_ls(const char *ref, bool json)
 {
 	CLEANUP(ckpt_release) struct ckpt_run r = CKPT_RUN_INIT;
-	struct listing l = { .table = TABLE_INIT(7), .now = clock_nsec(CLOCK_REALTIME) };
+	struct checkpoint_listing l = { .table = TABLE_INIT(7), .now = clock_nsec(CLOCK_REALTIME) };
 	struct err e = ERR_INIT;
 	int code;
 
 	l.json = JSON_INIT(&l.out);
-	if (ckpt_open(&r, ref, false, &e) < 0 || list_all(&r, json, &l, &e) < 0)
+	if (ckpt_open(&r, ref, false, &e) < 0 || list_checkpoints(&r, json, &l, &e) < 0)
 		code = say_error(&e);
 	else
 		code = say_out(&l.out);
@@ -254,7 +260,7 @@ static int list_cmd(const char *ref, bool json)
 
 /* --- removing ------------------------------------------------------------------------------------------------------ */
 
-static int gc_cmd(void)
+static int run_gc(void)
 {
 	CLEANUP(state_release) struct state st = STATE_INIT;
 	struct objects_use gone = { 0 }, left = { 0 };
@@ -275,7 +281,7 @@ void checkpoint_tidy(void)
 		ckpt_tidy(&st);
 }
 
-static int rm_all(struct ckpt_run *r, const struct strv *words, struct err *e)
+static int remove_checkpoints(struct ckpt_run *r, const struct strv *words, struct err *e)
 {
 	int ret = 0;
 
@@ -289,12 +295,12 @@ static int rm_all(struct ckpt_run *r, const struct strv *words, struct err *e)
 	return ret;
 }
 
-static int rm_cmd(const struct strv *words)
+static int run_rm(const struct strv *words)
 {
 	CLEANUP(ckpt_release) struct ckpt_run r = CKPT_RUN_INIT;
 	struct err e = ERR_INIT;
 
-	if (ckpt_open(&r, words->v[1], true, &e) < 0 || rm_all(&r, words, &e) < 0)
+	if (ckpt_open(&r, words->v[1], true, &e) < 0 || remove_checkpoints(&r, words, &e) < 0)
 		return say_error(&e);
 	ckpt_release(&r);
 	checkpoint_tidy();
@@ -310,8 +316,8 @@ static bool wants_each(const struct ref *ref)
 	return run_meta_read(ref->run_fd, &m, NULL) == 0 && m.each;
 }
 
-/* With `first`: only when there is none yet. */
-static void make_quietly(const struct ref *ref, const char *label, bool first)
+/* Makes a checkpoint if the run was started with --checkpoint each. With `first`, only if it has none yet. */
+static void make_automatic(const struct ref *ref, const char *label, bool first)
 {
 	CLEANUP(ckpt_release) struct ckpt_run r = CKPT_RUN_INIT;
 	struct ckpt_want want = { .label = label, .only_changed = true };
@@ -331,13 +337,13 @@ static void make_quietly(const struct ref *ref, const char *label, bool first)
 		say_warn("no checkpoint was made: %s", e.msg);
 		return;
 	}
-	say_frozen(&made);
+	warn_if_not_frozen(&made);
 	ckpt_release(&r);
 	if (wants_tidying(&made))
 		checkpoint_tidy();
 }
 
-int checkpoint_of(const struct ref *ref, const char *label, uint32_t *ret, struct err *e)
+int checkpoint_make_now(const struct ref *ref, const char *label, uint32_t *ret, struct err *e)
 {
 	CLEANUP(ckpt_release) struct ckpt_run r = CKPT_RUN_INIT;
 	struct ckpt_want want = { .label = label, .only_changed = true };
@@ -349,7 +355,7 @@ int checkpoint_of(const struct ref *ref, const char *label, uint32_t *ret, struc
 		ret_code = ckpt_make(&r, &want, &made, e);
 	if (ret_code < 0)
 		return ret_code;
-	say_frozen(&made);
+	warn_if_not_frozen(&made);
 	*ret = made.number ? made.number : r.list.n ? r.list.v[r.list.n - 1].number : 0;
 	ckpt_release(&r);
 	if (wants_tidying(&made))
@@ -359,7 +365,7 @@ int checkpoint_of(const struct ref *ref, const char *label, uint32_t *ret, struc
 
 void checkpoint_before(const struct ref *ref)
 {
-	make_quietly(ref, "start", true);
+	make_automatic(ref, "start", true);
 }
 
 void checkpoint_after(const struct ref *ref, char *const *argv)
@@ -373,7 +379,7 @@ void checkpoint_after(const struct ref *ref, char *const *argv)
 		str_add_safe(&label, *argv, strnlen(*argv, sizeof(text)), false);
 	}
 	snprintf(text, sizeof(text), "%s", buf_cstr(&label));
-	make_quietly(ref, text, false);
+	make_automatic(ref, text, false);
 }
 
 /* --- the command line -------------------------------------------------------------------------------------------------- */
@@ -385,8 +391,8 @@ static int parse_keep(const char *text, uint64_t *ret, struct err *e)
 	return 0;
 }
 
-/* Options may stand anywhere. Returns 1 when --help was asked for. */
-static int parse(struct want *w, int argc, char **argv, struct err *e)
+/* Options may be anywhere among the words. Returns 1 for --help. */
+static int parse_checkpoint(struct checkpoint_want *w, int argc, char **argv, struct err *e)
 {
 	struct optparse p = OPTPARSE_INIT(argc, argv, checkpoint_opts, ARRAY_SIZE(checkpoint_opts));
 	const char *value, *word;
@@ -412,13 +418,13 @@ static int parse(struct want *w, int argc, char **argv, struct err *e)
 	return 0;
 }
 
-static int usage(struct err *e)
+static int refuse_missing_ref(struct err *e)
 {
 	err_set(e, -EINVAL, "checkpoint needs a sandbox: its name, id or @last");
 	return say_usage(&verb_checkpoint, e);
 }
 
-static int dispatch(const struct want *w)
+static int dispatch_checkpoint(const struct checkpoint_want *w)
 {
 	const char *first = w->words.n ? w->words.v[0] : "";
 	struct err e = ERR_INIT;
@@ -428,29 +434,29 @@ static int dispatch(const struct want *w)
 		return say_usage(&verb_checkpoint, &e);
 	}
 	if (str_eq(first, "gc") && w->words.n == 1)
-		return gc_cmd();
+		return run_gc();
 	if (str_eq(first, "ls"))
-		return w->words.n == 2 ? list_cmd(w->words.v[1], w->json) : usage(&e);
+		return w->words.n == 2 ? run_ls(w->words.v[1], w->json) : refuse_missing_ref(&e);
 	if (str_eq(first, "rm") && w->words.n < 3) {
 		err_set(&e, -EINVAL,
 			"rm needs a sandbox and a checkpoint of it; `coffer checkpoint ls` shows them");
 		return say_usage(&verb_checkpoint, &e);
 	}
 	if (str_eq(first, "rm"))
-		return rm_cmd(&w->words);
-	return w->words.n == 1 ? make_one(first, w) : usage(&e);
+		return run_rm(&w->words);
+	return w->words.n == 1 ? make_checkpoint(first, w) : refuse_missing_ref(&e);
 }
 
 static int cmd_checkpoint(int argc, char **argv)
 {
-	struct want w = { 0 };
+	struct checkpoint_want w = { 0 };
 	struct err e = ERR_INIT;
-	int r = parse(&w, argc, argv, &e), code;
+	int r = parse_checkpoint(&w, argc, argv, &e), code;
 
 	if (r == 1)
 		code = verb_print_help(&verb_checkpoint);
 	else
-		code = r < 0 ? say_usage(&verb_checkpoint, &e) : dispatch(&w);
+		code = r < 0 ? say_usage(&verb_checkpoint, &e) : dispatch_checkpoint(&w);
 	strv_release(&w.words);
 	return code;
 }

@@ -1,27 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checkpoints that are made without being asked for each time (run --checkpoint each). */
+/* Checkpoints that are made automatically, around each command of a sandbox (run --checkpoint each) and
+ * around an apply. */
 #ifndef CLI_CMD_CHECKPOINT_H
 #define CLI_CMD_CHECKPOINT_H
 
 #include "cli/core/ref.h"
 
 /*
- * Before the first command there is nothing to go back to: makes the first one. Nothing when the run does not
- * want any; what goes wrong is said and does no more harm.
+ * For a run with --checkpoint each, and for no other: checkpoint_before() makes the first checkpoint, so that
+ * there is one to go back to, and checkpoint_after() one after each command. An error is printed as a warning
+ * and has no other effect.
  */
 void checkpoint_before(const struct ref *ref);
 void checkpoint_after(const struct ref *ref, char *const *argv);
 
-/* So many are kept of those that were not asked for one by one, unless --keep says otherwise. */
+/* The number of automatic checkpoints that are kept, unless --keep names another. */
 #define CHECKPOINT_KEEP 100
 
 /*
- * Of a sandbox that a call's changes are put into, whether it wants checkpoints or not: *ret is the number of
- * the one to go back to, also when nothing had changed since.
+ * Makes a checkpoint whether or not the run was started with --checkpoint each. *ret is the number of the
+ * checkpoint to go back to; if nothing has changed since the last one, that of the last one.
  */
-int checkpoint_of(const struct ref *ref, const char *label, uint32_t *ret, struct err *e) MUST_CHECK;
+int checkpoint_make_now(const struct ref *ref, const char *label, uint32_t *ret, struct err *e) MUST_CHECK;
 
-/* Removes what no checkpoint needs any more, now and then; quietly. */
+/* Removes content that no checkpoint uses any more. Errors are ignored: the next cleanup removes it. */
 void checkpoint_tidy(void);
 
 #endif

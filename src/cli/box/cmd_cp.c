@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * coffer cp: files between the host and a sandbox that runs. What comes out is unpacked as a hostile stream
- * (sandbox/init/copy.h): never outside the destination, nothing but files, directories and symlinks.
+ * coffer cp: copies files between the host and a running sandbox. The stream from a sandbox is hostile
+ * (sandbox/init/copy.h): nothing is written outside the destination, and nothing but files, directories and
+ * symlinks is made.
  */
 #include "base/cleanup.h"
 #include "base/str.h"
@@ -24,9 +25,9 @@ enum { OPT_FOLLOW = 1, OPT_MAX_SIZE, OPT_MAX_FILES, OPT_ALLOW };
 
 static const struct opt cp_opts[] = {
 	{ "follow-link", 'L', NULL, "copy what SRC points to when it is a symlink", OPT_FOLLOW },
-	{ "max-size", 0, "SIZE", "take at most so much out of a sandbox (16g)", OPT_MAX_SIZE },
-	{ "max-files", 0, "N", "and so many files (1000000)", OPT_MAX_FILES },
-	{ "allow", 0, "PATH", "out of a sandbox: yes to what the host may run or obey", OPT_ALLOW,
+	{ "max-size", 0, "SIZE", "copy at most this much out of a sandbox (16g)", OPT_MAX_SIZE },
+	{ "max-files", 0, "N", "copy at most so many files out of a sandbox (1000000)", OPT_MAX_FILES },
+	{ "allow", 0, "PATH", "out of a sandbox: copy a file that the host may run or obey", OPT_ALLOW,
 	  .many = true },
 };
 
@@ -39,8 +40,9 @@ struct cp_want {
 	struct strv allow;
 };
 
-/* "REF:PATH", unless it is plainly a path of the host: "/x:y", "./x:y", "../x:y". */
-static const char *split_ref(const char *text, size_t *ret_len)
+/* Splits "REF:PATH". NULL if the text is a path of the host, which may contain a colon: "/x:y", "./x:y",
+ * "../x:y". */
+static const char *split_sandbox_path(const char *text, size_t *ret_len)
 {
 	const char *colon = strchr(text, ':');
 
@@ -53,7 +55,7 @@ static const char *split_ref(const char *text, size_t *ret_len)
 static int parse_paths(struct cp_want *w, const char *src, const char *dst, struct err *e)
 {
 	size_t src_len = 0, dst_len = 0;
-	const char *src_in = split_ref(src, &src_len), *dst_in = split_ref(dst, &dst_len);
+	const char *src_in = split_sandbox_path(src, &src_len), *dst_in = split_sandbox_path(dst, &dst_len);
 
 	if (!src_in == !dst_in) {
 		err_set(e, -EINVAL, "one of the two, and only one, must be in a sandbox: REF:PATH");
@@ -66,11 +68,11 @@ static int parse_paths(struct cp_want *w, const char *src, const char *dst, stru
 	if (!w->ref)
 		return err_set(e, -ENOMEM, "out of memory");
 	if (!w->src[0] || !w->dst[0])
-		return err_set(e, -EINVAL, "the path behind '%s:' is empty", w->ref);
+		return err_set(e, -EINVAL, "the path after '%s:' is empty", w->ref);
 	return 0;
 }
 
-static int say_fail(const struct copy_fail *f, struct err *e)
+static int set_copy_error(const struct copy_fail *f, struct err *e)
 {
 	char safe[PACK_NAME_MAX * 4 + 8];
 
@@ -83,8 +85,9 @@ static int say_fail(const struct copy_fail *f, struct err *e)
 		       str_safe(f->name, safe, sizeof(safe)));
 }
 
-/* How the function inside ended; what it said goes into the message. */
-static int judge(const struct proto_exit *x, const struct buf *messages, struct err *e)
+/* Checks how the copying process inside ended. Its own messages, made safe for a terminal, become part of the
+ * error. */
+static int check_copy_end(const struct proto_exit *x, const struct buf *messages, struct err *e)
 {
 	autobuf struct buf safe = BUF_INIT;
 	size_t len = messages->len;
@@ -108,21 +111,21 @@ struct outwards {
 	struct cp_hold hold;
 };
 
-static int consume(void *ctx, const void *data, size_t len)
+static int unpack_received(void *ctx, const void *data, size_t len)
 {
 	struct outwards *o = ctx;
 
 	return unpacker_feed(&o->u, data, len);
 }
 
-static int copy_out(struct link *l, const struct cp_want *w, struct state *st, struct err *e)
+static int copy_out_of_sandbox(struct link *l, const struct cp_want *w, struct state *st, struct err *e)
 {
 	static struct outwards o; /* large */
 	static char name[] = "cp-out", follow[] = "follow";
 	char *const argv[] = { name, (char *)w->src, w->follow ? follow : NULL, NULL };
 	const struct link_cmd c = { .argv = argv, .cwd = "/", .flags = PROTO_F_BUILTIN };
 	autobuf struct buf messages = BUF_INIT;
-	const struct link_xfer x = { .consume = consume, .ctx = &o, .messages = &messages };
+	const struct link_xfer x = { .consume = unpack_received, .ctx = &o, .messages = &messages };
 	char source_name[PACK_NAME_MAX + 1];
 	struct copy_fail fail = { 0 };
 	struct copy_target t;
@@ -133,7 +136,7 @@ static int copy_out(struct link *l, const struct cp_want *w, struct state *st, s
 		return err_sys(e, r, "cannot copy %.200s", w->src);
 	r = copy_target_open(&t, AT_FDCWD, w->dst, source_name, &fail);
 	if (r < 0)
-		return say_fail(&fail, e);
+		return set_copy_error(&fail, e);
 	unpacker_init(&o.u, &t, w->max_files, w->max_size);
 	o.u.may = cp_hold_may;
 	o.u.may_ctx = &o.hold;
@@ -143,9 +146,9 @@ static int copy_out(struct link *l, const struct cp_want *w, struct state *st, s
 	if (r == 0)
 		r = link_transfer(l, &c, &x, &end, e);
 	if (o.u.fail.code)
-		r = say_fail(&o.u.fail, e);
+		r = set_copy_error(&o.u.fail, e);
 	if (r == 0)
-		r = judge(&end, &messages, e);
+		r = check_copy_end(&end, &messages, e);
 	if (r == 0 && (!unpacker_is_complete(&o.u) || o.u.cut))
 		r = err_set(e, -EIO, "%.200s could not be read to its end in the sandbox", w->src);
 	if (r == 0 && o.hold.held)
@@ -159,11 +162,11 @@ static int copy_out(struct link *l, const struct cp_want *w, struct state *st, s
 
 /* Into the sandbox */
 
-static int produce(void *ctx, struct buf *out)
+static int pack_records(void *ctx, struct buf *out)
 {
 	int r = 1;
 
-	/* Many small files make one frame. */
+	/* Many small files are sent in one frame. */
 	while (r > 0 && out->len < (32u << 10))
 		r = packer_next(ctx, out);
 	return r;
@@ -175,7 +178,7 @@ struct inwards {
 	struct buf first;
 };
 
-static int produce_first(void *ctx, struct buf *out)
+static int pack_next(void *ctx, struct buf *out)
 {
 	struct inwards *i = ctx;
 
@@ -183,10 +186,10 @@ static int produce_first(void *ctx, struct buf *out)
 		buf_add(out, i->first.data, i->first.len);
 		buf_clear(&i->first);
 	}
-	return produce(&i->p, out);
+	return pack_records(&i->p, out);
 }
 
-static int copy_in(struct link *l, const struct cp_want *w, struct err *e)
+static int copy_into_sandbox(struct link *l, const struct cp_want *w, struct err *e)
 {
 	static struct inwards i; /* large */
 	static char name[] = "cp-in";
@@ -194,7 +197,7 @@ static int copy_in(struct link *l, const struct cp_want *w, struct err *e)
 	char *const argv[] = { name, (char *)w->dst, source_name, NULL };
 	const struct link_cmd c = { .argv = argv, .cwd = "/", .flags = PROTO_F_BUILTIN };
 	autobuf struct buf messages = BUF_INIT;
-	const struct link_xfer x = { .produce = produce_first, .ctx = &i, .messages = &messages };
+	const struct link_xfer x = { .produce = pack_next, .ctx = &i, .messages = &messages };
 	struct proto_exit end = { .kind = PROTO_NOT_STARTED };
 	int r = copy_source_name(w->src, source_name);
 
@@ -204,11 +207,11 @@ static int copy_in(struct link *l, const struct cp_want *w, struct err *e)
 	if (r == 0)
 		r = link_transfer(l, &c, &x, &end, e);
 	else
-		say_fail(&i.p.fail, e);
+		set_copy_error(&i.p.fail, e);
 	if (r == 0)
-		r = judge(&end, &messages, e);
+		r = check_copy_end(&end, &messages, e);
 	if (r == 0 && i.p.skipped) {
-		r = say_fail(&i.p.fail, e);
+		r = set_copy_error(&i.p.fail, e);
 		err_hint(e, r, "%llu were left out, the rest was copied", (unsigned long long)i.p.skipped);
 	}
 	packer_release(&i.p);
@@ -216,14 +219,14 @@ static int copy_in(struct link *l, const struct cp_want *w, struct err *e)
 	return r;
 }
 
-static int take_option(struct cp_want *w, int id, const char *value, struct err *e)
+static int take_cp_option(struct cp_want *w, int id, const char *value, struct err *e)
 {
 	if (id == OPT_FOLLOW)
 		w->follow = true;
 	else if (id == OPT_MAX_SIZE && (str_to_size(value, &w->max_size) < 0 || !w->max_size))
-		return err_set(e, -EINVAL, "'%.100s' is no size such as 500m or 20g", value);
+		return err_set(e, -EINVAL, "'%.100s' is not a size such as 500m or 20g", value);
 	else if (id == OPT_MAX_FILES && (str_to_u64(value, &w->max_files) < 0 || !w->max_files))
-		return err_set(e, -EINVAL, "'%.100s' is no number of files", value);
+		return err_set(e, -EINVAL, "'%.100s' is not a number of files", value);
 	else if (id == OPT_ALLOW && strv_add(&w->allow, value) < 0)
 		return err_set(e, -ENOMEM, "out of memory");
 	return 0;
@@ -243,7 +246,7 @@ static int cmd_cp(int argc, char **argv)
 	while ((id = opt_next(&p, &value, &e)) > 0) {
 		if (id == OPT_HELP)
 			return verb_print_help(&verb_cp);
-		if (take_option(&w, id, value, &e) < 0)
+		if (take_cp_option(&w, id, value, &e) < 0)
 			return say_usage(&verb_cp, &e);
 	}
 	if (id == 0 && p.index + 2 != p.argc)
@@ -255,7 +258,7 @@ static int cmd_cp(int argc, char **argv)
 		return say_usage(&verb_cp, &e);
 	r = ref_link(&ref, w.ref, &l, &e);
 	if (r == 0)
-		r = w.inwards ? copy_in(&l, &w, &e) : copy_out(&l, &w, &ref.st, &e);
+		r = w.inwards ? copy_into_sandbox(&l, &w, &e) : copy_out_of_sandbox(&l, &w, &ref.st, &e);
 	strv_release(&w.allow);
 	if (r < 0 && !e.msg[0])
 		err_sys(&e, r, "cannot copy");

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* coffer exec, coffer shell: one more command in a sandbox that runs. A message to its init, not a new entry into it. */
+/*
+ * coffer exec and coffer shell: run another command in a running sandbox. The launcher passes it to the
+ * sandbox's init as a message; this process never enters the sandbox's namespaces.
+ */
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "cli/box/cmd_checkpoint.h"
@@ -34,13 +37,13 @@ struct exec_want {
 	const char *cwd;
 };
 
-static void want_release(struct exec_want *w)
+static void exec_want_release(struct exec_want *w)
 {
 	strv_release(&w->env);
 }
 
-/* "NAME=VALUE" as it is, "NAME" with our own value, or not at all when we have none. */
-static int add_env(struct strv *env, const char *text, struct err *e)
+/* Adds "NAME=VALUE" as it is, and "NAME" with our own value. A variable that we do not have is not added. */
+static int add_exec_variable(struct strv *env, const char *text, struct err *e)
 {
 	const char *value;
 	int r;
@@ -57,7 +60,7 @@ static int add_env(struct strv *env, const char *text, struct err *e)
 	return r < 0 ? err_set(e, r, "out of memory") : 0;
 }
 
-static int take_option(struct exec_want *w, int id, const char *value, struct err *e)
+static int take_exec_option(struct exec_want *w, int id, const char *value, struct err *e)
 {
 	switch (id) {
 	case OPT_INTERACTIVE:
@@ -70,7 +73,7 @@ static int take_option(struct exec_want *w, int id, const char *value, struct er
 		w->detach = true;
 		return 0;
 	case OPT_ENV:
-		return add_env(&w->env, value, e);
+		return add_exec_variable(&w->env, value, e);
 	default:
 		if (value[0] != '/')
 			return err_set(e, -EINVAL, "the working directory '%.200s' is not absolute", value);
@@ -79,8 +82,8 @@ static int take_option(struct exec_want *w, int id, const char *value, struct er
 	}
 }
 
-/* What a terminal program needs to know, unless the person said otherwise. */
-static int add_term(struct strv *env, struct err *e)
+/* A program on a terminal needs TERM; -e TERM=… prevails. */
+static int add_term_variable(struct strv *env, struct err *e)
 {
 	const char *term = getenv("TERM"); // NOLINT(concurrency-mt-unsafe): one thread
 
@@ -92,8 +95,8 @@ static int add_term(struct strv *env, struct err *e)
 								    : 0;
 }
 
-static int run_linked(struct link *l, struct exec_want *w, char *const *argv, struct proto_exit *ret,
-		      struct err *e)
+static int run_attached(struct link *l, struct exec_want *w, char *const *argv, struct proto_exit *ret,
+			struct err *e)
 {
 	struct link_cmd c = { .argv = argv, .cwd = w->cwd ? w->cwd : "" };
 	const struct link_io io = {
@@ -106,7 +109,7 @@ static int run_linked(struct link *l, struct exec_want *w, char *const *argv, st
 			err_set(e, -ENOTTY, "stdin is not a terminal, so -t cannot work");
 			return err_hint(e, -ENOTTY, "leave out -t");
 		}
-		r = add_term(&w->env, e);
+		r = add_term_variable(&w->env, e);
 		if (r < 0)
 			return r;
 		c.flags |= PROTO_F_TTY;
@@ -119,24 +122,24 @@ static int run_linked(struct link *l, struct exec_want *w, char *const *argv, st
 	return link_run(l, &c, &io, ret, e);
 }
 
-/* Nobody is there to write to its stdin or to read a terminal: -i has nothing to pass on. */
-static int run_detached(struct link *l, struct exec_want *w, char *const *argv, struct proto_exit *ret,
-			struct err *e)
+/* A command in the background has an empty stdin, and nobody reads its terminal: -i has no effect. */
+static int run_in_background(struct link *l, struct exec_want *w, char *const *argv, struct proto_exit *ret,
+			     struct err *e)
 {
 	struct link_cmd c = { .argv = argv, .cwd = w->cwd ? w->cwd : "" };
 	bool started = false;
-	int r = w->tty ? add_term(&w->env, e) : 0;
+	int r = w->tty ? add_term_variable(&w->env, e) : 0;
 
 	if (w->tty)
 		c.flags |= PROTO_F_TTY;
 	c.env = w->env.v;
-	/* One that runs has no exit code yet: as 0. */
+	/* A command that was started has no exit code yet; 0 is reported. */
 	*ret = (struct proto_exit){ .kind = PROTO_EXITED };
 	return r < 0 ? r : link_detach(l, &c, &started, ret, e);
 }
 
-/* Tells what a person should know about its end; gives the exit code. */
-static int say_end(const struct proto_exit *x, const char *command, const char *cwd)
+/* Prints what a person should know about the command's end. Returns the exit code. */
+static int say_command_end(const struct proto_exit *x, const char *command, const char *cwd)
 {
 	struct err e = ERR_INIT;
 
@@ -153,7 +156,7 @@ static int say_end(const struct proto_exit *x, const char *command, const char *
 	return proto_exit_code(x);
 }
 
-static int parse(struct optparse *p, const struct verb *v, struct exec_want *w, struct err *e)
+static int parse_exec(struct optparse *p, const struct verb *v, struct exec_want *w, struct err *e)
 {
 	const char *value;
 	int id;
@@ -163,7 +166,7 @@ static int parse(struct optparse *p, const struct verb *v, struct exec_want *w, 
 
 		if (id == OPT_HELP)
 			return OPT_HELP;
-		r = take_option(w, id, value, e);
+		r = take_exec_option(w, id, value, e);
 		if (r < 0)
 			return r;
 	}
@@ -175,13 +178,13 @@ static int parse(struct optparse *p, const struct verb *v, struct exec_want *w, 
 static int cmd_exec(int argc, char **argv)
 {
 	struct optparse p = OPTPARSE_INIT(argc, argv, exec_opts, ARRAY_SIZE(exec_opts));
-	CLEANUP(want_release) struct exec_want w = { 0 };
+	CLEANUP(exec_want_release) struct exec_want w = { 0 };
 	autoref struct ref ref = REF_INIT;
 	autolink struct link l = LINK_INIT;
 	struct proto_exit x = { 0 };
 	struct err e = ERR_INIT;
 	const char *text;
-	int r = parse(&p, &verb_exec, &w, &e);
+	int r = parse_exec(&p, &verb_exec, &w, &e);
 
 	if (r == OPT_HELP)
 		return verb_print_help(&verb_exec);
@@ -198,11 +201,11 @@ static int cmd_exec(int argc, char **argv)
 	if (r == 0)
 		checkpoint_before(&ref);
 	if (r == 0)
-		r = w.detach ? run_detached(&l, &w, p.argv + p.index, &x, &e)
-			     : run_linked(&l, &w, p.argv + p.index, &x, &e);
+		r = w.detach ? run_in_background(&l, &w, p.argv + p.index, &x, &e)
+			     : run_attached(&l, &w, p.argv + p.index, &x, &e);
 	if (r == 0 && x.what != PROTO_WHAT_ROLLED && !w.detach)
 		checkpoint_after(&ref, p.argv + p.index);
-	return r < 0 ? say_error(&e) : say_end(&x, p.argv[p.index], w.cwd);
+	return r < 0 ? say_error(&e) : say_command_end(&x, p.argv[p.index], w.cwd);
 }
 
 static int cmd_shell(int argc, char **argv)
@@ -210,13 +213,13 @@ static int cmd_shell(int argc, char **argv)
 	static char bash[] = "/bin/bash", sh[] = "/bin/sh", login[] = "-l";
 	static char *const shells[][3] = { { bash, login, NULL }, { sh, NULL } };
 	struct optparse p = OPTPARSE_MIXED(argc, argv, shell_opts, ARRAY_SIZE(shell_opts));
-	CLEANUP(want_release) struct exec_want w = { .interactive = true };
+	CLEANUP(exec_want_release) struct exec_want w = { .interactive = true };
 	autoref struct ref ref = REF_INIT;
 	autolink struct link l = LINK_INIT;
 	struct proto_exit x = { 0 };
 	struct err e = ERR_INIT;
 	size_t i = 0;
-	int r = parse(&p, &verb_shell, &w, &e);
+	int r = parse_exec(&p, &verb_shell, &w, &e);
 
 	if (r == OPT_HELP)
 		return verb_print_help(&verb_shell);
@@ -229,13 +232,13 @@ static int cmd_shell(int argc, char **argv)
 	if (r == 0)
 		checkpoint_before(&ref);
 	for (; r == 0 && i < ARRAY_SIZE(shells); i++) {
-		r = run_linked(&l, &w, shells[i], &x, &e);
+		r = run_attached(&l, &w, shells[i], &x, &e);
 		if (x.kind != PROTO_NOT_STARTED || x.what != PROTO_WHAT_EXEC)
 			break;
 	}
 	if (r == 0 && x.what != PROTO_WHAT_ROLLED)
 		checkpoint_after(&ref, (char *[]){ (char[]){ "shell" }, NULL });
-	return r < 0 ? say_error(&e) : say_end(&x, "a shell", w.cwd);
+	return r < 0 ? say_error(&e) : say_command_end(&x, "a shell", w.cwd);
 }
 
 const struct verb verb_exec = {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* coffer inspect: all that is known about sandboxes, as JSON. From the run's record, its launcher and the audit log. */
+/* coffer inspect: prints all that is known about sandboxes as JSON, from the run's record, its launcher and
+ * the audit log. The value of a secret is in none of them. */
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "cli/common/look.h"
@@ -16,9 +17,9 @@
 
 #define SIZE_BUDGET 1000000u /* files */
 
-/* The members of the newest event of that type; null when the log has none any more. */
-static int add_event(struct json *j, struct state *st, const char *key, const char *id, const char *type,
-		     struct err *e)
+/* Adds the members of the newest event of that type; null if the log has none (any more). */
+static int add_logged_event(struct json *j, struct state *st, const char *key, const char *id,
+			    const char *type, struct err *e)
 {
 	autobuf struct buf fields = BUF_INIT;
 	struct err why = ERR_INIT;
@@ -38,7 +39,7 @@ static int add_event(struct json *j, struct state *st, const char *key, const ch
 	return 0;
 }
 
-static void add_usage(struct json *j, int run_fd, bool alive)
+static void add_run_usage(struct json *j, int run_fd, bool alive)
 {
 	CLEANUP(procs_release) struct procs procs = { 0 };
 	struct err ignored = ERR_INIT;
@@ -53,7 +54,7 @@ static void add_usage(struct json *j, int run_fd, bool alive)
 	json_end_obj(j);
 }
 
-static void add_files(struct json *j, const struct ref *ref)
+static void add_run_files(struct json *j, const struct ref *ref)
 {
 	static const char *const names[] = { "upper",	 "root-upper",	"from",
 					     "disk.img", "checkpoints", "output.log" };
@@ -90,11 +91,11 @@ static int inspect_one(struct json *j, const char *text, struct err *e)
 	json_obj(j, NULL);
 	run_json_add(j, &m, ref.alive);
 	json_str(j, "home", m.home);
-	add_files(j, &ref);
-	add_usage(j, ref.run_fd, ref.alive);
-	r = add_event(j, &ref.st, "start", ref.id, "run.start", e);
+	add_run_files(j, &ref);
+	add_run_usage(j, ref.run_fd, ref.alive);
+	r = add_logged_event(j, &ref.st, "start", ref.id, "run.start", e);
 	if (r == 0)
-		r = add_event(j, &ref.st, "end", ref.id, "run.end", e);
+		r = add_logged_event(j, &ref.st, "end", ref.id, "run.end", e);
 	json_end_obj(j);
 	return r;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * coffer logs: what a detached sandbox printed. On a terminal its escape sequences are made harmless; into a pipe or a
- * file it goes as it came.
+ * coffer logs: shows the output of a detached sandbox. On a terminal, escape sequences in it are made visible
+ * instead of being obeyed; into a pipe or a file the bytes are written unchanged.
  */
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -26,20 +26,20 @@ enum { OPT_FOLLOW = 1, OPT_TAIL, OPT_SINCE, OPT_UNTIL, OPT_TIMESTAMPS, OPT_ENGIN
 #define FOLLOW_PAUSE_NS 100000000L
 
 static const struct opt logs_opts[] = {
-	{ "follow", 'f', NULL, "go on until the sandbox ends", OPT_FOLLOW },
+	{ "follow", 'f', NULL, "keep printing until the sandbox ends", OPT_FOLLOW },
 	{ "tail", 'n', "LINES", "only the last lines", OPT_TAIL },
-	{ "since", 0, "TIME", "only what came then or later: a time, or how long ago", OPT_SINCE },
-	{ "until", 0, "TIME", "only what came then or before", OPT_UNTIL },
-	{ "timestamps", 't', NULL, "each line with the time when it began to come", OPT_TIMESTAMPS },
-	{ "engine", 0, NULL, "what the engine's own programs (runsc) said", OPT_ENGINE },
+	{ "since", 0, "TIME", "only lines from then on: a time, or how long ago", OPT_SINCE },
+	{ "until", 0, "TIME", "only lines up to then", OPT_UNTIL },
+	{ "timestamps", 't', NULL, "print the time before each line", OPT_TIMESTAMPS },
+	{ "engine", 0, NULL, "the output of the engine's own programs (runsc)", OPT_ENGINE },
 };
 
 struct logs {
 	int fd, run_fd;
-	bool safe; /* towards a terminal */
+	bool safe; /* escape the output, because it goes to a terminal */
 	struct termsafe filter;
-	bool stamp;  /* each line with its time */
-	bool inside; /* of a line */
+	bool stamp;  /* print the time before each line */
+	bool inside; /* the last byte written was not the end of a line */
 	uint64_t pos, to;
 	struct logtimes_list times;
 	uint64_t covered; /* bytes of the log whose records are in `times` */
@@ -51,8 +51,9 @@ static void logs_release(struct logs *l)
 	fd_close(l->fd);
 }
 
-/* A record is written before the bytes that it is about: what is there now has one. */
-static int load_times(struct logs *l, struct err *e)
+/* The launcher writes the time record of a line before the line itself, so all bytes that are there now have
+ * one. */
+static int load_line_times(struct logs *l, struct err *e)
 {
 	struct stat st;
 
@@ -62,7 +63,7 @@ static int load_times(struct logs *l, struct err *e)
 	return logtimes_read(&l->times, l->run_fd, e);
 }
 
-static void add_text(struct logs *l, struct buf *out, const char *data, size_t len)
+static void add_log_text(struct logs *l, struct buf *out, const char *data, size_t len)
 {
 	if (l->safe)
 		termsafe_feed(&l->filter, out, data, len);
@@ -70,7 +71,7 @@ static void add_text(struct logs *l, struct buf *out, const char *data, size_t l
 		buf_add(out, data, len);
 }
 
-static void add_stamp(const struct logs *l, struct buf *out)
+static void add_line_time(const struct logs *l, struct buf *out)
 {
 	const struct logtime *t = logtimes_of(&l->times, l->pos);
 	char text[CLOCK_TEXT_LEN];
@@ -78,7 +79,7 @@ static void add_stamp(const struct logs *l, struct buf *out)
 	buf_addf(out, "%s ", t ? clock_format(t->time, text) : "-");
 }
 
-static int put(struct logs *l, const char *data, size_t len)
+static int write_log_part(struct logs *l, const char *data, size_t len)
 {
 	autobuf struct buf out = BUF_INIT;
 
@@ -91,9 +92,9 @@ static int put(struct logs *l, const char *data, size_t len)
 		size_t n = nl ? (size_t)(nl - data) + 1 : len;
 
 		if (l->stamp && !l->inside)
-			add_stamp(l, &out);
+			add_line_time(l, &out);
 		l->inside = !nl;
-		add_text(l, &out, data, n);
+		add_log_text(l, &out, data, n);
 		l->pos += n;
 		data += n;
 		len -= n;
@@ -101,8 +102,8 @@ static int put(struct logs *l, const char *data, size_t len)
 	return buf_error(&out) ? buf_error(&out) : fd_write_all(1, out.data, out.len);
 }
 
-/* Everything from here to the present end of the file, or to where the wanted part ends. */
-static int copy_rest(struct logs *l)
+/* Writes everything up to the present end of the file, or to the end of the wanted part. */
+static int copy_to_end(struct logs *l)
 {
 	static char data[CHUNK];
 	struct err e = ERR_INIT;
@@ -117,14 +118,14 @@ static int copy_rest(struct logs *l)
 		if (n <= 0)
 			return n < 0 ? -errno : 0;
 		if (l->stamp && l->pos + (uint64_t)n > l->covered)
-			r = load_times(l, &e);
-		r = r < 0 ? r : put(l, data, (size_t)n);
+			r = load_line_times(l, &e);
+		r = r < 0 ? r : write_log_part(l, data, (size_t)n);
 		if (r < 0)
 			return r;
 	}
 }
 
-static int follow(struct logs *l, struct ref *ref)
+static int follow_log(struct logs *l, struct ref *ref)
 {
 	const struct timespec pause = { .tv_nsec = FOLLOW_PAUSE_NS };
 	bool alive = true;
@@ -134,16 +135,17 @@ static int follow(struct logs *l, struct ref *ref)
 		int fd;
 
 		nanosleep(&pause, NULL);
-		/* First whether it lives, then what it wrote: nothing comes behind a last look. */
+		/* Check first whether the sandbox is alive, then copy: nothing is written after it has
+		 * ended. */
 		fd = state_run_open(&ref->st, ref->id, &alive, NULL);
 		alive = fd >= 0 && alive;
 		fd_close(fd);
-		r = copy_rest(l);
+		r = copy_to_end(l);
 	}
 	return r;
 }
 
-static int open_log(struct ref *ref, const char *text, bool engine, struct err *e)
+static int open_run_log(struct ref *ref, const char *text, bool engine, struct err *e)
 {
 	int fd = openat(ref->run_fd, engine ? "engine.log" : "output.log", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 
@@ -162,14 +164,14 @@ struct logs_want {
 	struct logs_part part;
 };
 
-/* Sets where to begin and to end. */
-static int find_part(struct logs *l, const struct logs_want *w, const char *text, struct err *e)
+/* Sets the begin and the end of the part to show. */
+static int find_wanted_part(struct logs *l, const struct logs_want *w, const char *text, struct err *e)
 {
 	bool unknown = false;
 	int r = 0;
 
 	if (w->stamp || w->part.has_since || w->part.has_until)
-		r = load_times(l, e);
+		r = load_line_times(l, e);
 	if (r < 0)
 		return r;
 	r = logs_part_find(l->fd, &l->times, &w->part, &l->pos, &l->to, &unknown);
@@ -182,7 +184,7 @@ static int find_part(struct logs *l, const struct logs_want *w, const char *text
 	return 0;
 }
 
-static int show(const char *text, const struct logs_want *w, struct err *e)
+static int show_log(const char *text, const struct logs_want *w, struct err *e)
 {
 	autoref struct ref ref = REF_INIT;
 	autobuf struct buf rest = BUF_INIT;
@@ -194,22 +196,22 @@ static int show(const char *text, const struct logs_want *w, struct err *e)
 	if (r < 0)
 		return r;
 	l.run_fd = ref.run_fd;
-	l.fd = open_log(&ref, text, w->engine, e);
+	l.fd = open_run_log(&ref, text, w->engine, e);
 	if (l.fd < 0)
 		return l.fd;
-	r = find_part(&l, w, text, e);
+	r = find_wanted_part(&l, w, text, e);
 	if (r < 0)
 		return r;
-	r = copy_rest(&l);
+	r = copy_to_end(&l);
 	if (r == 0 && w->follow)
-		r = follow(&l, &ref);
+		r = follow_log(&l, &ref);
 	termsafe_finish(&l.filter, &rest);
 	if (r == 0 && rest.len)
 		r = fd_write_all(1, rest.data, rest.len);
 	return r < 0 ? err_sys(e, r, "cannot show the log of %s", text) : 0;
 }
 
-static int take_time(const char *option, const char *value, bool *has, uint64_t *ret, struct err *e)
+static int take_time_option(const char *option, const char *value, bool *has, uint64_t *ret, struct err *e)
 {
 	*has = true;
 	if (clock_parse(value, clock_nsec(CLOCK_REALTIME), ret) == 0)
@@ -218,7 +220,7 @@ static int take_time(const char *option, const char *value, bool *has, uint64_t 
 	return err_hint(e, -EINVAL, "2026-01-31, 2026-01-31T12:00:00Z, or how long ago: 90s, 2h, 3d");
 }
 
-static int take_option(struct logs_want *w, int id, const char *value, struct err *e)
+static int take_logs_option(struct logs_want *w, int id, const char *value, struct err *e)
 {
 	switch (id) {
 	case OPT_FOLLOW:
@@ -231,26 +233,27 @@ static int take_option(struct logs_want *w, int id, const char *value, struct er
 		w->stamp = true;
 		return 0;
 	case OPT_SINCE:
-		return take_time("--since", value, &w->part.has_since, &w->part.since, e);
+		return take_time_option("--since", value, &w->part.has_since, &w->part.since, e);
 	case OPT_UNTIL:
-		return take_time("--until", value, &w->part.has_until, &w->part.until, e);
+		return take_time_option("--until", value, &w->part.has_until, &w->part.until, e);
 	default:
 		if (!str_eq(value, "all") && str_to_u64(value, &w->part.tail) < 0)
-			return err_set(e, -EINVAL, "'%.100s' is no number of lines", value);
+			return err_set(e, -EINVAL, "'%.100s' is not a number of lines", value);
 		return 0;
 	}
 }
 
-static int check_want(const struct logs_want *w, struct err *e)
+static int check_logs_want(const struct logs_want *w, struct err *e)
 {
 	if (w->engine && (w->stamp || w->part.has_since || w->part.has_until)) {
-		err_set(e, -EINVAL, "the engine's log is kept without times by coffer");
+		err_set(e, -EINVAL, "coffer stores no times for the engine's log");
 		return err_hint(e, -EINVAL,
 				"leave out --timestamps, --since and --until: runsc writes times of its own");
 	}
 	if (w->follow && w->part.has_until)
-		return err_set(e, -EINVAL,
-			       "--until is about what has come, --follow about what comes: take one of them");
+		return err_set(
+			e, -EINVAL,
+			"--until and --follow exclude each other: --follow shows what is printed from now on");
 	return 0;
 }
 
@@ -265,19 +268,19 @@ static int cmd_logs(int argc, char **argv)
 	while ((id = opt_next(&p, &value, &e)) > 0) {
 		if (id == OPT_HELP)
 			return verb_print_help(&verb_logs);
-		r = take_option(&w, id, value, &e);
+		r = take_logs_option(&w, id, value, &e);
 		if (r < 0)
 			return say_usage(&verb_logs, &e);
 	}
 	if (id == 0 && p.index + 1 != p.argc)
 		id = err_set(&e, -EINVAL, "logs needs one sandbox: its name, id or @last");
 	if (id == 0)
-		id = check_want(&w, &e);
+		id = check_logs_want(&w, &e);
 	if (id < 0)
 		return say_usage(&verb_logs, &e);
 	signal(SIGPIPE, SIG_IGN);
-	r = show(p.argv[p.index], &w, &e);
-	/* As a program that SIGPIPE ended: whoever read has seen enough. */
+	r = show_log(p.argv[p.index], &w, &e);
+	/* The reader closed the pipe: exit like a program that SIGPIPE ended. */
 	if (r == -EPIPE)
 		return 128 + SIGPIPE;
 	return r < 0 ? say_error(&e) : 0;

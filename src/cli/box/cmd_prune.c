@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* coffer prune: removes what is left of runs that have ended, after showing what that is. */
+/* coffer prune: lists the runs that have ended, and removes them after a confirmation. A run that is started
+ * again between the list and the confirmation is not removed. */
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
@@ -45,7 +46,7 @@ static int add_found_row(struct table *t, const struct rm_found *x, uint64_t now
 	return r;
 }
 
-static int show_list(const struct rm_list *l)
+static int show_prune_list(const struct rm_list *l)
 {
 	static const char *const heads[COLUMNS] = { "ID", "NAME", "ENDED", "CHANGES", "SIZE", "COMMAND" };
 	autotable struct table t = TABLE_INIT(COLUMNS);
@@ -63,7 +64,7 @@ static int show_list(const struct rm_list *l)
 	return say_out(&out);
 }
 
-static struct run_size total_of(const struct rm_list *l)
+static struct run_size total_size(const struct rm_list *l)
 {
 	struct run_size s = { 0 };
 
@@ -74,10 +75,10 @@ static struct run_size total_of(const struct rm_list *l)
 	return s;
 }
 
-/* Changes that were not applied are lost, so nobody's silence is a yes. */
-static int confirm(const struct prune_want *w, const struct rm_list *l, struct err *e)
+/* Changes that were not applied are lost, so without a terminal nothing is removed unless --yes was given. */
+static int confirm_prune(const struct prune_want *w, const struct rm_list *l, struct err *e)
 {
-	struct run_size total = total_of(l);
+	struct run_size total = total_size(l);
 	char size[24], question[160];
 
 	if (w->yes)
@@ -92,7 +93,7 @@ static int confirm(const struct prune_want *w, const struct rm_list *l, struct e
 	return approve_confirm(question, e) < 0 ? err_set(e, -ECANCELED, "nothing was removed") : 0;
 }
 
-static int prune(const struct prune_want *w)
+static int prune_ended(const struct prune_want *w)
 {
 	CLEANUP(rm_release) struct rm_session s = RM_SESSION_INIT;
 	CLEANUP(rm_list_release) struct rm_list l = { 0 };
@@ -112,14 +113,14 @@ static int prune(const struct prune_want *w)
 		say_note("nothing to remove");
 		return 0;
 	}
-	code = show_list(&l);
+	code = show_prune_list(&l);
 	if (code || w->dry)
 		return code;
-	if (confirm(w, &l, &e) < 0)
+	if (confirm_prune(w, &l, &e) < 0)
 		return say_error(&e);
 	for (size_t i = 0; i < l.n; i++) {
 		e = ERR_INIT;
-		if (rm_found(&s, &l.v[i], &e) < 0) {
+		if (rm_remove_found(&s, &l.v[i], &e) < 0) {
 			code = say_error(&e);
 			continue;
 		}
@@ -154,7 +155,7 @@ static int cmd_prune(int argc, char **argv)
 		err_set(&e, -EINVAL, "prune takes no sandbox, but got '%.100s'", p.argv[p.index]);
 		id = err_hint(&e, -EINVAL, "coffer rm REF removes one");
 	}
-	return id < 0 ? say_usage(&verb_prune, &e) : prune(&w);
+	return id < 0 ? say_usage(&verb_prune, &e) : prune_ended(&w);
 }
 
 const struct verb verb_prune = {

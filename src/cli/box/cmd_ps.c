@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * coffer ps: the runs that the state directory knows, newest first. Whether one is alive is the kernel's word (its lock),
- * never meta.json's.
+ * coffer ps: lists the runs of the state directory, newest first. Whether a run is alive is decided by the
+ * lock on its directory, which the kernel releases when the launcher dies, never by its meta.json.
  */
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -29,7 +29,7 @@ static const struct opt ps_opts[] = {
 	{ "no-trunc", 0, NULL, "do not cut long names and commands", OPT_NO_TRUNC },
 	{ "stats", 0, NULL, "what each uses, live on a terminal", OPT_STATS },
 	{ "no-stream", 0, NULL, "with --stats: look once", OPT_NO_STREAM },
-	{ "filter", 'f', "KEY=VALUE", "only those that fit", OPT_FILTER,
+	{ "filter", 'f', "KEY=VALUE", "only those that match", OPT_FILTER,
 	  "name= id= status= engine= image= exited= profile= net=", .many = true },
 	{ "format", 0, "FORMAT", "table or json", OPT_FORMAT, "table json" },
 	{ "json", 0, NULL, "print a JSON array", OPT_JSON },
@@ -45,14 +45,14 @@ static void ps_want_release(struct ps_want *w)
 	ps_filter_release(&w->filter);
 }
 
-#define COLUMNS 9	   /* SIZE is one more, with -a */
-#define SIZE_BUDGET 40000u /* files that -a looks at: less than a tenth of a second of processor time */
+#define COLUMNS 9	   /* with -a there is one more: SIZE */
+#define SIZE_BUDGET 40000u /* files whose sizes -a adds up: less than a tenth of a second of processor time */
 #define ROOT_WIDTH 32
 #define NAME_WIDTH 24
 #define COMMAND_WIDTH 48
 
 /* "5 s", "3 min", "2 h", "4 d": one unit is enough to tell runs apart. */
-static const char *span(uint64_t ns, char out[CLOCK_TEXT_LEN])
+static const char *format_ps_span(uint64_t ns, char out[CLOCK_TEXT_LEN])
 {
 	uint64_t s = ns / NSEC_PER_SEC;
 
@@ -67,13 +67,13 @@ static const char *span(uint64_t ns, char out[CLOCK_TEXT_LEN])
 	return out;
 }
 
-static uint64_t since(uint64_t now, uint64_t then)
+static uint64_t elapsed_since(uint64_t now, uint64_t then)
 {
-	return now > then ? now - then : 0; /* somebody may have set the clock back */
+	return now > then ? now - then : 0; /* the clock may have been set back */
 }
 
 /* "running 3 min", "exited 0, 2 h ago", "oom, 2 h ago" */
-static void format_status(const struct run_meta *m, bool alive, uint64_t now, struct buf *out)
+static void format_run_status(const struct run_meta *m, bool alive, uint64_t now, struct buf *out)
 {
 	char text[CLOCK_TEXT_LEN];
 
@@ -82,7 +82,8 @@ static void format_status(const struct run_meta *m, bool alive, uint64_t now, st
 		return;
 	}
 	if (alive) {
-		buf_addf(out, "running %s", span(since(now, m->since ? m->since : m->started), text));
+		buf_addf(out, "running %s",
+			 format_ps_span(elapsed_since(now, m->since ? m->since : m->started), text));
 		return;
 	}
 	if (!m->ended) {
@@ -93,11 +94,11 @@ static void format_status(const struct run_meta *m, bool alive, uint64_t now, st
 		buf_addf(out, "exited %d", m->exit_code);
 	else
 		buf_addf(out, "%s (%d)", m->cause, m->exit_code);
-	buf_addf(out, ", %s ago", span(since(now, m->ended), text));
+	buf_addf(out, ", %s ago", format_ps_span(elapsed_since(now, m->ended), text));
 }
 
-/* What its root is made of, in a few words. */
-static void format_root(const struct run_meta *m, bool no_trunc, struct buf *out)
+/* The kind of its root file system: host, a directory, or an image. */
+static void format_run_root(const struct run_meta *m, bool no_trunc, struct buf *out)
 {
 	if (!m->image) {
 		buf_adds(out, m->root ? m->root : "host");
@@ -113,11 +114,11 @@ struct ps_out {
 	struct buf text; /* ids, or JSON */
 	struct json json;
 	uint64_t now;
-	uint64_t budget; /* files that may still be looked at for sizes */
+	uint64_t budget; /* files that may still be looked at to compute sizes */
 };
 
-static int add_row(struct ps_out *out, const struct run_meta *m, bool alive, const struct ps_want *want,
-		   const struct run_size *size)
+static int add_ps_row(struct ps_out *out, const struct run_meta *m, bool alive, const struct ps_want *want,
+		      const struct run_size *size)
 {
 	struct table *t = &out->table;
 	bool no_trunc = want->no_trunc;
@@ -126,15 +127,16 @@ static int add_row(struct ps_out *out, const struct run_meta *m, bool alive, con
 	char bytes[24];
 	int r = 0;
 
-	format_status(m, alive, out->now, &status);
+	format_run_status(m, alive, out->now, &status);
 	if (m->started)
-		snprintf(started, sizeof(started), "%s ago", span(since(out->now, m->started), text));
+		snprintf(started, sizeof(started), "%s ago",
+			 format_ps_span(elapsed_since(out->now, m->started), text));
 	if (!alive && m->ended)
 		snprintf(changes, sizeof(changes), "%llu", (unsigned long long)m->changes);
 	if (m->restart)
 		snprintf(restart, sizeof(restart), "%.30s (%llu)", m->restart,
 			 (unsigned long long)m->restarts);
-	format_root(m, no_trunc, &root);
+	format_run_root(m, no_trunc, &root);
 	const struct {
 		const char *text;
 		size_t max;
@@ -159,8 +161,8 @@ static int add_row(struct ps_out *out, const struct run_meta *m, bool alive, con
 	return r;
 }
 
-/* Sizes with -a only. */
-static void add_json(struct json *j, const struct run_meta *m, bool alive, const struct run_size *size)
+/* `size` is NULL without -a. */
+static void add_ps_json(struct json *j, const struct run_meta *m, bool alive, const struct run_size *size)
 {
 	json_obj(j, NULL);
 	run_json_add(j, m, alive);
@@ -177,7 +179,7 @@ static void ps_out_release(struct ps_out *out)
 	buf_release(&out->text);
 }
 
-static int show_run(struct state *st, const char *id, const struct ps_want *want, struct ps_out *out,
+static int list_run(struct state *st, const char *id, const struct ps_want *want, struct ps_out *out,
 		    struct err *e)
 {
 	CLEANUP(run_meta_release) struct run_meta m = { 0 };
@@ -189,11 +191,11 @@ static int show_run(struct state *st, const char *id, const struct ps_want *want
 	fd = state_run_open(st, id, &alive, e);
 	if (fd < 0)
 		return fd == -ENOENT ? 0 : fd; /* removed since the list was read */
-	/* One that waits for its command in the pool is no run yet. */
+	/* A sandbox that waits for its command in the warm pool is not a run yet. */
 	if ((!alive && !want->all) || !state_run_has_begun(fd))
 		return 0;
 	r = run_meta_read(fd, &m, e);
-	if (r == -ENOENT) /* it has only just begun, or was broken off before it had */
+	if (r == -ENOENT) /* it has just begun, or was broken off before it wrote its record */
 		snprintf(m.id, sizeof(m.id), "%s", id);
 	else if (r < 0)
 		return r;
@@ -202,11 +204,11 @@ static int show_run(struct state *st, const char *id, const struct ps_want *want
 	if (want->all && !want->quiet)
 		run_size_read(fd, &out->budget, &size);
 	if (want->json)
-		add_json(&out->json, &m, alive, want->all ? &size : NULL);
+		add_ps_json(&out->json, &m, alive, want->all ? &size : NULL);
 	else if (want->quiet)
 		buf_addf(&out->text, "%s\n", m.id);
 	else
-		return add_row(out, &m, alive, want, &size);
+		return add_ps_row(out, &m, alive, want, &size);
 	return 0;
 }
 
@@ -226,11 +228,11 @@ static int list_runs(const struct ps_want *want, struct ps_out *out, struct err 
 	if (r >= 0)
 		r = state_run_list(&st, &ids, e);
 	for (size_t i = 0; r >= 0 && i < ids.n; i++)
-		r = show_run(&st, ids.v[i], want, out, e);
+		r = list_run(&st, ids.v[i], want, out, e);
 	return r;
 }
 
-static int show(const struct ps_want *want)
+static int show_runs(const struct ps_want *want)
 {
 	CLEANUP(ps_out_release)
 	struct ps_out out = { .table = TABLE_INIT(want->all ? COLUMNS + 1 : COLUMNS),
@@ -257,21 +259,21 @@ static int show(const struct ps_want *want)
 	return say_out(&out.text);
 }
 
-static int check_want(const struct ps_want *want, struct err *e)
+static int check_ps_want(const struct ps_want *want, struct err *e)
 {
 	if (want->once && !want->stats)
-		return err_set(e, -EINVAL, "--no-stream is for --stats");
+		return err_set(e, -EINVAL, "--no-stream needs --stats");
 	if (want->stats && ps_filter_wants_ended(&want->filter))
 		return err_set(e, -EINVAL,
-			       "--stats is about those that run; the filter asks for some that have ended");
+			       "--stats shows running sandboxes; the filter selects some that have ended");
 	if (want->stats && (want->all || want->quiet))
-		return err_set(e, -EINVAL, "--stats is about those that run; %s does not go with it",
+		return err_set(e, -EINVAL, "--stats and %s exclude each other",
 			       want->all ? "--all" : "--quiet");
 	return 0;
 }
 
-/* Templates of docker's would have names of docker's fields. */
-static int take_format(struct ps_want *want, const char *value, struct err *e)
+/* Docker's templates are not supported: they would have to have the names of docker's fields. */
+static int take_format_option(struct ps_want *want, const char *value, struct err *e)
 {
 	int r = str_starts(value, "table ") || strstr(value, "{{")
 			? err_set(e, -EINVAL, "--format has no templates: table or json")
@@ -283,7 +285,7 @@ static int take_format(struct ps_want *want, const char *value, struct err *e)
 	return r < 0 ? r : 0;
 }
 
-static int take_option(struct ps_want *want, int id, const char *value, struct err *e)
+static int take_ps_option(struct ps_want *want, int id, const char *value, struct err *e)
 {
 	want->all = want->all || id == OPT_ALL;
 	want->quiet = want->quiet || id == OPT_QUIET;
@@ -292,7 +294,7 @@ static int take_option(struct ps_want *want, int id, const char *value, struct e
 	want->stats = want->stats || id == OPT_STATS;
 	want->once = want->once || id == OPT_NO_STREAM;
 	return id == OPT_FILTER	  ? ps_filter_add(&want->filter, value, e)
-	       : id == OPT_FORMAT ? take_format(want, value, e)
+	       : id == OPT_FORMAT ? take_format_option(want, value, e)
 				  : 0;
 }
 
@@ -307,13 +309,13 @@ static int cmd_ps(int argc, char **argv)
 	while ((id = opt_next(&p, &value, &e)) > 0) {
 		if (id == OPT_HELP)
 			return verb_print_help(&verb_ps);
-		if (take_option(&want, id, value, &e) < 0)
+		if (take_ps_option(&want, id, value, &e) < 0)
 			return say_usage(&verb_ps, &e);
 	}
 	if (id == 0 && p.index < p.argc)
 		id = err_set(&e, -EINVAL, "ps takes no arguments, but got '%.100s'", p.argv[p.index]);
 	if (id == 0)
-		id = check_want(&want, &e);
+		id = check_ps_want(&want, &e);
 	if (id < 0)
 		return say_usage(&verb_ps, &e);
 	if (want.stats)
@@ -322,7 +324,7 @@ static int cmd_ps(int argc, char **argv)
 							 .once = want.once,
 							 .filter = &want.filter });
 	want.all = want.all || ps_filter_wants_ended(&want.filter);
-	return show(&want);
+	return show_runs(&want);
 }
 
 const struct verb verb_ps = {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * coffer rm: forgets ended runs. The removal is in the audit log before anything is removed, and a run is held by its lock
- * while it goes, so that nobody applies a layer that is half gone.
+ * coffer rm: removes ended runs, also for prune and run --rm. The removal is written to the audit log before
+ * anything is removed, and the run's lock is held meanwhile, so that no other process applies a layer that is
+ * half removed.
  */
 #include "cli/box/cmd_rm.h"
 
@@ -31,11 +32,12 @@ static const struct opt rm_opts[] = {
 	{ "all-ended", 0, NULL, "all that have ended, without asking (see coffer prune)", OPT_ALL_ENDED },
 };
 
-#define CLAIM_WAIT_MS 30000 /* for the launcher of a run that was just stopped to finish */
+#define CLAIM_WAIT_MS 30000 /* how long the launcher of a run that was just stopped may take to exit */
 #define CLAIM_STEP_MS 20
 
-/* The run's directory with its lock; waits for one that is ending. */
-static int claim(struct state *st, const char *id, bool force, struct err *e)
+/* Opens the run's directory and takes its lock. With `force` a live run is stopped first, and its cleanup
+ * awaited. */
+static int claim_for_removal(struct state *st, const char *id, bool force, struct err *e)
 {
 	int fd = state_run_claim(st, id, e);
 	int r;
@@ -54,7 +56,7 @@ static int claim(struct state *st, const char *id, bool force, struct err *e)
 	return r < 0 ? r : fd;
 }
 
-static int log_rm(struct audit *a, const char *id, const struct run_meta *m, struct err *e)
+static int log_removal(struct audit *a, const char *id, const struct run_meta *m, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT;
 	struct json j = JSON_INIT(&b);
@@ -66,7 +68,7 @@ static int log_rm(struct audit *a, const char *id, const struct run_meta *m, str
 				 : audit_append(a, "run.rm", id, &b, e);
 }
 
-static int wipe_layers(int run_fd, struct err *e)
+static int wipe_run_layers(int run_fd, struct err *e)
 {
 	static const char root_new[] = LAYERS_ROOT_UPPER ".new";
 	static const char *const layers[] = { "upper",		"work",	     LAYERS_ROOT_UPPER,
@@ -82,16 +84,17 @@ static int wipe_layers(int run_fd, struct err *e)
 	return 0;
 }
 
-/* The run whose directory is fd, with its lock. */
-static int remove_held(struct rm_session *s, const char *id, int fd, const struct run_meta *m, struct err *e)
+/* `fd` is the run's directory, with its lock. */
+static int remove_claimed_run(struct rm_session *s, const char *id, int fd, const struct run_meta *m,
+			      struct err *e)
 {
 	struct state *st = &s->st;
 	char buried[RUN_BURIED_LEN];
 	bool had_checkpoints;
-	int r = log_rm(s->audit, id, m, e);
+	int r = log_removal(s->audit, id, m, e);
 
 	if (r == 0)
-		r = wipe_layers(fd, e);
+		r = wipe_run_layers(fd, e);
 	if (r < 0)
 		return r;
 	if (m->name)
@@ -114,21 +117,21 @@ int rm_run(struct rm_session *s, const char *ref, bool force, struct err *e)
 
 	if (r < 0)
 		return r == -ENOENT && force ? 0 : r;
-	fd = claim(&s->st, id, force, e);
-	if (fd == -ENOENT) /* an ended run without changes is gone as soon as it is stopped */
+	fd = claim_for_removal(&s->st, id, force, e);
+	if (fd == -ENOENT) /* a run without changes removes itself when it is stopped */
 		return 0;
 	if (fd < 0)
 		return fd;
 	r = run_meta_read(fd, &m, NULL);
 	if (r < 0 && r != -ENOENT && r != -EBADMSG)
-		return err_sys(e, r, "cannot read what is known about %s", id);
-	return remove_held(s, id, fd, &m, e);
+		return err_sys(e, r, "cannot read the record of %s", id);
+	return remove_claimed_run(s, id, fd, &m, e);
 }
 
-int rm_found(struct rm_session *s, const struct rm_found *x, struct err *e)
+int rm_remove_found(struct rm_session *s, const struct rm_found *x, struct err *e)
 {
 	CLEANUP(run_meta_release) struct run_meta m = { 0 };
-	autoclose int fd = claim(&s->st, x->id, false, e);
+	autoclose int fd = claim_for_removal(&s->st, x->id, false, e);
 	int r;
 
 	if (fd == -ENOENT)
@@ -138,13 +141,14 @@ int rm_found(struct rm_session *s, const struct rm_found *x, struct err *e)
 	r = run_meta_read(fd, &m, e);
 	if (r < 0)
 		return r;
-	/* Between the list and a person's yes there may be a whole run, whose changes nobody has seen. */
+	/* Between the list and the confirmation the sandbox may have run again, with changes that nobody has
+	 * seen. */
 	if (m.ended != x->meta.ended || rm_may_come_back(fd, &m)) {
-		err_set(e, -EBUSY, "%s was started again meanwhile, and stays", x->id);
+		err_set(e, -EBUSY, "%s was started again meanwhile, so it is not removed", x->id);
 		return err_hint(e, -EBUSY, "coffer diff %s shows its changes, coffer rm %s removes it", x->id,
 				x->id);
 	}
-	return remove_held(s, x->id, fd, &m, e);
+	return remove_claimed_run(s, x->id, fd, &m, e);
 }
 
 int rm_open(struct rm_session *s, struct err *e)
@@ -165,7 +169,7 @@ void rm_release(struct rm_session *s)
 	*s = RM_SESSION_INIT;
 }
 
-static int remove_all(int argc, char **argv, bool force)
+static int remove_named(int argc, char **argv, bool force)
 {
 	CLEANUP(rm_release) struct rm_session s = RM_SESSION_INIT;
 	struct err e = ERR_INIT;
@@ -192,7 +196,7 @@ static int remove_ended(void)
 		return say_error(&e);
 	for (size_t i = 0; i < l.n; i++) {
 		e = ERR_INIT;
-		if (rm_found(&s, &l.v[i], &e) < 0)
+		if (rm_remove_found(&s, &l.v[i], &e) < 0)
 			code = say_error(&e);
 	}
 	return code;
@@ -213,7 +217,7 @@ static int cmd_rm(int argc, char **argv)
 		all = all || id == OPT_ALL_ENDED;
 	}
 	if (id == 0 && all && p.index < p.argc)
-		id = err_set(&e, -EINVAL, "--all-ended names all that have ended: no REF goes with it");
+		id = err_set(&e, -EINVAL, "--all-ended removes all that have ended, so it takes no REF");
 	if (id == 0 && !all && p.index >= p.argc) {
 		err_set(&e, -EINVAL, "rm needs a sandbox: its name, id or @last");
 		id = err_hint(&e, -EINVAL,
@@ -223,7 +227,7 @@ static int cmd_rm(int argc, char **argv)
 		return say_usage(&verb_rm, &e);
 	if (all)
 		return remove_ended();
-	return remove_all(p.argc - p.index, p.argv + p.index, force);
+	return remove_named(p.argc - p.index, p.argv + p.index, force);
 }
 
 const struct verb verb_rm = {

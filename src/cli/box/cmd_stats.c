@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* coffer stats: what sandboxes use, live on a terminal. The same as coffer ps --stats, of those that are named. */
+/* coffer stats: the resource usage of sandboxes, live on a terminal. It is `coffer ps --stats` for all or for
+ * named sandboxes. */
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "cli/box/ps_stats.h"
@@ -17,7 +18,7 @@ static const struct opt stats_opts[] = {
 	{ "json", 0, NULL, "look once, and print a JSON array", OPT_JSON },
 };
 
-static int resolve_refs(int argc, char **argv, struct strv *ids, struct err *e)
+static int resolve_named_runs(int argc, char **argv, struct strv *ids, struct err *e)
 {
 	CLEANUP(state_release) struct state st = STATE_INIT;
 	int r = argc ? state_open(&st, e) : 0;
@@ -50,7 +51,7 @@ static int cmd_stats(int argc, char **argv)
 	}
 	if (id < 0)
 		return say_usage(&verb_stats, &e);
-	if (resolve_refs(p.argc - p.index, p.argv + p.index, &ids, &e) < 0)
+	if (resolve_named_runs(p.argc - p.index, p.argv + p.index, &ids, &e) < 0)
 		return say_error(&e);
 	if (p.index < p.argc)
 		want.only = &ids;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* coffer stop: SIGTERM to a sandbox's command, SIGKILL to all of it after a while. */
+/* coffer stop: asks the launcher to send SIGTERM to the sandbox's command, and SIGKILL to everything in it
+ * after a grace period. No signal is sent from here: only the launcher knows which processes belong to the
+ * sandbox. */
 #include "cli/box/cmd_stop.h"
 
 #include "base/cleanup.h"
@@ -15,14 +17,15 @@
 enum { OPT_TIME = 1 };
 
 #define GRACE_MAX_MS 3600000
-#define CLEANUP_NS (30 * NSEC_PER_SEC) /* for its launcher to clear up behind it */
+#define CLEANUP_NS (30 * NSEC_PER_SEC) /* how long the launcher may take to clean up */
 
 static const struct opt stop_opts[] = {
 	{ "time", 't', "SECONDS", "wait so long before killing it (10)", OPT_TIME },
 };
 
-/* The launcher closes the link first and clears up after that; the run is over when nobody holds its directory. */
-static int wait_until_over(struct ref *ref, struct err *e)
+/* The launcher closes the link before it cleans up. The run is over when no process holds the lock of its
+ * directory. */
+static int wait_for_cleanup(struct ref *ref, struct err *e)
 {
 	uint64_t until = clock_nsec(CLOCK_MONOTONIC) + CLEANUP_NS;
 
@@ -32,7 +35,7 @@ static int wait_until_over(struct ref *ref, struct err *e)
 		int fd = state_run_open(&ref->st, ref->id, &alive, e);
 
 		if (fd == -ENOENT)
-			return 0; /* it left nothing behind */
+			return 0; /* a run without changes removes its directory */
 		if (fd < 0)
 			return fd;
 		fd_close(fd);
@@ -40,13 +43,15 @@ static int wait_until_over(struct ref *ref, struct err *e)
 			return 0;
 		if (clock_nsec(CLOCK_MONOTONIC) > until)
 			return err_set(e, -ETIMEDOUT,
-				       "sandbox %s has ended, but clearing up behind it takes long", ref->id);
+				       "sandbox %s has ended, but its cleanup is not finished after 30 s",
+				       ref->id);
 		nanosleep(&pause, NULL);
 	}
 }
 
-/* One that would be started again is noted first: whoever starts it looks for that once it holds the run. */
-static int end_for_good(struct ref *ref, bool *ret_kept, struct err *e)
+/* Marks a run with a restart policy as over before it is stopped. cofferd checks the mark after it has taken
+ * the run's lock, so it cannot miss it. */
+static int prevent_restart(struct ref *ref, bool *ret_kept, struct err *e)
 {
 	CLEANUP(run_meta_release) struct run_meta m = { 0 };
 
@@ -54,8 +59,9 @@ static int end_for_good(struct ref *ref, bool *ret_kept, struct err *e)
 	return *ret_kept ? state_run_set_over(ref->run_fd, e) : 0;
 }
 
-/* One that nobody answers for is on its way out by itself, or still on its way in. */
-static int ask_to_stop(struct ref *ref, const char *text, uint32_t grace_ms, struct err *e)
+/* A live run whose launcher does not accept a connection is just starting or just ending; the request is
+ * retried. */
+static int send_stop(struct ref *ref, const char *text, uint32_t grace_ms, struct err *e)
 {
 	uint64_t until = clock_nsec(CLOCK_MONOTONIC) + CLEANUP_NS;
 	bool alive = true;
@@ -87,10 +93,10 @@ int stop_one(const char *text, uint32_t grace_ms, struct err *e)
 	int r = ref_open(&ref, text, e);
 
 	if (r == 0)
-		r = end_for_good(&ref, &kept, e);
+		r = prevent_restart(&ref, &kept, e);
 	if (r < 0)
 		return r;
-	/* It may have been started since it was looked at. */
+	/* It may have been started between ref_open() and the mark. */
 	if (!ref.alive && kept) {
 		int fd = state_run_open(&ref.st, ref.id, &ref.alive, e);
 
@@ -102,8 +108,8 @@ int stop_one(const char *text, uint32_t grace_ms, struct err *e)
 		say_note("sandbox %s is not running%s", text, kept ? ", and will not be started again" : "");
 		return 0;
 	}
-	r = ask_to_stop(&ref, text, grace_ms, e);
-	return r < 0 ? r : wait_until_over(&ref, e);
+	r = send_stop(&ref, text, grace_ms, e);
+	return r < 0 ? r : wait_for_cleanup(&ref, e);
 }
 
 int stop_parse_grace(const char *text, uint32_t *ret, struct err *e)
@@ -111,7 +117,7 @@ int stop_parse_grace(const char *text, uint32_t *ret, struct err *e)
 	uint64_t ns;
 
 	if (str_to_nsec(text, &ns) < 0 || ns / NSEC_PER_MSEC > GRACE_MAX_MS)
-		return err_set(e, -EINVAL, "'%.100s' is no time to wait: a number of seconds up to 3600",
+		return err_set(e, -EINVAL, "'%.100s' is not a time to wait: a number of seconds up to 3600",
 			       text);
 	*ret = (uint32_t)(ns / NSEC_PER_MSEC);
 	return 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ending a sandbox, for coffer stop and coffer rm -f. */
+/* Stops a sandbox, for coffer stop, coffer restart and coffer rm -f. */
 #ifndef CLI_CMD_STOP_H
 #define CLI_CMD_STOP_H
 
@@ -9,10 +9,11 @@
 
 #define STOP_GRACE_DEFAULT_MS 10000
 
-/* What -t says: a number of seconds up to 3600. */
+/* Parses the value of -t, a number of seconds up to 3600, into milliseconds. */
 int stop_parse_grace(const char *text, uint32_t *ret, struct err *e) MUST_CHECK;
 
-/* SIGTERM, SIGKILL after grace_ms; returns when it is over and cleared up. One that has ended already is fine. */
+/* Sends SIGTERM, and SIGKILL after grace_ms; returns when the run has ended and is cleaned up. A run that has
+ * ended already is no error. */
 int stop_one(const char *ref, uint32_t grace_ms, struct err *e) MUST_CHECK;
 
 #endif

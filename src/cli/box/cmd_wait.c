@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* coffer wait: until sandboxes have ended. It waits for the lock on the run's directory, so it costs nothing. */
+/* coffer wait: waits until sandboxes have ended. It blocks on the lock of the run's directory, which the
+ * launcher holds, and does not poll. */
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "cli/common/look.h"
@@ -10,8 +11,8 @@
 #include <errno.h>
 #include <stdio.h>
 
-/* From its own record, else from the log: a run that left nothing has no record. */
-static int read_exit(struct state *st, const char *id, int *ret, struct err *e)
+/* Reads the exit code from the run's record, or from the audit log for a run that left no directory. */
+static int read_exit_code(struct state *st, const char *id, int *ret, struct err *e)
 {
 	CLEANUP(run_meta_release) struct run_meta m = { 0 };
 	struct look_end end = { 0 };
@@ -30,7 +31,7 @@ static int read_exit(struct state *st, const char *id, int *ret, struct err *e)
 	return r;
 }
 
-static int wait_one(const char *text, int *ret, struct err *e)
+static int wait_for_run(const char *text, int *ret, struct err *e)
 {
 	CLEANUP(state_release) struct state st = STATE_INIT;
 	char id[RUN_ID_LEN + 1];
@@ -45,7 +46,7 @@ static int wait_one(const char *text, int *ret, struct err *e)
 	if (fd < 0 && fd != -ENOENT)
 		return fd;
 	r = fd >= 0 && alive ? state_run_wait(fd) : 0;
-	return r < 0 ? err_sys(e, r, "cannot wait for sandbox %s", text) : read_exit(&st, id, ret, e);
+	return r < 0 ? err_sys(e, r, "cannot wait for sandbox %s", text) : read_exit_code(&st, id, ret, e);
 }
 
 static int cmd_wait(int argc, char **argv)
@@ -65,7 +66,7 @@ static int cmd_wait(int argc, char **argv)
 		int one = 0;
 
 		e = ERR_INIT;
-		if (wait_one(p.argv[i], &one, &e) < 0)
+		if (wait_for_run(p.argv[i], &one, &e) < 0)
 			return say_error(&e);
 		printf("%d\n", one);
 		if (fflush(stdout) != 0)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The judgement of coffer apply (trigger.h, obeyed_files.h) over a stream: an entry is judged by what came before
- * it in its directory.
+ * Applies the rules of coffer apply (trigger.h, obeyed_files.h) to the stream of coffer cp. An entry is
+ * judged together with the entries that came before it in its directory, because only all parts of a git
+ * repository together make it one.
  */
 #include "cli/box/cp_hold.h"
 
@@ -37,9 +38,9 @@ void cp_hold_release(struct cp_hold *h)
 	buf_release(&h->path);
 }
 
-/* Below a directory that is a repository by what is in it, or would be with this entry and those that were held: for them
- * somebody may say yes the next time, when the others are there. */
-static struct trigger_place place_of(struct cp_hold *h, unsigned depth, int dir, const char *name)
+/* The place is in a git repository if the directory is one, or would be one with this entry and those that
+ * were held back: a person may allow the latter in another copy, when the others are there already. */
+static struct trigger_place trigger_place_of(struct cp_hold *h, unsigned depth, int dir, const char *name)
 {
 	struct trigger_place place = h->level[depth].place;
 
@@ -67,7 +68,7 @@ static int hold_entry(struct cp_hold *h, const struct change *c)
 	return 0;
 }
 
-static int judge_entry(struct cp_hold *h, const struct trigger_place *place, int dir, const char *name,
+static int check_entry(struct cp_hold *h, const struct trigger_place *place, int dir, const char *name,
 		       mode_t type)
 {
 	struct change c = { .path = h->path.data, .kind = CHANGE_ADDED, .mode_after = type };
@@ -93,7 +94,7 @@ static int judge_entry(struct cp_hold *h, const struct trigger_place *place, int
 int cp_hold_may(void *ctx, unsigned depth, int dir, const char *name, bool is_dir)
 {
 	struct cp_hold *h = ctx;
-	struct trigger_place place = place_of(h, depth, dir, name);
+	struct trigger_place place = trigger_place_of(h, depth, dir, name);
 
 	h->path.len = h->level[depth].path_len;
 	if (*name)
@@ -107,11 +108,11 @@ int cp_hold_may(void *ctx, unsigned depth, int dir, const char *name, bool is_di
 		h->level[depth + 1].place = place;
 		h->level[depth + 1].parts = 0;
 		h->level[depth + 1].place.runs = place.in_git && trigger_is_run_by_git(&t);
-		/* A directory does nothing, but as the last part of a repository. */
+		/* A directory is harmless by itself, except as the part that completes a git repository. */
 		return depth && place.in_git && trigger_git_part(name)
-			       ? judge_entry(h, &place, dir, name, S_IFDIR)
+			       ? check_entry(h, &place, dir, name, S_IFDIR)
 			       : 1;
 	}
-	/* It was named itself. */
-	return depth == 0 ? 1 : judge_entry(h, &place, dir, name, S_IFREG);
+	/* An entry at depth 0 was named by the user. */
+	return depth == 0 ? 1 : check_entry(h, &place, dir, name, S_IFREG);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * coffer cp out of a sandbox: what stays behind without a yes of its own. What SRC names itself goes where DST says; of what
- * is below a directory the same stays behind as with coffer apply (doc/triggers.md).
+ * coffer cp out of a sandbox: holds back files that need a permission of their own (--allow). The file that
+ * SRC itself names is always copied; of the files below a directory, the same are held back as with coffer
+ * apply (doc/triggers.md).
  */
 #ifndef CLI_CP_HOLD_H
 #define CLI_CP_HOLD_H
@@ -13,20 +14,22 @@
 
 struct cp_hold {
 	struct strv
-		allow; /* normalised; the paths are those that are said, from the directory that DST is in */
+		allow; /* normalised paths as messages show them, relative to the directory that DST is in */
 	struct obeyed obeyed;
-	char *real; /* the path of that directory */
+	char *real; /* the absolute path of that directory */
 	struct buf path;
 	struct {
 		size_t path_len;
 		struct trigger_place place;
-		unsigned parts; /* of a repository, that came, also those that were held */
+		unsigned
+			parts; /* the parts of a git repository that came so far, including those that were held back */
 	} level[PACK_DEPTH_MAX + 1];
 	uint64_t held;
 };
 
-/* `dir` is where the copy goes. */
+/* `dir` is the directory that the copy is written to. */
 int cp_hold_open(struct cp_hold *h, int dir, struct state *st, struct err *e) MUST_CHECK;
+/* The callback `may` of the unpacker: 1 if the entry may be written, 0 if it is held back, or -ENOMEM. */
 int cp_hold_may(void *ctx, unsigned depth, int dir, const char *name, bool is_dir);
 void cp_hold_release(struct cp_hold *h);
 

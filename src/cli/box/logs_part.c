@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Finds the byte range of a stored output that coffer logs shows, by time and by number of lines. It reads
+ * only the parts of the file that it needs, and always cuts at line ends.
+ */
 #include "cli/box/logs_part.h"
 
 #include <errno.h>
@@ -8,11 +12,11 @@
 
 #define CHUNK (64u << 10)
 
-/* The first byte of a line from `at` on; the end of the file when there is none. */
-static int line_from(int fd, uint64_t at, uint64_t size, uint64_t *ret)
+/* Finds the first start of a line at or after `at`; the end of the file if there is none. */
+static int find_line_start(int fd, uint64_t at, uint64_t size, uint64_t *ret)
 {
 	static char data[CHUNK];
-	/* A newline right before it makes it one. */
+	/* A newline immediately before `at` makes `at` a start of a line. */
 	uint64_t pos = at ? at - 1 : 0;
 
 	while (at && pos < size) {
@@ -31,8 +35,9 @@ static int line_from(int fd, uint64_t at, uint64_t size, uint64_t *ret)
 	return 0;
 }
 
-/* Newlines in data[0, n) from its end: the offset after the `*left`-th, or -1 with *left less by what there were. */
-static ssize_t find_newline(const char *data, ssize_t n, uint64_t *left)
+/* Searches data[0, n) backwards for the `*left`-th newline. Returns the offset after it; or -1, with *left
+ * lowered by the number of newlines that were found. */
+static ssize_t find_newline_backwards(const char *data, ssize_t n, uint64_t *left)
 {
 	while (n-- > 0) {
 		if (data[n] == '\n' && --*left == 0)
@@ -41,13 +46,13 @@ static ssize_t find_newline(const char *data, ssize_t n, uint64_t *left)
 	return -1;
 }
 
-/* Where the last `lines` lines of [from, end) begin. */
-static int tail_from(int fd, uint64_t lines, uint64_t from, uint64_t end, uint64_t *ret)
+/* Finds the start of the last `lines` lines of [from, end). */
+static int find_tail_start(int fd, uint64_t lines, uint64_t from, uint64_t end, uint64_t *ret)
 {
 	static char data[CHUNK];
 	uint64_t pos = end;
 
-	/* The newline at the very end closes the last line and begins none. */
+	/* A newline at the very end ends the last line and begins no other. */
 	if (lines && end > from && pread(fd, data, 1, (off_t)(end - 1)) == 1 && data[0] == '\n')
 		lines++;
 	while (lines && pos > from) {
@@ -56,7 +61,7 @@ static int tail_from(int fd, uint64_t lines, uint64_t from, uint64_t end, uint64
 
 		if (n < 0)
 			return -errno;
-		at = find_newline(data, n, &lines);
+		at = find_newline_backwards(data, n, &lines);
 		pos -= want;
 		if (at >= 0) {
 			pos += (uint64_t)at;
@@ -67,8 +72,9 @@ static int tail_from(int fd, uint64_t lines, uint64_t from, uint64_t end, uint64
 	return 0;
 }
 
-/* Bytes before the first record came before its time; more is not known of them. */
-static uint64_t find_since(const struct logtimes_list *times, uint64_t since, uint64_t size, bool *unknown)
+/* Of bytes before the first time record it is only known that they came before that time. */
+static uint64_t find_since_offset(const struct logtimes_list *times, uint64_t since, uint64_t size,
+				  bool *unknown)
 {
 	uint64_t at = logtimes_since(times, since), first = times->n ? times->v[0].offset : size;
 
@@ -93,15 +99,15 @@ int logs_part_find(int fd, const struct logtimes_list *times, const struct logs_
 	if (p->has_until) {
 		unknown = size && (!times->n || times->v[0].offset > 0);
 		to = logtimes_after(times, p->until);
-		r = to == UINT64_MAX ? 0 : line_from(fd, to, size, &to);
+		r = to == UINT64_MAX ? 0 : find_line_start(fd, to, size, &to);
 	}
 	if (r == 0 && p->has_since)
-		r = line_from(fd, find_since(times, p->since, size, &unknown), size, &from);
+		r = find_line_start(fd, find_since_offset(times, p->since, size, &unknown), size, &from);
 	end = to < size ? to : size;
 	if (from > end)
 		from = end;
 	if (r == 0 && p->tail != UINT64_MAX)
-		r = tail_from(fd, p->tail, from, end, &from);
+		r = find_tail_start(fd, p->tail, from, end, &from);
 	if (r < 0)
 		return r;
 	*ret_from = from;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which part of a kept output is wanted: by time and by number of lines, in whole lines. */
+/* The part of a stored output that is wanted, by time and by number of lines, in whole lines. */
 #ifndef CLI_LOGS_PART_H
 #define CLI_LOGS_PART_H
 
@@ -15,8 +15,9 @@ struct logs_part {
 	uint64_t tail;	       /* lines; UINT64_MAX: all */
 };
 
-/* A line is of the time of its first byte. Lines whose time is not known are in the part, and *ret_unknown says that there are
- * such; it is untouched when no time was asked for. *ret_to is UINT64_MAX without an end. */
+/* A line has the time of its first byte. Lines of unknown time are included, and *ret_unknown tells whether
+ * there are any; it is untouched without --since and --until. *ret_to is UINT64_MAX if the part has no
+ * end. */
 int logs_part_find(int fd, const struct logtimes_list *times, const struct logs_part *p, uint64_t *ret_from,
 		   uint64_t *ret_to, bool *ret_unknown) MUST_CHECK;
 

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * coffer ps --filter: parses and checks KEY=VALUE terms, and matches runs against them. A term that can never
+ * match is an error, so that a mistyped value is not taken for "no such sandbox".
+ */
 #include "cli/box/ps_filter.h"
 
 #include "base/cleanup.h"
@@ -15,13 +19,13 @@
 
 enum key { KEY_NAME, KEY_ID, KEY_STATUS, KEY_ENGINE, KEY_IMAGE, KEY_EXITED, KEY_PROFILE, KEY_NET };
 
-struct term {
+struct filter_term {
 	enum key key;
 	const char *value;
 };
 
-/* "ancestor" is what docker calls the image. */
-static int key_of(const char *text, size_t len, struct err *e)
+/* Docker's name for the key "image" is "ancestor". */
+static int parse_filter_key(const char *text, size_t len, struct err *e)
 {
 	char key[32];
 
@@ -31,8 +35,8 @@ static int key_of(const char *text, size_t len, struct err *e)
 	return opt_one_of("--filter", key, KEYS, e);
 }
 
-/* A status, or what ended it. */
-static int check_status(const char *value, struct err *e)
+/* The value is a status, or a cause of a run's end. */
+static int check_status_value(const char *value, struct err *e)
 {
 	autobuf struct buf all = BUF_INIT;
 
@@ -41,17 +45,17 @@ static int check_status(const char *value, struct err *e)
 		buf_addf(&all, " %s", run_cause_name((enum run_cause)c));
 	if (buf_error(&all))
 		return err_set(e, -ENOMEM, "out of memory");
-	/* As in --json. */
+	/* The names that --json uses. */
 	if (str_eq(value, "ended") || str_eq(value, "broken off"))
 		return 0;
 	return opt_one_of("--filter status", value, buf_cstr(&all), e);
 }
 
-static struct term split(const char *text)
+static struct filter_term split_filter_term(const char *text)
 {
 	const char *eq = strchr(text, '=');
 
-	return (struct term){ (enum key)key_of(text, (size_t)(eq - text), NULL), eq + 1 };
+	return (struct filter_term){ (enum key)parse_filter_key(text, (size_t)(eq - text), NULL), eq + 1 };
 }
 
 int ps_filter_add(struct ps_filter *f, const char *text, struct err *e)
@@ -64,9 +68,9 @@ int ps_filter_add(struct ps_filter *f, const char *text, struct err *e)
 		err_set(e, -EINVAL, "--filter takes KEY=VALUE, not '%.100s'", text);
 		return err_hint(e, -EINVAL, "the keys are: " KEYS);
 	}
-	r = key_of(text, (size_t)(eq - text), e);
+	r = parse_filter_key(text, (size_t)(eq - text), e);
 	if (r == KEY_STATUS)
-		r = check_status(eq + 1, e);
+		r = check_status_value(eq + 1, e);
 	else if (r == KEY_EXITED && (str_to_u64(eq + 1, &code) < 0 || code > 255))
 		r = err_set(e, -EINVAL, "--filter exited takes an exit code from 0 to 255, not '%.40s'",
 			    eq + 1);
@@ -75,7 +79,7 @@ int ps_filter_add(struct ps_filter *f, const char *text, struct err *e)
 	return strv_add(&f->terms, text) < 0 ? err_set(e, -ENOMEM, "out of memory") : 0;
 }
 
-static bool fits_status(const char *value, const struct run_meta *m, bool alive)
+static bool matches_status(const char *value, const struct run_meta *m, bool alive)
 {
 	const char *status = run_status(m, alive);
 
@@ -91,13 +95,13 @@ static bool fits_status(const char *value, const struct run_meta *m, bool alive)
 	return str_eq(status, value);
 }
 
-static bool is_same(const char *have, const char *value)
+static bool is_equal_text(const char *have, const char *value)
 {
 	return have && str_eq(have, value);
 }
 
-/* NAME fits any tag of it. */
-static bool fits_image(const char *have, const char *value)
+/* NAME matches any tag of that image. */
+static bool matches_image(const char *have, const char *value)
 {
 	size_t n = strlen(value);
 
@@ -105,7 +109,7 @@ static bool fits_image(const char *have, const char *value)
 	       (str_eq(have, value) || (str_starts(have, value) && (have[n] == ':' || have[n] == '@')));
 }
 
-static bool fits(const struct term *t, const struct run_meta *m, bool alive)
+static bool matches_term(const struct filter_term *t, const struct run_meta *m, bool alive)
 {
 	uint64_t code = 0;
 
@@ -115,15 +119,15 @@ static bool fits(const struct term *t, const struct run_meta *m, bool alive)
 	case KEY_ID:
 		return str_starts(m->id, t->value);
 	case KEY_STATUS:
-		return fits_status(t->value, m, alive);
+		return matches_status(t->value, m, alive);
 	case KEY_ENGINE:
-		return is_same(m->engine, t->value);
+		return is_equal_text(m->engine, t->value);
 	case KEY_IMAGE:
-		return fits_image(m->image, t->value);
+		return matches_image(m->image, t->value);
 	case KEY_PROFILE:
-		return is_same(m->profile, t->value);
+		return is_equal_text(m->profile, t->value);
 	case KEY_NET:
-		return is_same(m->net ? m->net : "none", t->value);
+		return is_equal_text(m->net ? m->net : "none", t->value);
 	default:
 		return !alive && m->ended && str_to_u64(t->value, &code) == 0 &&
 		       (uint64_t)m->exit_code == code;
@@ -135,10 +139,10 @@ bool ps_filter_fits(const struct ps_filter *f, const struct run_meta *m, bool al
 	unsigned asked = 0, met = 0;
 
 	for (size_t i = 0; i < f->terms.n; i++) {
-		const struct term t = split(f->terms.v[i]);
+		const struct filter_term t = split_filter_term(f->terms.v[i]);
 
 		asked |= 1u << t.key;
-		if (fits(&t, m, alive))
+		if (matches_term(&t, m, alive))
 			met |= 1u << t.key;
 	}
 	return asked == met;
@@ -147,7 +151,7 @@ bool ps_filter_fits(const struct ps_filter *f, const struct run_meta *m, bool al
 bool ps_filter_wants_ended(const struct ps_filter *f)
 {
 	for (size_t i = 0; i < f->terms.n; i++) {
-		const struct term t = split(f->terms.v[i]);
+		const struct filter_term t = split_filter_term(f->terms.v[i]);
 
 		if (t.key == KEY_EXITED ||
 		    (t.key == KEY_STATUS && !str_eq(t.value, "running") && !str_eq(t.value, "starting")))

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * coffer ps --filter KEY=VALUE. As with docker: values of one key are alternatives, different keys must all fit.
+ * coffer ps --filter KEY=VALUE. As with docker, several values of one key are alternatives, and different
+ * keys must all match.
  */
 #ifndef CLI_PS_FILTER_H
 #define CLI_PS_FILTER_H
@@ -15,10 +16,10 @@ struct ps_filter {
 	struct strv terms; /* "KEY=VALUE", checked */
 };
 
-/* -EINVAL with a message for a key that there is not, or a value that can never fit. */
+/* -EINVAL, with a message, for an unknown key or a value that can never match. */
 int ps_filter_add(struct ps_filter *f, const char *text, struct err *e) MUST_CHECK;
 bool ps_filter_fits(const struct ps_filter *f, const struct run_meta *m, bool alive);
-/* Does it ask for runs that have ended? Then they are shown without -a, as docker does. */
+/* Does the filter select runs that have ended? Then they are shown without -a, as docker does. */
 bool ps_filter_wants_ended(const struct ps_filter *f);
 void ps_filter_release(struct ps_filter *f);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * coffer ps --stats. On a terminal it draws again every second until a signal comes; what it changes about the terminal
- * (cursor and line wrap) is undone on every way out, before it stops for job control too.
+ * coffer ps --stats: the resource usage of live runs. On a terminal it is redrawn every second until a signal
+ * comes. The changes to the terminal (hidden cursor, no line wrap) are undone on every way out, and before
+ * the process stops for job control.
  */
 #include "cli/box/ps_stats.h"
 
@@ -37,21 +38,21 @@
 #define TERM_LINE_END "\033[K\n"
 #define TERM_REST "\033[J"
 
-/* A sandbox's time at the last look. */
-struct seen {
+/* The processor time of a sandbox at the last look, and the time of that look in ns. */
+struct seen_usage {
 	char id[RUN_ID_LEN + 1];
 	uint64_t at, cpu_usec;
 };
 
-struct look {
-	struct seen *v;
+struct usage_look {
+	struct seen_usage *v;
 	size_t n, room;
 };
 
 struct stats {
 	struct state st;
 	struct procs procs;
-	struct look now, before;
+	struct usage_look now, before;
 	struct table table;
 	struct buf text;
 	struct json json;
@@ -68,31 +69,32 @@ static void stats_release(struct stats *s)
 	free(s->before.v);
 }
 
-static int remember(struct look *l, const char *id, const struct usage *u)
+static int remember_usage(struct usage_look *l, const char *id, const struct usage *u)
 {
-	struct seen *x;
+	struct seen_usage *x;
 
 	if (VEC_ROOM(l->v, l->n, l->room, VEC_NO_MAX) < 0)
 		return -ENOMEM;
 	x = &l->v[l->n++];
-	*x = (struct seen){ .at = u->at, .cpu_usec = u->cpu_usec };
+	*x = (struct seen_usage){ .at = u->at, .cpu_usec = u->cpu_usec };
 	snprintf(x->id, sizeof(x->id), "%s", id);
 	return 0;
 }
 
-/* Tenths of a percent of one processor since the last look, or over its life when there was none; -1: not known. */
-static int64_t cpu_share(const struct look *before, const char *id, const struct usage *u)
+/* The processor share since the last look, or over the sandbox's life at the first, in tenths of a percent of
+ * one processor; -1 if unknown. */
+static int64_t cpu_share(const struct usage_look *before, const char *id, const struct usage *u)
 {
 	uint64_t cpu = u->cpu_usec, usec = u->uptime_usec;
 
 	if (cpu == USAGE_UNKNOWN || usec == USAGE_UNKNOWN)
 		return -1;
 	for (size_t i = 0; i < before->n; i++) {
-		const struct seen *x = &before->v[i];
+		const struct seen_usage *x = &before->v[i];
 
 		if (!str_eq(x->id, id) || x->cpu_usec == USAGE_UNKNOWN || u->at <= x->at)
 			continue;
-		/* One that was killed unreaped takes its time along. */
+		/* The sum may fall: a process that dies without being waited for takes its time with it. */
 		cpu = cpu > x->cpu_usec ? cpu - x->cpu_usec : 0;
 		usec = (u->at - x->at) / 1000;
 		break;
@@ -100,7 +102,7 @@ static int64_t cpu_share(const struct look *before, const char *id, const struct
 	return usec ? (int64_t)(cpu * 1000 / usec) : 0;
 }
 
-static void format_memory(const struct usage *u, char out[48])
+static void format_memory_cell(const struct usage *u, char out[48])
 {
 	char used[16], limit[16];
 
@@ -113,7 +115,7 @@ static void format_memory(const struct usage *u, char out[48])
 			 str_from_size(u->memory_limit, limit));
 }
 
-static void format_pids(const struct usage *u, char out[48])
+static void format_pids_cell(const struct usage *u, char out[48])
 {
 	if (u->pids == USAGE_UNKNOWN)
 		snprintf(out, 48, "-");
@@ -124,12 +126,12 @@ static void format_pids(const struct usage *u, char out[48])
 			 (unsigned long long)u->pids_limit);
 }
 
-static const char *format_span(uint64_t usec, char out[CLOCK_TEXT_LEN])
+static const char *format_usec_span(uint64_t usec, char out[CLOCK_TEXT_LEN])
 {
 	return usec == USAGE_UNKNOWN ? "-" : clock_span(usec * 1000, out);
 }
 
-static int add_row(struct stats *s, const struct run_meta *m, const struct usage *u)
+static int add_stats_row(struct stats *s, const struct run_meta *m, const struct usage *u)
 {
 	bool whole = s->want->no_trunc;
 	char memory[48], pids[48], share[24] = "-", time[CLOCK_TEXT_LEN], up[CLOCK_TEXT_LEN];
@@ -140,14 +142,14 @@ static int add_row(struct stats *s, const struct run_meta *m, const struct usage
 					     memory,
 					     u->memory_from ? u->memory_from : "-",
 					     share,
-					     format_span(u->cpu_usec, time),
+					     format_usec_span(u->cpu_usec, time),
 					     pids,
-					     format_span(u->uptime_usec, up),
+					     format_usec_span(u->uptime_usec, up),
 					     m->command ? m->command : "" };
 	int r = 0;
 
-	format_memory(u, memory);
-	format_pids(u, pids);
+	format_memory_cell(u, memory);
+	format_pids_cell(u, pids);
 	if (cpu >= 0)
 		snprintf(share, sizeof(share), "%lld.%lld%%", (long long)(cpu / 10), (long long)(cpu % 10));
 	for (size_t i = 0; r == 0 && i < COLUMNS; i++)
@@ -159,7 +161,7 @@ static int add_row(struct stats *s, const struct run_meta *m, const struct usage
 	return r;
 }
 
-static void add_json(struct stats *s, const struct run_meta *m, const struct usage *u)
+static void add_stats_json(struct stats *s, const struct run_meta *m, const struct usage *u)
 {
 	struct json *j = &s->json;
 	int64_t cpu = cpu_share(&s->before, m->id, u);
@@ -170,7 +172,7 @@ static void add_json(struct stats *s, const struct run_meta *m, const struct usa
 	json_str(j, "engine", m->engine);
 	run_json_add_usage(j, u);
 	json_str(j, "memory_from", u->memory_from);
-	/* A thousand is one processor. */
+	/* 1000 is one whole processor. */
 	if (cpu < 0)
 		json_none(j, "cpu_permille");
 	else
@@ -179,7 +181,7 @@ static void add_json(struct stats *s, const struct run_meta *m, const struct usa
 	json_end_obj(j);
 }
 
-static int add_run(struct stats *s, const char *id, struct err *e)
+static int add_run_stats(struct stats *s, const char *id, struct err *e)
 {
 	CLEANUP(run_meta_release) struct run_meta m = { 0 };
 	struct usage u;
@@ -198,16 +200,17 @@ static int add_run(struct stats *s, const char *id, struct err *e)
 	snprintf(m.id, sizeof(m.id), "%s", id);
 	if (s->want->filter && !ps_filter_fits(s->want->filter, &m, alive))
 		return 0;
-	/* Just starting, just ending, or stopped: it is there, and no more is known. */
+	/* The run is just starting, just ending or stopped: it is listed without figures. All bits set is
+	 * USAGE_UNKNOWN. */
 	if (usage_read(fd, &s->procs, &u, e) < 0) {
 		memset(&u, 0xff, sizeof(u));
 		u.memory_from = NULL;
 	}
-	r = remember(&s->now, id, &u);
+	r = remember_usage(&s->now, id, &u);
 	if (r == 0 && s->want->json)
-		add_json(s, &m, &u);
+		add_stats_json(s, &m, &u);
 	else if (r == 0)
-		r = add_row(s, &m, &u);
+		r = add_stats_row(s, &m, &u);
 	return r < 0 ? err_set(e, r, "out of memory") : 0;
 }
 
@@ -222,17 +225,17 @@ static bool is_named_run(const struct ps_stats_want *want, const char *id)
 	return i < want->only->n;
 }
 
-/* One look at all of them, as text. */
-static int take_look(struct stats *s, struct err *e)
+/* Collects the usage of all wanted runs into s->text, as a table or as JSON. */
+static int collect_stats(struct stats *s, struct err *e)
 {
 	static const char *const heads[COLUMNS] = { "ID",  "NAME", "ENGINE", "MEMORY", "FROM",
 						    "CPU", "TIME", "PIDS",   "UPTIME", "COMMAND" };
 	autostrv struct strv ids = STRV_INIT;
-	struct look old = s->before;
+	struct usage_look old = s->before;
 	int r = 0;
 
 	s->before = s->now;
-	s->now = (struct look){ .v = old.v, .room = old.room };
+	s->now = (struct usage_look){ .v = old.v, .room = old.room };
 	procs_release(&s->procs);
 	table_release(&s->table);
 	s->table = TABLE_INIT(COLUMNS);
@@ -246,7 +249,7 @@ static int take_look(struct stats *s, struct err *e)
 		r = state_run_list(&s->st, &ids, e);
 	for (size_t i = 0; r == 0 && i < ids.n; i++) {
 		if (is_named_run(s->want, ids.v[i]))
-			r = add_run(s, ids.v[i], e);
+			r = add_run_stats(s, ids.v[i], e);
 	}
 	if (r < 0)
 		return e->code ? r : err_set(e, r, "out of memory");
@@ -259,13 +262,13 @@ static int take_look(struct stats *s, struct err *e)
 	return buf_error(&s->text) ? err_set(e, -ENOMEM, "out of memory") : 0;
 }
 
-static int put(const char *text)
+static int write_terminal(const char *text)
 {
 	return fd_write_all(STDOUT_FILENO, text, strlen(text));
 }
 
-/* As much as the terminal has lines for; it cuts long ones itself. */
-static int draw(const struct stats *s)
+/* Draws as many lines as the terminal has rows. Line wrap is off, so the terminal cuts long lines itself. */
+static int draw_stats(const struct stats *s)
 {
 	autobuf struct buf b = BUF_INIT;
 	const char *line = s->text.data, *end = line + s->text.len;
@@ -284,8 +287,8 @@ static int draw(const struct stats *s)
 	return buf_error(&b) ? -ENOMEM : fd_write_all(STDOUT_FILENO, b.data, b.len);
 }
 
-/* Waits for the next second. Returns a signal that ends it, or 0. */
-static int pause_or_signal(const sigset_t *set)
+/* Waits for a second. Returns the signal that ends the display, or 0. */
+static int wait_second_or_signal(const sigset_t *set)
 {
 	uint64_t end = clock_nsec(CLOCK_MONOTONIC) + NSEC_PER_SEC;
 
@@ -301,14 +304,14 @@ static int pause_or_signal(const sigset_t *set)
 			return 0;
 		if (sig != SIGTSTP)
 			return sig;
-		(void)!put(TERM_END);
+		(void)!write_terminal(TERM_END);
 		raise(SIGSTOP);
-		(void)!put(TERM_BEGIN);
+		(void)!write_terminal(TERM_BEGIN);
 		return 0;
 	}
 }
 
-static void die_of(int sig)
+static void die_of_signal(int sig)
 {
 	sigset_t one;
 
@@ -319,8 +322,8 @@ static void die_of(int sig)
 	sigprocmask(SIG_UNBLOCK, &one, NULL);
 }
 
-/* Until a signal, which then does what it always does, or until the terminal is gone. */
-static int show_live(struct stats *s)
+/* Redraws until a signal comes, which then has its default effect, or until the terminal is gone. */
+static int show_stats_live(struct stats *s)
 {
 	static const int taken[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGWINCH };
 	struct err e = ERR_INIT;
@@ -331,22 +334,22 @@ static int show_live(struct stats *s)
 	for (size_t i = 0; i < ARRAY_SIZE(taken); i++)
 		sigaddset(&set, taken[i]);
 	sigprocmask(SIG_BLOCK, &set, &old);
-	r = put(TERM_BEGIN);
+	r = write_terminal(TERM_BEGIN);
 	while (r == 0 && sig == 0) {
-		r = take_look(s, &e);
+		r = collect_stats(s, &e);
 		if (r == 0)
-			r = draw(s);
+			r = draw_stats(s);
 		if (r == 0)
-			sig = pause_or_signal(&set);
+			sig = wait_second_or_signal(&set);
 	}
-	(void)!put(TERM_END);
+	(void)!write_terminal(TERM_END);
 	sigprocmask(SIG_SETMASK, &old, NULL);
 	if (sig)
-		die_of(sig);
+		die_of_signal(sig);
 	return e.code ? say_error(&e) : EXIT_OURS;
 }
 
-static bool can_draw(void)
+static bool can_draw_live(void)
 {
 	const char *term = getenv("TERM");
 
@@ -361,8 +364,8 @@ int ps_stats(const struct ps_stats_want *want)
 
 	if (r < 0)
 		return say_error(&e);
-	if (!want->once && !want->json && can_draw())
-		return show_live(&s);
-	r = take_look(&s, &e);
+	if (!want->once && !want->json && can_draw_live())
+		return show_stats_live(&s);
+	r = collect_stats(&s, &e);
 	return r < 0 ? say_error(&e) : say_out(&s.text);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* coffer ps --stats: what the sandboxes use, once or live. */
+/* coffer ps --stats and coffer stats: the resource usage of sandboxes, once or live. */
 #ifndef CLI_PS_STATS_H
 #define CLI_PS_STATS_H
 
@@ -9,7 +9,7 @@
 
 struct ps_stats_want {
 	bool json, no_trunc, once;
-	const struct strv *only;	/* ids; NULL: all that run */
+	const struct strv *only;	/* ids of the runs to show; NULL: all that are alive */
 	const struct ps_filter *filter; /* may be NULL */
 };
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* run --rm: the process that waits for the end of the launcher, and then removes the run. */
+/* run --rm: the process that waits for the launcher's end, and then removes the run. It learns the run's id
+ * and that end through a pipe, so it works also when the launcher is killed. */
 #include "cli/box/cmd_rm.h"
 
 #include "base/fd.h"
@@ -11,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static int remove_told(int pipe)
+static int remove_announced_run(int pipe)
 {
 	CLEANUP(rm_release) struct rm_session s = RM_SESSION_INIT;
 	autobuf struct buf id = BUF_INIT;
@@ -27,14 +28,15 @@ static int remove_told(int pipe)
 	return r < 0 ? say_error(&e) : 0;
 }
 
-/* Signals that end the command on the terminal must not end this process: it removes the run after that. */
-static _Noreturn void wait_and_remove(int pipe)
+/* The signals by which a terminal ends the command must not end this process, which has to remove the run
+ * after that. */
+static _Noreturn void remove_after_launcher(int pipe)
 {
 	static const int ignored[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
 
 	for (size_t i = 0; i < ARRAY_SIZE(ignored); i++)
 		signal(ignored[i], SIG_IGN);
-	_exit(remove_told(pipe));
+	_exit(remove_announced_run(pipe));
 }
 
 int rm_keeper_start(struct rm_keeper *k, struct err *e)
@@ -47,7 +49,7 @@ int rm_keeper_start(struct rm_keeper *k, struct err *e)
 	pid = fork();
 	if (pid == 0) {
 		fd_close(p[1]);
-		wait_and_remove(p[0]);
+		remove_after_launcher(p[0]);
 	}
 	fd_close(p[0]);
 	if (pid < 0) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which runs have ended and may be removed. */
+/* Lists the runs that have ended and may be removed, for prune and rm --all-ended. It only reads. */
 #include "cli/box/cmd_rm.h"
 
 #include "base/cleanup.h"
@@ -25,13 +25,13 @@ bool rm_may_come_back(int run_fd, const struct run_meta *m)
 	return m->restart && !state_run_is_over(run_fd);
 }
 
-static int reserve(struct rm_list *l, struct err *e)
+static int reserve_found(struct rm_list *l, struct err *e)
 {
 	return VEC_ROOM(l->v, l->n, l->room, VEC_NO_MAX) < 0 ? err_set(e, -ENOMEM, "out of memory") : 0;
 }
 
-/* One that cannot be read, or was removed since, is left alone. */
-static int consider_run(struct rm_session *s, const char *id, uint64_t before, uint64_t *budget,
+/* A run whose record cannot be read, or that was removed meanwhile, is not listed. */
+static int add_if_ended(struct rm_session *s, const char *id, uint64_t before, uint64_t *budget,
 			struct rm_list *l, struct err *e)
 {
 	CLEANUP(run_meta_release) struct run_meta m = { 0 };
@@ -47,7 +47,7 @@ static int consider_run(struct rm_session *s, const char *id, uint64_t before, u
 		l->kept++;
 		return 0;
 	}
-	r = reserve(l, e);
+	r = reserve_found(l, e);
 	if (r < 0)
 		return r;
 	x = &l->v[l->n++];
@@ -66,6 +66,6 @@ int rm_find_ended(struct rm_session *s, uint64_t older_ns, struct rm_list *ret, 
 	int r = state_run_list(&s->st, &ids, e);
 
 	for (size_t i = 0; r == 0 && i < ids.n; i++)
-		r = consider_run(s, ids.v[i], before, &budget, ret, e);
+		r = add_if_ended(s, ids.v[i], before, &budget, ret, e);
 	return r;
 }

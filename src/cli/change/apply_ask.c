@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * coffer apply with approval: asks a person before anything is written, and binds the answer to a digest over
+ * exactly what would be written. If the digest differs when the plan is made, nothing is applied.
+ */
 #include "cli/change/apply_ask.h"
 
 #include "approval/toolcall.h"
@@ -32,13 +36,14 @@ int apply_ask_policy(struct apply_ask *a, const struct changed *run, bool dry_ru
 	return r;
 }
 
-/* ---- What is shown. ---- */
+/* ---- The question's preview. ---- */
 
-#define LIST_ROOM 1900
+#define LIST_ROOM 1900 /* bytes */
 
-/* Those that need a yes of their own first: what is cut off is the harmless end. */
-static void add_list(const struct changes *all, const unsigned char *go, bool flagged, struct buf *out,
-		     size_t *left)
+/* Called first for the changes that need a permission of their own: if the list is cut, it is the harmless
+ * end that is missing. */
+static void add_change_list(const struct changes *all, const unsigned char *go, bool flagged, struct buf *out,
+			    size_t *left)
 {
 	for (size_t i = 0; i < all->n; i++) {
 		const struct change *c = &all->v[i];
@@ -60,12 +65,13 @@ static void add_list(const struct changes *all, const unsigned char *go, bool fl
 	}
 }
 
-static void add_preview(const struct changes *all, const unsigned char *go, size_t behind, struct buf *out)
+static void add_apply_preview(const struct changes *all, const unsigned char *go, size_t behind,
+			      struct buf *out)
 {
 	size_t guarded = 0, plain = 0;
 
-	add_list(all, go, true, out, &guarded);
-	add_list(all, go, false, out, &plain);
+	add_change_list(all, go, true, out, &guarded);
+	add_change_list(all, go, false, out, &plain);
 	if (guarded)
 		buf_addf(out, "! … and %zu more that the host may run or obey\n", guarded);
 	if (plain)
@@ -74,7 +80,7 @@ static void add_preview(const struct changes *all, const unsigned char *go, size
 		buf_addf(out, "%zu stay behind\n", behind);
 }
 
-static uint64_t bytes_of(const struct changes *all, const unsigned char *go)
+static uint64_t total_bytes_going(const struct changes *all, const unsigned char *go)
 {
 	uint64_t n = 0;
 
@@ -83,15 +89,15 @@ static uint64_t bytes_of(const struct changes *all, const unsigned char *go)
 	return n;
 }
 
-struct shown {
+struct asked_changes {
 	const struct changes *all;
 	const unsigned char *go;
 	size_t n_go, behind;
 	const unsigned char *digest;
 };
 
-static int ask(struct apply_ask *a, struct changed *run, struct audit *audit, const char *target,
-	       const struct shown *s, struct err *e)
+static int ask_about_changes(struct apply_ask *a, struct changed *run, struct audit *audit,
+			     const char *target, const struct asked_changes *s, struct err *e)
 {
 	autobuf struct buf preview = BUF_INIT, what = BUF_INIT, why = BUF_INIT;
 	struct askhold h = { .st = &run->st,
@@ -103,7 +109,7 @@ static int ask(struct apply_ask *a, struct changed *run, struct audit *audit, co
 			     .waits = ask_say_waits };
 	struct ask_question q = { .kind = ASK_APPLY,
 				  .has_body = true,
-				  .body_len = bytes_of(s->all, s->go),
+				  .body_len = total_bytes_going(s->all, s->go),
 				  .host = "",
 				  .method = "",
 				  .path = "",
@@ -115,10 +121,10 @@ static int ask(struct apply_ask *a, struct changed *run, struct audit *audit, co
 
 	hash_hex(s->digest, HASH_LEN, hex);
 	memcpy(q.body, s->digest, HASH_LEN);
-	/* The digest stands here too, so that no grant holds for anything else. */
+	/* The text of the question contains the digest, so that a grant for it holds for no other content. */
 	buf_addf(&what, "%zu change%s to %s, sha256 %s", s->n_go, s->n_go == 1 ? "" : "s",
 		 str_safe(target, dir, sizeof(dir)), hex);
-	add_preview(s->all, s->go, s->behind, &preview);
+	add_apply_preview(s->all, s->go, s->behind, &preview);
 	if (buf_error(&what) || buf_error(&preview))
 		return err_set(e, -ENOMEM, "out of memory");
 	q.what = buf_cstr(&what);
@@ -134,17 +140,17 @@ static int ask(struct apply_ask *a, struct changed *run, struct audit *audit, co
 int apply_ask_plan(struct apply_ask *a, struct changed *run, struct audit *audit, const char *target,
 		   const struct apply_plan *plan, struct err *e)
 {
-	const struct shown s = { plan->all, plan->go, plan->n_go, plan->refused->n, plan->digest };
+	const struct asked_changes s = { plan->all, plan->go, plan->n_go, plan->refused->n, plan->digest };
 
-	return ask(a, run, audit, target, &s, e);
+	return ask_about_changes(a, run, audit, target, &s, e);
 }
 
-/* ---- A call's. ---- */
+/* ---- Changes of a call over another sandbox's workspace. ---- */
 
 int apply_ask_layer(struct apply_ask *a, struct changed *run, struct audit *audit, const char *target,
 		    const struct strv *paths, struct err *e)
 {
-	struct shown s = { .digest = a->digest };
+	struct asked_changes s = { .digest = a->digest };
 	int r = changed_list(run, &a->listed, e);
 
 	if (r < 0)
@@ -159,7 +165,7 @@ int apply_ask_layer(struct apply_ask *a, struct changed *run, struct audit *audi
 	s.all = &a->listed;
 	s.go = a->go;
 	r = digest_changes(run->upper, &a->listed, a->go, a->digest, e);
-	return r < 0 || s.n_go == 0 ? r : ask(a, run, audit, target, &s, e);
+	return r < 0 || s.n_go == 0 ? r : ask_about_changes(a, run, audit, target, &s, e);
 }
 
 int apply_ask_still(const struct apply_ask *a, int upper_fd, struct err *e)

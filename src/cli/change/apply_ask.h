@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* coffer apply, where a person elsewhere has to say yes: what would be written, shown and bound. */
+/* coffer apply with the approval of a person (--ask, or the policy's `apply: ask`): the question shows what
+ * would be written, and the answer holds for exactly that. */
 #ifndef CLI_APPLY_ASK_H
 #define CLI_APPLY_ASK_H
 
@@ -9,24 +10,26 @@
 
 struct apply_ask {
 	bool wanted;	    /* --ask, or the policy's apply: ask */
-	uint64_t timeout_s; /* 0: as usual */
+	uint64_t timeout_s; /* 0: the default */
 	char rule[ASK_RULE_MAX];
 	char id[ASK_ID_MAX]; /* of the question, once it was asked */
-	/* What was agreed to before there was a plan: of a call's layer, for its target would stand still meanwhile. */
+	/* For a call's layer: the changes that were approved before there was a plan. Making the plan freezes
+	 * the target sandbox, which must not stay frozen while a person decides. */
 	struct changes listed;
 	unsigned char *go;
 	unsigned char digest[APPLY_DIGEST_LEN];
 };
 
-/* What the policy that the run began with says: -EPERM when it denies. */
+/* Reads the policy that the run was started with. -EPERM if it says `apply: deny`. */
 int apply_ask_policy(struct apply_ask *a, const struct changed *run, bool dry_run, struct err *e) MUST_CHECK;
 
-/* Asks about a plan. 0: yes; -ECANCELED: no, and why; -EINTR. */
+/* Asks about a plan. 0: approved; -ECANCELED: denied, with the reason; -EINTR: interrupted. */
 int apply_ask_plan(struct apply_ask *a, struct changed *run, struct audit *audit, const char *target,
 		   const struct apply_plan *plan, struct err *e) MUST_CHECK;
 
-/* Asks about all of a layer that the paths cover, against what it lies on; then, when there is a plan, whether it still is
- * that. */
+/* apply_ask_layer() asks about the changes of a layer that the paths cover, before there is a plan.
+ * apply_ask_still() checks, when there is a plan, that the layer is still what was approved; -ESTALE if
+ * not. */
 int apply_ask_layer(struct apply_ask *a, struct changed *run, struct audit *audit, const char *target,
 		    const struct strv *paths, struct err *e) MUST_CHECK;
 int apply_ask_still(const struct apply_ask *a, int upper_fd, struct err *e) MUST_CHECK;

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * coffer apply of a call's changes into the workspace of another sandbox. If that sandbox maps a range of
+ * ids, the files are written by a child process that is root over them, and its result comes back through a
+ * buffer. Checkpoints before and after make it reversible.
+ */
 #include "cli/change/apply_into.h"
 
 #include "cli/box/cmd_checkpoint.h"
@@ -10,13 +15,13 @@
 #include <fcntl.h>
 #include <stdio.h>
 
-struct job {
+struct into_job {
 	struct into *into;
 	uint64_t since;
 	const struct apply_opts *o;
 };
 
-static int write_there(const struct job *job, struct apply_result *res, struct err *e)
+static int write_into(const struct into_job *job, struct apply_result *res, struct err *e)
 {
 	int r = workspace_apply(job->into->upper, job->into->tree, job->since, job->o, res, e);
 
@@ -25,8 +30,8 @@ static int write_there(const struct job *job, struct apply_result *res, struct e
 }
 
 /*
- * What becomes of it in a process that is root over subordinate ids. The reasons are constants, which it has
- * at the same place.
+ * The result of apply in the child process that is root over the subordinate ids. `struct change` is passed
+ * with its pointers to reasons: they point to constants, which a forked child has at the same addresses.
  */
 struct outcome {
 	int code;
@@ -34,13 +39,13 @@ struct outcome {
 	size_t total, asked, applied, refused;
 };
 
-static int apply_there(void *ctx, struct buf *out, struct err *e)
+static int apply_as_owner(void *ctx, struct buf *out, struct err *e)
 {
 	struct apply_result res = { 0 };
 	struct outcome o = { .err = ERR_INIT };
 
 	(void)e;
-	o.code = write_there(ctx, &res, &o.err);
+	o.code = write_into(ctx, &res, &o.err);
 	o.total = res.total;
 	o.asked = res.asked;
 	o.applied = res.applied;
@@ -54,7 +59,7 @@ static int apply_there(void *ctx, struct buf *out, struct err *e)
 	return 0;
 }
 
-static int take_outcome(const struct buf *b, struct apply_result *res, struct err *e)
+static int read_outcome(const struct buf *b, struct apply_result *res, struct err *e)
 {
 	struct outcome o;
 	size_t at = sizeof(o);
@@ -84,16 +89,16 @@ static int take_outcome(const struct buf *b, struct apply_result *res, struct er
 int apply_into(struct into *i, uint64_t since, const struct apply_opts *o, struct apply_result *res,
 	       struct err *e)
 {
-	struct job job = { i, since, o };
+	struct into_job job = { i, since, o };
 	autobuf struct buf out = BUF_INIT;
 	int r;
 
 	if (!i->mapped)
-		return write_there(&job, res, e);
-	r = owner_call(true, apply_there, &job, &out, e);
+		return write_into(&job, res, e);
+	r = owner_call(true, apply_as_owner, &job, &out, e);
 	if (r == 0 && buf_error(&out))
 		r = err_set(e, -ENOMEM, "out of memory");
-	return r < 0 ? r : take_outcome(&out, res, e);
+	return r < 0 ? r : read_outcome(&out, res, e);
 }
 
 int apply_into_copy_again(struct into *i, struct changed *call, struct err *e)
@@ -113,7 +118,7 @@ int apply_into_before(const struct changed *call, uint32_t *ret, struct err *e)
 	char label[64];
 	int r = ref_open(&ref, call->meta.over, e);
 
-	/* One that is gone: into_open() says so. */
+	/* The sandbox does not exist any more; into_open() reports that. */
 	if (r == -ENOENT) {
 		*e = ERR_INIT;
 		*ret = 0;
@@ -121,11 +126,11 @@ int apply_into_before(const struct changed *call, uint32_t *ret, struct err *e)
 	}
 	snprintf(label, sizeof(label), "before apply %s", call->id);
 	if (r == 0)
-		r = checkpoint_of(&ref, label, ret, e);
+		r = checkpoint_make_now(&ref, label, ret, e);
 	if (r == 0)
 		return 0;
-	err_wrap(e, r, "no checkpoint can be made of %s, to take this back by", call->meta.over);
-	return err_hint(e, r, "coffer apply --checkpoint off %s does it without one", call->id);
+	err_wrap(e, r, "cannot make a checkpoint of %s to go back to", call->meta.over);
+	return err_hint(e, r, "coffer apply --checkpoint off %s applies without one", call->id);
 }
 
 void apply_into_after(const struct changed *call, uint32_t before)
@@ -138,8 +143,8 @@ void apply_into_after(const struct changed *call, uint32_t before)
 
 	snprintf(label, sizeof(label), "apply %s", call->id);
 	if (r == 0)
-		r = checkpoint_of(&ref, label, &now, &e);
+		r = checkpoint_make_now(&ref, label, &now, &e);
 	if (r < 0)
-		say_warn("no checkpoint was made of what %s is now: %s", call->meta.over, e.msg);
+		say_warn("no checkpoint of %s was made after the apply: %s", call->meta.over, e.msg);
 	say_note("coffer rollback %s c%u takes it back", call->meta.over, before);
 }

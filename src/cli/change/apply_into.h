@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* coffer apply of a call over another sandbox's workspace: into that one. */
+/* coffer apply of a call over another sandbox's workspace: the changes are written into that sandbox's
+ * workspace. */
 #ifndef CLI_APPLY_INTO_H
 #define CLI_APPLY_INTO_H
 
 #include "checkpoint/into.h"
 #include "cli/common/changed.h"
 
-/* As workspace_apply(); into_begin() is the last thing that o->before does. */
+/* As workspace_apply(). o->before must call into_begin() as its last step. */
 int apply_into(struct into *i, uint64_t since, const struct apply_opts *o, struct apply_result *res,
 	       struct err *e) MUST_CHECK;
 
-/* What is left is then what is different from the sandbox's workspace as it is now. */
+/* Copies the sandbox's layer again after a partial apply, so that the call's remaining changes are relative
+ * to its workspace as it is now. */
 int apply_into_copy_again(struct into *i, struct changed *call, struct err *e) MUST_CHECK;
 
 /*
- * A checkpoint of the sandbox before and after, while it is not held: what an agent was talked into can be
- * taken back. Without the first nothing is applied.
+ * Make a checkpoint of the sandbox before and after, while it is not frozen, so that changes that an agent
+ * was talked into can be rolled back. If the first cannot be made, nothing is applied.
  */
 int apply_into_before(const struct changed *call, uint32_t *ret, struct err *e) MUST_CHECK;
 void apply_into_after(const struct changed *call, uint32_t before);

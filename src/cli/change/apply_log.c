@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The lists of paths are written event by event: one is closed when it is full, and the next goes on with
- * the same list.
+ * Writes the events of coffer apply to the audit log. A list of paths may be longer than a line of the log:
+ * an event is closed when it is full, and the next one continues the same list. No path is ever left out or
+ * shortened.
  */
 #include "cli/change/apply_log.h"
 
@@ -12,27 +13,28 @@
 #include <assert.h>
 #include <errno.h>
 
-/* An event of this size is closed before the next name: one name more, whatever is in it, still fits into a line. */
+/* An event that is longer than this is closed before the next name is added. One more name, even with every
+ * byte escaped, still fits into a line. */
 #define EVENT_BYTES (400 << 10)
 static_assert(EVENT_BYTES + 2 * 6 * WORKSPACE_PATH_MAX < LINE_MAX_LEN, "one more name fits");
 
-struct writer {
+struct apply_writer {
 	const struct apply_log *l;
 	const char *type;
 	struct buf b;
 	struct json j;
-	const char *key; /* of the list that is open; NULL: none */
+	const char *key; /* the list that is open; NULL: none */
 	uint64_t part;
 };
 
-static void close_path_list(struct writer *w)
+static void close_path_list(struct apply_writer *w)
 {
 	if (w->key)
 		json_end_arr(&w->j);
 	w->key = NULL;
 }
 
-static int flush_event(struct writer *w, struct err *e)
+static int write_event(struct apply_writer *w, struct err *e)
 {
 	autobuf struct buf type = BUF_INIT;
 	int r;
@@ -48,7 +50,7 @@ static int flush_event(struct writer *w, struct err *e)
 	return r;
 }
 
-static void open_path_list(struct writer *w, const char *key)
+static void open_path_list(struct apply_writer *w, const char *key)
 {
 	if (w->key == key)
 		return;
@@ -57,10 +59,10 @@ static void open_path_list(struct writer *w, const char *key)
 	w->key = key;
 }
 
-/* `bytes`: the name is not UTF-8, and is written byte by byte. */
-static int add_path_name(struct writer *w, const char *key, const char *name, bool bytes, struct err *e)
+/* With `bytes` the name is not UTF-8 and is written as its bytes. */
+static int add_path_name(struct apply_writer *w, const char *key, const char *name, bool bytes, struct err *e)
 {
-	int r = w->b.len > EVENT_BYTES ? flush_event(w, e) : 0;
+	int r = w->b.len > EVENT_BYTES ? write_event(w, e) : 0;
 
 	open_path_list(w, key);
 	if (bytes)
@@ -70,7 +72,7 @@ static int add_path_name(struct writer *w, const char *key, const char *name, bo
 	return r;
 }
 
-static int add_options(struct writer *w, const char *key, const struct strv *l, struct err *e)
+static int add_option_paths(struct apply_writer *w, const char *key, const struct strv *l, struct err *e)
 {
 	int r = 0;
 
@@ -80,11 +82,12 @@ static int add_options(struct writer *w, const char *key, const struct strv *l, 
 	return r;
 }
 
-typedef bool is_wanted(const struct change *c, bool going);
+typedef bool change_filter(const struct change *c, bool going);
 
-/* The names of those that are wanted; then, in a list of their own, those that are not UTF-8. */
-static int add_names(struct writer *w, const char *key, const char *key_bytes, const struct changes *all,
-		     const unsigned char *go, is_wanted *wanted, struct err *e)
+/* Adds the names of the wanted changes: first those in UTF-8 as `key`, then the others as `key_bytes`. */
+static int add_change_names(struct apply_writer *w, const char *key, const char *key_bytes,
+			    const struct changes *all, const unsigned char *go, change_filter *wanted,
+			    struct err *e)
 {
 	int r = 0;
 
@@ -101,23 +104,23 @@ static int add_names(struct writer *w, const char *key, const char *key_bytes, c
 	return r;
 }
 
-static bool goes_by_hand(const struct change *c, bool going)
+static bool is_going_by_permission(const struct change *c, bool going)
 {
 	return going && c->flags;
 }
 
-static bool goes_plainly(const struct change *c, bool going)
+static bool is_going_plainly(const struct change *c, bool going)
 {
 	return going && !c->flags;
 }
 
-static bool is_held(const struct change *c, bool going)
+static bool is_held_back(const struct change *c, bool going)
 {
 	(void)going;
 	return c->flags & CHANGE_HELD;
 }
 
-static int log_plan(struct writer *w, const struct apply_plan *plan, struct err *e)
+static int write_plan_events(struct apply_writer *w, const struct apply_plan *plan, struct err *e)
 {
 	const struct run_meta *m = &w->l->run->meta;
 	const struct apply_opts *o = w->l->o;
@@ -133,44 +136,45 @@ static int log_plan(struct writer *w, const struct apply_plan *plan, struct err 
 		json_str(&w->j, "rule", w->l->ask->rule);
 		json_str(&w->j, "ask", w->l->ask->id);
 	}
-	r = add_options(w, "only", &o->paths, e);
+	r = add_option_paths(w, "only", &o->paths, e);
 	if (r == 0)
-		r = add_options(w, "allow", &o->allow_trigger, e);
+		r = add_option_paths(w, "allow", &o->allow_trigger, e);
 	if (r == 0)
-		r = add_options(w, "allow_special", &o->allow_special, e);
+		r = add_option_paths(w, "allow_special", &o->allow_special, e);
 	if (r == 0)
-		r = add_options(w, "force", &o->force, e);
+		r = add_option_paths(w, "force", &o->force, e);
 	if (r == 0)
-		r = add_names(w, "by_hand", "by_hand_bytes", plan->all, plan->go, goes_by_hand, e);
+		r = add_change_names(w, "by_hand", "by_hand_bytes", plan->all, plan->go,
+				     is_going_by_permission, e);
 	if (r == 0)
-		r = add_names(w, "paths", "paths_bytes", plan->all, plan->go, goes_plainly, e);
-	return r < 0 ? r : flush_event(w, e);
+		r = add_change_names(w, "paths", "paths_bytes", plan->all, plan->go, is_going_plainly, e);
+	return r < 0 ? r : write_event(w, e);
 }
 
 int apply_log_plan(const struct apply_log *l, const struct apply_plan *plan, struct err *e)
 {
-	struct writer w = { .l = l, .type = "workspace.apply" };
+	struct apply_writer w = { .l = l, .type = "workspace.apply" };
 	int r;
 
 	w.j = JSON_INIT(&w.b);
-	r = log_plan(&w, plan, e);
+	r = write_plan_events(&w, plan, e);
 	buf_release(&w.b);
 	return r;
 }
 
 int apply_log_result(const struct apply_log *l, const struct apply_result *res, struct err *e)
 {
-	struct writer w = { .l = l, .type = "workspace.applied" };
+	struct apply_writer w = { .l = l, .type = "workspace.applied" };
 	int r = 0;
 
 	w.j = JSON_INIT(&w.b);
 	json_u64(&w.j, "applied", res->applied);
 	json_u64(&w.j, "left", res->total - res->applied);
-	/* Paths that the first event names and that could not be brought out after all. */
+	/* Paths that the first event announced and that could not be written after all. */
 	if (res->refused.n)
-		r = add_names(&w, "held", "held_bytes", &res->refused, NULL, is_held, e);
+		r = add_change_names(&w, "held", "held_bytes", &res->refused, NULL, is_held_back, e);
 	if (r == 0)
-		r = flush_event(&w, e);
+		r = write_event(&w, e);
 	buf_release(&w.b);
 	return r;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The events of coffer apply in the log: "workspace.apply" before the first file is touched, with the name of everything
- * that will go out, and "workspace.applied" after the last. Where one line of the log cannot hold all names, events with
- * ".more" added to their type and a number ("part") follow at once.
+ * The events of coffer apply in the audit log: "workspace.apply" before the first file is touched, with the
+ * name of every file that will be written, and "workspace.applied" after the last. If the names do not fit
+ * into one line, events with ".more" added to their type and a number ("part") follow at once.
  */
 #ifndef CLI_APPLY_LOG_H
 #define CLI_APPLY_LOG_H

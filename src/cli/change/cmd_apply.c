@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * coffer apply: brings a run's changes to the original directory, or those of a call over another sandbox's workspace into
- * that sandbox. What goes out, and what goes out only by a yes of the user's, is in the audit log before the first file is
- * touched.
+ * coffer apply: writes a run's changes to the original directory, or those of a call over another sandbox's
+ * workspace into that sandbox. The audit log names every change, and those that needed a permission of their
+ * own, before the first file is touched. An error in the policy, the vault or the log means that nothing is
+ * applied.
  */
 #include "base/fd.h"
 #include "base/str.h"
@@ -36,41 +37,40 @@ enum {
 };
 
 static const struct opt apply_opts[] = {
-	{ "dry-run", 'n', NULL, "only say what would go out and what would not", OPT_DRY_RUN },
-	{ "allow", 0, "PATH", "yes to what the host may run or obey, or what may hold credentials", OPT_ALLOW,
-	  .many = true },
-	{ "allow-special", 0, "PATH", "yes to setuid, devices, pipes, foreign owners, links outside",
+	{ "dry-run", 'n', NULL, "only show what would be applied and what would not", OPT_DRY_RUN },
+	{ "allow", 0, "PATH", "apply a file that the host may run or obey, or that may hold credentials",
+	  OPT_ALLOW, .many = true },
+	{ "allow-special", 0, "PATH", "apply setuid, devices, pipes, foreign owners, links outside",
 	  OPT_ALLOW_SPECIAL, .many = true },
 	{ "force", 0, "PATH", "take the run's side where the original changed too", OPT_FORCE, .many = true },
-	{ "checkpoint", 0, "WHEN", "into another sandbox: whether it gets one to go back to (each)",
+	{ "checkpoint", 0, "WHEN", "into another sandbox: make checkpoints of it (default: each)",
 	  OPT_CHECKPOINT, "each off" },
 	{ "yes", 'y', NULL, "do not ask on a terminal", OPT_YES },
 	{ "ask", 0, NULL, "wait until a person approves exactly what would be written", OPT_ASK },
 	{ "ask-timeout", 0, "TIME", "how long to wait for that (default: 5m)", OPT_ASK_TIMEOUT },
-	{ "unchecked", 0, NULL, "although nobody can look for the vault's secrets, for it is locked",
-	  OPT_UNCHECKED },
+	{ "unchecked", 0, NULL, "apply without looking for the vault's secrets", OPT_UNCHECKED },
 };
 
 enum { EXIT_REFUSED = 1 };
 
-struct job {
+struct apply_job {
 	struct changed run;
-	struct into into; /* of a call over another's workspace */
+	struct into into; /* for a call over another sandbox's workspace: that sandbox */
 	struct audit *audit;
 	struct apply_opts o;
-	struct secret_session vault; /* open where there is one */
+	struct secret_session vault; /* open if there is a vault */
 	struct obeyed obeyed;
 	struct apply_ask ask;
 	const char *ref;
 	bool yes, unchecked;
 	bool no_checkpoint;
-	uint32_t before; /* the checkpoint from before, 0: none */
-	bool wrote;	 /* something was put into another sandbox's workspace */
+	uint32_t before; /* number of the checkpoint made before the apply; 0: none */
+	bool wrote;	 /* something was written into another sandbox's workspace */
 };
 
 /* --- credentials ------------------------------------------------------------------------------------------------ */
 
-static int on_leak(const struct leak *l, void *ctx)
+static int add_leak(const struct leak *l, void *ctx)
 {
 	struct apply_found *f = ctx;
 
@@ -79,16 +79,17 @@ static int on_leak(const struct leak *l, void *ctx)
 	return l->name ? 0 : apply_found_add(f, l->what, l->digest);
 }
 
-static int look_for_leaks(void *arg, int fd, struct apply_found *ret, struct err *e)
+static int find_leaks(void *arg, int fd, struct apply_found *ret, struct err *e)
 {
-	struct job *job = arg;
+	struct apply_job *job = arg;
 
-	return leak_find(fd, job->vault.proc.pid > 0 ? &job->vault.proc : NULL, APPLY_TOKENS_MAX, on_leak,
+	return leak_find(fd, job->vault.proc.pid > 0 ? &job->vault.proc : NULL, APPLY_TOKENS_MAX, add_leak,
 			 ret, e);
 }
 
-/* No vault, nothing of its to look for. One that cannot be opened is no reason to let its secrets out. */
-static int open_vault(struct job *job, struct err *e)
+/* If there is no vault, there are no secrets of it to look for. If there is one and it cannot be opened,
+ * nothing is applied: its secrets could be in the changes. */
+static int open_vault_for_leaks(struct apply_job *job, struct err *e)
 {
 	const struct vault_key_want want = VAULT_KEY_WANT_INIT;
 	int r = job->unchecked ? 0 : secret_session_open(&job->vault, &want, 0, e);
@@ -99,19 +100,19 @@ static int open_vault(struct job *job, struct err *e)
 	}
 	if (r < 0)
 		err_hint(e, r, "--unchecked applies without looking for the vault's secrets");
-	return r < 0 ? err_wrap(e, r, "looking for secrets in what goes out") : 0;
+	return r < 0 ? err_wrap(e, r, "looking for secrets in the changes") : 0;
 }
 
-/* Where it goes, for a person. */
-static const char *target(const struct job *job)
+/* The destination, for messages: the original directory, or the other sandbox. */
+static const char *target_name(const struct apply_job *job)
 {
 	return job->run.meta.over ? job->run.meta.over : job->run.meta.workspace;
 }
 
 /* --- before and after -------------------------------------------------------------------------------------------- */
 
-/* Each path that was asked for must mean something: a slip of the hand is not "all went out". */
-static int check_paths(const struct job *job, const struct apply_plan *plan, struct err *e)
+/* Each path on the command line must match a change, so that a mistyped path is not reported as applied. */
+static int check_named_paths(const struct apply_job *job, const struct apply_plan *plan, struct err *e)
 {
 	for (size_t i = 0; i < job->o.paths.n; i++) {
 		bool found = false;
@@ -126,7 +127,7 @@ static int check_paths(const struct job *job, const struct apply_plan *plan, str
 	return 0;
 }
 
-static int confirm(const struct job *job, const struct apply_plan *plan, struct err *e)
+static int confirm_apply(const struct apply_job *job, const struct apply_plan *plan, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT;
 	char answer[16] = "";
@@ -134,7 +135,7 @@ static int confirm(const struct job *job, const struct apply_plan *plan, struct 
 	if (job->yes || job->ask.wanted || !isatty(STDIN_FILENO) || !isatty(STDERR_FILENO))
 		return 0;
 	buf_addf(&b, "Apply %zu change%s to ", plan->n_go, plan->n_go == 1 ? "" : "s");
-	str_add_safe(&b, target(job), strlen(target(job)), false);
+	str_add_safe(&b, target_name(job), strlen(target_name(job)), false);
 	if (plan->refused->n)
 		buf_addf(&b, " (%zu stay behind)", plan->refused->n);
 	buf_adds(&b, "? [y/N] ");
@@ -145,42 +146,43 @@ static int confirm(const struct job *job, const struct apply_plan *plan, struct 
 	return err_set(e, -ECANCELED, "nothing was applied");
 }
 
-static int ask_person(struct job *job, const struct apply_plan *plan, struct err *e)
+static int ask_approver(struct apply_job *job, const struct apply_plan *plan, struct err *e)
 {
 	if (!job->ask.wanted)
 		return 0;
-	return job->run.meta.over ? apply_ask_still(&job->ask, job->run.upper, e)
-				  : apply_ask_plan(&job->ask, &job->run, job->audit, target(job), plan, e);
+	return job->run.meta.over
+		       ? apply_ask_still(&job->ask, job->run.upper, e)
+		       : apply_ask_plan(&job->ask, &job->run, job->audit, target_name(job), plan, e);
 }
 
-static struct apply_log log_of(const struct job *job)
+static struct apply_log apply_log_of(const struct apply_job *job)
 {
 	return (struct apply_log){ job->audit, &job->run, &job->o, &job->ask };
 }
 
-static int before(void *arg, const struct apply_plan *plan, struct err *e)
+static int before_writing(void *arg, const struct apply_plan *plan, struct err *e)
 {
-	struct job *job = arg;
-	int r = check_paths(job, plan, e);
+	struct apply_job *job = arg;
+	int r = check_named_paths(job, plan, e);
 
 	if (r < 0 || job->o.dry_run || plan->n_go == 0)
 		return r;
-	r = confirm(job, plan, e);
+	r = confirm_apply(job, plan, e);
 	if (r == 0)
-		r = ask_person(job, plan, e);
+		r = ask_approver(job, plan, e);
 	if (r == 0) {
-		const struct apply_log l = log_of(job);
+		const struct apply_log l = apply_log_of(job);
 
 		r = apply_log_plan(&l, plan, e);
 	}
-	/* The last thing before the first write. */
+	/* This must be the last step before the first write. */
 	return r < 0 ? r : into_begin(&job->into, e);
 }
 
-static int show_would(void *arg, const struct apply_plan *plan, struct err *e)
+static int show_dry_run(void *arg, const struct apply_plan *plan, struct err *e)
 {
 	autobuf struct buf out = BUF_INIT;
-	int r = before(arg, plan, e);
+	int r = before_writing(arg, plan, e);
 
 	for (size_t i = 0; i < plan->all->n && r == 0; i++) {
 		if (!plan->go[i])
@@ -191,8 +193,9 @@ static int show_would(void *arg, const struct apply_plan *plan, struct err *e)
 	return r < 0 ? r : say_out(&out) ? -EPIPE : 0;
 }
 
-/* The yes for what coffer obeys is one for its content. */
-static void say_content(const struct changed *run, const struct change *c)
+/* Shows the content of a file that coffer itself obeys, because the permission for it is one for this
+ * content. */
+static void show_obeyed_content(const struct changed *run, const struct change *c)
 {
 	autobuf struct buf out = BUF_INIT;
 
@@ -202,7 +205,7 @@ static void say_content(const struct changed *run, const struct change *c)
 		(void)!fd_write_all(STDERR_FILENO, buf_cstr(&out), out.len);
 }
 
-static void say_refused(const struct changed *run, const struct changes *l)
+static void report_refused(const struct changed *run, const struct changes *l)
 {
 	for (size_t i = 0; i < l->n; i++) {
 		autobuf struct buf line = BUF_INIT, options = BUF_INIT;
@@ -215,12 +218,13 @@ static void say_refused(const struct changed *run, const struct changes *l)
 			buf_addf(&line, " [%s]", options.data);
 		say_warn("not applied: %s", buf_cstr(&line));
 		if (l->v[i].obeyed)
-			say_content(run, &l->v[i]);
+			show_obeyed_content(run, &l->v[i]);
 	}
 }
 
-/* All is out: the layer has no use any more. Otherwise the run stays, with what is left. */
-static int settle(struct job *job, const struct apply_result *res, struct err *e)
+/* Removes the run if all its changes were applied. Otherwise it is kept with the rest, which is counted
+ * again. */
+static int settle_run(struct apply_job *job, const struct apply_result *res, struct err *e)
 {
 	uint64_t n = 0;
 	int r;
@@ -236,13 +240,13 @@ static int settle(struct job *job, const struct apply_result *res, struct err *e
 	return run_meta_write(job->run.run_fd, &job->run.meta, e);
 }
 
-static int note_there(struct job *job, struct err *e)
+static int note_into_changes(struct apply_job *job, struct err *e)
 {
 	job->wrote = job->run.meta.over != NULL;
 	return job->run.meta.over ? into_note_changes(&job->into, e) : 0;
 }
 
-static int do_apply(struct job *job, struct apply_result *res, struct err *e)
+static int apply_changes(struct apply_job *job, struct apply_result *res, struct err *e)
 {
 	const struct changed *c = &job->run;
 
@@ -250,8 +254,9 @@ static int do_apply(struct job *job, struct apply_result *res, struct err *e)
 			    : workspace_apply(c->upper, c->lower, changed_since(c), &job->o, res, e);
 }
 
-/* A no is no failure of ours: everything stayed behind. */
-static int refused_code(int r, const struct err *e)
+/* Prints why nothing was applied. A refusal by a person or by the policy exits with 1, not with 125 as an
+ * error does. */
+static int report_not_applied(int r, const struct err *e)
 {
 	int code = EXIT_REFUSED;
 
@@ -262,31 +267,31 @@ static int refused_code(int r, const struct err *e)
 	return r == -EINTR ? 128 + SIGINT : r == -EPERM ? EXIT_REFUSED : code;
 }
 
-static int apply_run(struct job *job)
+static int apply_run(struct apply_job *job)
 {
 	struct apply_result res = { 0 };
 	struct err e = ERR_INIT;
-	int r = do_apply(job, &res, &e);
+	int r = apply_changes(job, &res, &e);
 	int code = 0;
 
 	if (r < 0 && res.applied == 0) {
 		apply_result_release(&res);
-		return r == -EPIPE ? EXIT_OURS : refused_code(r, &e);
+		return r == -EPIPE ? EXIT_OURS : report_not_applied(r, &e);
 	}
 	if (r < 0)
 		code = say_error(&e);
-	say_refused(&job->run, &res.refused);
+	report_refused(&job->run, &res.refused);
 	if (!job->o.dry_run) {
-		const struct apply_log l = log_of(job);
+		const struct apply_log l = apply_log_of(job);
 		size_t left = res.total - res.applied;
 
 		say_note("applied %zu change%s to %s%s", res.applied, res.applied == 1 ? "" : "s",
-			 target(job), left ? "" : "; nothing is left of the run");
+			 target_name(job), left ? "" : "; nothing is left of the run");
 		if (left)
 			say_note("%zu left: coffer diff %s, coffer discard %s", left, job->run.id,
 				 job->run.id);
 		if (code == 0 && ((res.applied && apply_log_result(&l, &res, &e) < 0) ||
-				  note_there(job, &e) < 0 || settle(job, &res, &e) < 0))
+				  note_into_changes(job, &e) < 0 || settle_run(job, &res, &e) < 0))
 			code = say_error(&e);
 	}
 	if (code == 0 && res.refused.n)
@@ -297,7 +302,7 @@ static int apply_run(struct job *job)
 
 /* --- the command line --------------------------------------------------------------------------------------------- */
 
-static int translate_all(struct job *job, struct err *e)
+static int normalise_paths(struct apply_job *job, struct err *e)
 {
 	int r = changed_paths(&job->run, &job->o.paths, NULL, e);
 
@@ -308,7 +313,7 @@ static int translate_all(struct job *job, struct err *e)
 	return r < 0 ? r : changed_paths(&job->run, &job->o.force, NULL, e);
 }
 
-static int open_all(struct job *job, struct err *e)
+static int open_apply(struct apply_job *job, struct err *e)
 {
 	int r = changed_audit(&job->audit, e);
 
@@ -319,14 +324,15 @@ static int open_all(struct job *job, struct err *e)
 	if (r == 0)
 		r = changed_open_trees(&job->run, e);
 	if (r == 0)
-		r = translate_all(job, e);
+		r = normalise_paths(job, e);
 	if (r == 0) {
 		job->obeyed.workspace = job->run.meta.workspace ? job->run.meta.workspace : "//";
 		r = obeyed_collect(&job->obeyed, &job->run.st, e);
 	}
-	/* Its target stands still from into_open() on, and must not for as long as a person takes. */
+	/* into_open() freezes the target sandbox, which must not stay frozen while a person decides: so the
+	 * question comes first. */
 	if (r == 0 && job->run.meta.over && job->ask.wanted && !job->o.dry_run)
-		r = apply_ask_layer(&job->ask, &job->run, job->audit, target(job), &job->o.paths, e);
+		r = apply_ask_layer(&job->ask, &job->run, job->audit, target_name(job), &job->o.paths, e);
 	if (r == 0 && job->run.meta.over && !job->o.dry_run && !job->no_checkpoint)
 		r = apply_into_before(&job->run, &job->before, e);
 	if (r == 0 && job->run.meta.over)
@@ -335,7 +341,7 @@ static int open_all(struct job *job, struct err *e)
 	return r;
 }
 
-static int take_option(struct job *job, int id, const char *value, struct err *e)
+static int take_apply_option(struct apply_job *job, int id, const char *value, struct err *e)
 {
 	int r = 0;
 
@@ -370,8 +376,8 @@ static int take_option(struct job *job, int id, const char *value, struct err *e
 	return r < 0 ? err_set(e, -ENOMEM, "out of memory") : 0;
 }
 
-/* Options may stand before, between and behind the run and the paths. */
-static int parse(struct job *job, int argc, char **argv, bool *ret_help, struct err *e)
+/* Options may be before, between and after the run and the paths. */
+static int parse_apply(struct apply_job *job, int argc, char **argv, bool *ret_help, struct err *e)
 {
 	struct optparse p = OPTPARSE_INIT(argc, argv, apply_opts, ARRAY_SIZE(apply_opts));
 	const char *value, *word;
@@ -383,7 +389,7 @@ static int parse(struct job *job, int argc, char **argv, bool *ret_help, struct 
 				*ret_help = true;
 				return 0;
 			}
-			if (take_option(job, id, value, e) < 0)
+			if (take_apply_option(job, id, value, e) < 0)
 				return e->code;
 		}
 		if (id < 0)
@@ -402,10 +408,10 @@ static int parse(struct job *job, int argc, char **argv, bool *ret_help, struct 
 	return err_hint(e, -EINVAL, "coffer apply @last (the last run's), or an id of coffer ps -a");
 }
 
-static int run_job(struct job *job)
+static int run_apply(struct apply_job *job)
 {
 	struct err e = ERR_INIT;
-	int r = open_all(job, &e);
+	int r = open_apply(job, &e);
 
 	if (r == -EINVAL)
 		return say_usage(&verb_apply, &e);
@@ -415,31 +421,31 @@ static int run_job(struct job *job)
 		return 0;
 	}
 	if (r == 0)
-		r = open_vault(job, &e);
+		r = open_vault_for_leaks(job, &e);
 	if (r < 0)
-		return refused_code(r, &e);
+		return report_not_applied(r, &e);
 	job->o.bind = job->ask.wanted;
-	job->o.look = look_for_leaks;
+	job->o.look = find_leaks;
 	job->o.obeyed = &job->obeyed;
-	job->o.before = job->o.dry_run ? show_would : before;
+	job->o.before = job->o.dry_run ? show_dry_run : before_writing;
 	job->o.arg = job;
 	return apply_run(job);
 }
 
 static int cmd_apply(int argc, char **argv)
 {
-	struct job job = { .run = CHANGED_INIT,
-			   .into = INTO_INIT,
-			   .vault = SECRET_SESSION_INIT,
-			   .obeyed = OBEYED_INIT(NULL) };
+	struct apply_job job = { .run = CHANGED_INIT,
+				 .into = INTO_INIT,
+				 .vault = SECRET_SESSION_INIT,
+				 .obeyed = OBEYED_INIT(NULL) };
 	struct err e = ERR_INIT;
 	bool help = false;
 	int code;
 
-	if (parse(&job, argc, argv, &help, &e) < 0)
+	if (parse_apply(&job, argc, argv, &help, &e) < 0)
 		code = say_usage(&verb_apply, &e);
 	else
-		code = help ? verb_print_help(&verb_apply) : run_job(&job);
+		code = help ? verb_print_help(&verb_apply) : run_apply(&job);
 	into_close(&job.into);
 	if (job.wrote && job.before)
 		apply_into_after(&job.run, job.before);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * coffer diff: what a run changed. Works on a run that still goes on, too. Nothing of it is done by looking.
+ * coffer diff: shows the changes of a run, also of one that still runs, or the difference between two
+ * checkpoints. It only reads, and starts no program: names and contents come from the sandbox and are
+ * escaped.
  */
 #include "base/json.h"
 #include "base/str.h"
@@ -24,12 +26,13 @@ static const struct opt diff_opts[] = {
 
 struct diff_want {
 	const char *ref;
-	const char *a, *b; /* checkpoints; NULL: the original, and the state as it is now */
+	const char *a, *b; /* checkpoints; a NULL: the original, b NULL: the state as it is now */
 	struct strv paths;
 	bool json, stat, nul, patch;
 };
 
-/* What does not go out by itself, in the order of how it is shown; a change stands where it first fits. */
+/* Kinds of changes that coffer apply holds back. A change belongs to the first section that matches; the
+ * sections are shown in reverse order. */
 static const struct {
 	unsigned flags;
 	const char *title;
@@ -50,9 +53,9 @@ static size_t section_of(const struct change *c)
 	return ARRAY_SIZE(sections);
 }
 
-#define FLUSH_AT (1 << 20) /* a run may have changed a million files */
+#define FLUSH_AT (1 << 20) /* bytes: a run may have changed a million files, so output is written in parts */
 
-static int flush(struct buf *out, size_t at)
+static int flush_diff(struct buf *out, size_t at)
 {
 	int code;
 
@@ -63,7 +66,7 @@ static int flush(struct buf *out, size_t at)
 	return code;
 }
 
-static void add_sizes(const struct change *c, struct buf *out)
+static void add_change_sizes(const struct change *c, struct buf *out)
 {
 	char before[16], after[16];
 
@@ -79,28 +82,29 @@ static void add_sizes(const struct change *c, struct buf *out)
 		buf_addf(out, " | %s -> %s", before, after);
 }
 
-/* What show_section() needs to know beside the list. */
-struct shown {
+/* The arguments of show_change_section() besides the list, and its output. */
+struct diff_output {
 	const struct changed *run;
 	const struct diff_want *want;
-	const struct compare *cmp; /* between checkpoints; NULL: against the original */
+	const struct compare *cmp; /* the comparison of checkpoints; NULL: against the original */
 	struct buf out;
 };
 
-static void show_change(struct shown *s, const struct change *c)
+static void show_change(struct diff_output *s, const struct change *c)
 {
 	struct buf *out = &s->out;
 	int r;
 
 	change_format(c, out);
 	if (s->want->stat)
-		add_sizes(c, out);
+		add_change_sizes(c, out);
 	if (c->flags) {
 		buf_adds(out, ": ");
 		change_add_reasons(c, out);
 	}
 	buf_addc(out, '\n');
-	/* A file that coffer obeys is shown in any case: a yes for it is a yes for its content. */
+	/* The content of a file that coffer itself obeys is always shown, because the permission for it is
+	 * one for that content. */
 	if (!(s->want->patch || c->obeyed) || change_is_dir(c) || c->kind == CHANGE_MODE)
 		return;
 	r = s->cmp ? checkpoint_patch(s->cmp, c, out)
@@ -110,7 +114,7 @@ static void show_change(struct shown *s, const struct change *c)
 	buf_addc(out, '\n');
 }
 
-static int show_section(struct shown *s, const struct changes *l, size_t section)
+static int show_change_section(struct diff_output *s, const struct changes *l, size_t section)
 {
 	bool titled = section == ARRAY_SIZE(sections);
 
@@ -124,14 +128,14 @@ static int show_section(struct shown *s, const struct changes *l, size_t section
 			titled = true;
 		}
 		show_change(s, &l->v[i]);
-		code = flush(&s->out, FLUSH_AT);
+		code = flush_diff(&s->out, FLUSH_AT);
 		if (code)
 			return code;
 	}
 	return 0;
 }
 
-static void add_summary(const struct changes *l, struct buf *out)
+static void add_change_summary(const struct changes *l, struct buf *out)
 {
 	size_t n[CHANGE_KIND_COUNT] = { 0 };
 	const char *sep = "\n";
@@ -147,24 +151,24 @@ static void add_summary(const struct changes *l, struct buf *out)
 	buf_adds(out, l->n ? "\n" : "");
 }
 
-static int show_text(const struct changed *run, const struct diff_want *want, const struct compare *cmp,
-		     const struct changes *l)
+static int show_changes_text(const struct changed *run, const struct diff_want *want,
+			     const struct compare *cmp, const struct changes *l)
 {
-	struct shown s = { .run = run, .want = want, .cmp = cmp };
-	/* First what is plain, then what stands apart. */
-	int code = show_section(&s, l, ARRAY_SIZE(sections));
+	struct diff_output s = { .run = run, .want = want, .cmp = cmp };
+	/* Plain changes come first, then the sections of those that are held back. */
+	int code = show_change_section(&s, l, ARRAY_SIZE(sections));
 
 	for (size_t i = ARRAY_SIZE(sections); i-- > 0 && code == 0;)
-		code = show_section(&s, l, i);
+		code = show_change_section(&s, l, i);
 	if (code == 0 && want->stat)
-		add_summary(l, &s.out);
+		add_change_summary(l, &s.out);
 	if (code == 0)
-		code = flush(&s.out, 1);
+		code = flush_diff(&s.out, 1);
 	buf_release(&s.out);
 	return code;
 }
 
-static int show_nul(const struct changes *l)
+static int show_changes_nul(const struct changes *l)
 {
 	autobuf struct buf out = BUF_INIT;
 	int code = 0;
@@ -173,9 +177,9 @@ static int show_nul(const struct changes *l)
 		buf_addc(&out, change_letter(&l->v[i]));
 		buf_addc(&out, '\0');
 		buf_add(&out, l->v[i].path, strlen(l->v[i].path) + 1);
-		code = flush(&out, FLUSH_AT);
+		code = flush_diff(&out, FLUSH_AT);
 	}
-	return code ? code : flush(&out, 1);
+	return code ? code : flush_diff(&out, 1);
 }
 
 static void add_json_change(struct json *j, const struct change *c)
@@ -184,7 +188,7 @@ static void add_json_change(struct json *j, const struct change *c)
 
 	json_obj(j, NULL);
 	json_str(j, "path", c->path);
-	/* What is not ASCII may not be UTF-8 either: then only the bytes tell. */
+	/* A path that is not ASCII may not be UTF-8 either, so its exact bytes are added. */
 	for (const char *p = c->path; *p; p++) {
 		if ((unsigned char)*p >= 0x80) {
 			json_bytes(j, "path_bytes", c->path, strlen(c->path));
@@ -210,7 +214,7 @@ static void add_json_change(struct json *j, const struct change *c)
 	json_end_obj(j);
 }
 
-static int show_json(const struct changed *run, const struct diff_want *want, const struct changes *l)
+static int show_changes_json(const struct changed *run, const struct diff_want *want, const struct changes *l)
 {
 	autobuf struct buf out = BUF_INIT;
 	struct json j = JSON_INIT(&out);
@@ -227,15 +231,15 @@ static int show_json(const struct changed *run, const struct diff_want *want, co
 	json_arr(&j, "changes");
 	for (size_t i = 0; i < l->n && code == 0; i++) {
 		add_json_change(&j, &l->v[i]);
-		code = flush(&out, FLUSH_AT);
+		code = flush_diff(&out, FLUSH_AT);
 	}
 	json_end_arr(&j);
 	json_end_obj(&j);
 	buf_addc(&out, '\n');
-	return code ? code : flush(&out, 1);
+	return code ? code : flush_diff(&out, 1);
 }
 
-/* Only what is at or below one of the paths; each must mean something. */
+/* Keeps only changes at or below one of the paths. Each path must match a change. */
 static int select_paths(struct changes *l, const struct strv *paths, const struct changed *run, struct err *e)
 {
 	size_t kept = 0;
@@ -264,23 +268,23 @@ static int show_changes(const struct changed *run, const struct diff_want *want,
 			const struct changes *l)
 {
 	if (want->json)
-		return show_json(run, want, l);
-	return want->nul ? show_nul(l) : show_text(run, want, cmp, l);
+		return show_changes_json(run, want, l);
+	return want->nul ? show_changes_nul(l) : show_changes_text(run, want, cmp, l);
 }
 
-/* The manifest of a checkpoint, or of now. */
-static int take_side(struct ckpt_run *r, const char *name, bool content, struct buf *ret, struct err *e)
+/* Reads the manifest of a checkpoint, or makes one of the current state. */
+static int read_manifest(struct ckpt_run *r, const char *name, bool content, struct buf *ret, struct err *e)
 {
 	const struct ckpt *c = NULL;
 	int code;
 
 	if (!name)
-		return ckpt_now(r, content, ret, e);
+		return ckpt_scan_now(r, content, ret, e);
 	code = ckpt_find(r, name, &c, e);
 	return code < 0 ? code : ckpt_read(r, c, ret, e);
 }
 
-static int show_between(struct diff_want *want)
+static int diff_checkpoints(struct diff_want *want)
 {
 	CLEANUP(changed_release) struct changed run = CHANGED_INIT;
 	CLEANUP(changes_release) struct changes l = { 0 };
@@ -297,12 +301,13 @@ static int show_between(struct diff_want *want)
 			run.meta.over);
 		return say_error(&e);
 	}
-	/* A run without an original has checkpoints all the same. */
+	/* A run without an original directory may have checkpoints, too. */
 	if (changed_has_layer(&run, NULL) == 0 && changed_open_original(&run, &e) < 0)
 		return say_error(&e);
 	cmp.lower = run.lower;
 	if (changed_paths(&run, &want->paths, NULL, &e) < 0 || ckpt_open(&r, run.id, !want->b, &e) < 0 ||
-	    take_side(&r, want->a, false, &a, &e) < 0 || take_side(&r, want->b, want->patch, &b, &e) < 0)
+	    read_manifest(&r, want->a, false, &a, &e) < 0 ||
+	    read_manifest(&r, want->b, want->patch, &b, &e) < 0)
 		return say_error(&e);
 	cmp.a = a.data;
 	cmp.a_len = a.len;
@@ -313,7 +318,7 @@ static int show_between(struct diff_want *want)
 	return show_changes(&run, want, &cmp, &l);
 }
 
-static int show(struct diff_want *want)
+static int diff_run(struct diff_want *want)
 {
 	CLEANUP(changed_release) struct changed run = CHANGED_INIT;
 	CLEANUP(changes_release) struct changes l = { 0 };
@@ -328,8 +333,8 @@ static int show(struct diff_want *want)
 	return show_changes(&run, want, NULL, &l);
 }
 
-/* The first words may be checkpoints; a file that is called like one is written ./c1. */
-static int take_word(struct diff_want *want, const char *word, struct err *e)
+/* The first words after the run may be checkpoints. A file with such a name is typed as ./c1. */
+static int take_diff_word(struct diff_want *want, const char *word, struct err *e)
 {
 	if (!want->ref)
 		want->ref = word;
@@ -340,8 +345,8 @@ static int take_word(struct diff_want *want, const char *word, struct err *e)
 	return 0;
 }
 
-/* Options may stand before, between and behind the run and the paths. */
-static int parse(struct diff_want *want, int argc, char **argv, bool *ret_help, struct err *e)
+/* Options may be before, between and after the run and the paths. */
+static int parse_diff(struct diff_want *want, int argc, char **argv, bool *ret_help, struct err *e)
 {
 	struct optparse p = OPTPARSE_INIT(argc, argv, diff_opts, ARRAY_SIZE(diff_opts));
 	const char *value, *word;
@@ -360,14 +365,14 @@ static int parse(struct diff_want *want, int argc, char **argv, bool *ret_help, 
 		word = opt_take(&p);
 		if (!word)
 			break;
-		id = take_word(want, word, e);
+		id = take_diff_word(want, word, e);
 		if (id < 0)
 			return id;
 	}
 	if (*ret_help)
 		return 0;
 	if (want->json + want->nul + (want->stat || want->patch) > 1)
-		return err_set(e, -EINVAL, "--json and -z go with no other form");
+		return err_set(e, -EINVAL, "--json and -z exclude each other, --stat and -p");
 	if (want->ref)
 		return 0;
 	err_set(e, -EINVAL, "diff needs a sandbox: its name, id or @last");
@@ -381,10 +386,12 @@ static int cmd_diff(int argc, char **argv)
 	bool help = false;
 	int code;
 
-	if (parse(&want, argc, argv, &help, &e) < 0)
+	if (parse_diff(&want, argc, argv, &help, &e) < 0)
 		code = say_usage(&verb_diff, &e);
 	else
-		code = help ? verb_print_help(&verb_diff) : want.a ? show_between(&want) : show(&want);
+		code = help	? verb_print_help(&verb_diff)
+		       : want.a ? diff_checkpoints(&want)
+				: diff_run(&want);
 	strv_release(&want.paths);
 	return code;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* coffer discard: throws a run's changes away. In the audit log before it is done; how much went, after. */
+/* coffer discard: throws a run's changes away. The audit log has an event before anything is removed, and one
+ * with the number of removed files after that. The original directory is not touched. */
 #include "base/json.h"
 #include "cli/common/changed.h"
 #include "cli/core/say.h"
@@ -7,7 +8,7 @@
 
 #include <errno.h>
 
-static int log_discard(struct audit *a, const struct changed *run, struct err *e)
+static int log_discarded_run(struct audit *a, const struct changed *run, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT;
 	struct json j = JSON_INIT(&b);
@@ -18,7 +19,7 @@ static int log_discard(struct audit *a, const struct changed *run, struct err *e
 			     : audit_append(a, "workspace.discard", run->id, &b, e);
 }
 
-static int discard(const char *ref)
+static int discard_run(const char *ref)
 {
 	CLEANUP(changed_release) struct changed run = CHANGED_INIT;
 	CLEANUP(audit_freep) struct audit *a = NULL;
@@ -31,7 +32,7 @@ static int discard(const char *ref)
 		say_note("nothing to discard: run %s changed nothing", run.id);
 		return 0;
 	}
-	if (r < 0 || changed_has_layer(&run, &e) < 0 || log_discard(a, &run, &e) < 0 ||
+	if (r < 0 || changed_has_layer(&run, &e) < 0 || log_discarded_run(a, &run, &e) < 0 ||
 	    changed_remove(&run, a, &n, &e) < 0)
 		return say_error(&e);
 	say_note("discarded %s: %llu %s wiped", run.id, (unsigned long long)n,
@@ -57,7 +58,7 @@ static int cmd_discard(int argc, char **argv)
 	if (id < 0)
 		return say_usage(&verb_discard, &e);
 	for (int i = p.index; i < p.argc; i++) {
-		int one = discard(p.argv[i]);
+		int one = discard_run(p.argv[i]);
 
 		code = one ? one : code;
 	}

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The steps of `coffer approve` and `coffer deny` before an answer is sent: the question is found by its id,
+ * shown in full on the terminal and confirmed; for --always, the policy file is edited. A text that could not
+ * be shown completely is never answered.
+ */
 #include "cli/common/approve_how.h"
 
 #include "always/always.h"
@@ -15,7 +20,7 @@
 #include <termios.h>
 #include <unistd.h>
 
-#define TRIES 5 /* at a file that somebody else edits at the same time */
+#define TRIES 5 /* at editing a policy file that another process edits at the same time */
 #define IDS_SHOWN 8
 
 bool approve_can_confirm(void)
@@ -36,18 +41,18 @@ int approve_confirm(const char *question, struct err *e)
 	return answer[0] == 'y' || answer[0] == 'Y' ? 0 : err_set(e, -ECANCELED, "nothing was answered");
 }
 
-/* --- what it is, in screens --------------------------------------------------------------------------------------- */
+/* --- showing a question, a screen at a time ----------------------------------------------------------------------- */
 
-#define FOOT 2 /* rows: what is asked below, and where the cursor is after Enter */
+#define FOOT 2 /* rows at the bottom of a screen: our prompt, and the row of the cursor after Enter */
 
-static int write_rows(const char *rows, size_t len, struct err *e)
+static int write_question_rows(const char *rows, size_t len, struct err *e)
 {
 	if (fd_write_all(STDERR_FILENO, rows, len) < 0)
-		return err_set(e, -EIO, "it could not be shown, so it was not answered");
+		return err_set(e, -EIO, "the question could not be shown, so it was not answered");
 	return 0;
 }
 
-static int next_page(struct err *e)
+static int wait_for_page_key(struct err *e)
 {
 	static const char words[] = "-- Enter: go on --";
 	char typed[64] = "";
@@ -75,28 +80,28 @@ int approve_show(const char *all, const char *act, struct err *e)
 				"coffer ask show, then coffer approve or deny with the whole id");
 	}
 	if (n <= page)
-		return write_rows(all, strlen(all), e);
+		return write_question_rows(all, strlen(all), e);
 	while (r == 0 && *all) {
 		size_t len = termrows_skip(all, page);
 
-		r = write_rows(all, len, e);
-		r = r < 0 ? r : next_page(e);
+		r = write_question_rows(all, len, e);
+		r = r < 0 ? r : wait_for_page_key(e);
 		all += len;
 	}
-	return r < 0 ? r : write_rows(act, strlen(act), e);
+	return r < 0 ? r : write_question_rows(act, strlen(act), e);
 }
 
 /* --- which question --------------------------------------------------------------------------------------------- */
 
-struct could_be {
+struct id_candidates {
 	uint64_t number;
 	struct buf ids;
 	size_t n;
 };
 
-static int note_id(void *ctx, json_t *ask)
+static int collect_question_id(void *ctx, json_t *ask)
 {
-	struct could_be *c = ctx;
+	struct id_candidates *c = ctx;
 
 	if (!ask || (uint64_t)json_integer_value(json_object_get(ask, "number")) != c->number ||
 	    !str_eq(ask_text(ask, "state"), "pending"))
@@ -109,11 +114,11 @@ static int note_id(void *ctx, json_t *ask)
 
 int approve_check_id(struct state *st, const char *id, bool *ret_show, struct err *e)
 {
-	struct could_be c = { .ids = BUF_INIT };
+	struct id_candidates c = { .ids = BUF_INIT };
 	autostrv struct strv runs = STRV_INIT;
 
 	*ret_show = false;
-	/* What is no number is told so by who looks it up. */
+	/* A text that is neither an id nor a number is refused by the caller's lookup. */
 	if (strchr(id, '-') || str_to_u64(id, &c.number) < 0)
 		return 0;
 	*ret_show = approve_can_confirm();
@@ -128,7 +133,7 @@ int approve_check_id(struct state *st, const char *id, bool *ret_show, struct er
 		struct err ignored = ERR_INIT;
 
 		if (fd >= 0 && askc_open(&a, fd, &ignored) == 0)
-			(void)!askc_list(&a, false, note_id, &c, &ignored);
+			(void)!askc_list(&a, false, collect_question_id, &c, &ignored);
 	}
 	err_set(e, -EINVAL, "a number alone may be another question by now; name the whole id%s%s%s",
 		c.n ? ": " : "", buf_cstr(&c.ids), c.n > IDS_SHOWN ? ", …" : "");
@@ -136,10 +141,11 @@ int approve_check_id(struct state *st, const char *id, bool *ret_show, struct er
 	return err_hint(e, -EINVAL, "coffer ask ls");
 }
 
-/* --- for good ----------------------------------------------------------------------------------------------------- */
+/* --- --always: editing the policy file ---------------------------------------------------------------------------- */
 
-/* On a terminal in rows of ours: a line that it breaks by itself could go on as one of another kind. */
-static int show_diff(const struct always *a)
+/* On a terminal the diff is broken into rows with a prefix of ours. If the terminal wrapped a long line
+ * itself, its rest could look like another line of the diff. */
+static int show_policy_diff(const struct always *a)
 {
 	autobuf struct buf b = BUF_INIT, rows = BUF_INIT;
 
@@ -155,8 +161,9 @@ static int show_diff(const struct always *a)
 	return say_out(&rows) ? -EPIPE : 0;
 }
 
-/* A person takes their time; what nobody waits for any more is no reason to edit anything. */
-static int check_waits(struct askc *c, const char *id, struct err *e)
+/* The question may have expired while the person read the diff. The policy file is not edited for a question
+ * that no longer waits. */
+static int check_still_pending(struct askc *c, const char *id, struct err *e)
 {
 	json_t *ask = NULL;
 	int r = askc_show(c, id, &ask, e);
@@ -168,8 +175,8 @@ static int check_waits(struct askc *c, const char *id, struct err *e)
 	return r;
 }
 
-static int edit_once(struct askc *c, struct audit *audit, int run_fd, const json_t *ask,
-		     const struct ask_who *who, bool yes, struct err *e)
+static int edit_policy_once(struct askc *c, struct audit *audit, int run_fd, const json_t *ask,
+			    const struct ask_who *who, bool yes, struct err *e)
 {
 	CLEANUP(always_release) struct always a = ALWAYS_INIT;
 	int r = always_open(&a, run_fd, ask, e);
@@ -183,14 +190,15 @@ static int edit_once(struct askc *c, struct audit *audit, int run_fd, const json
 			 str_safe(a.plan.file, shown, sizeof(shown)));
 		return 0;
 	}
-	if (show_diff(&a) < 0)
+	if (show_policy_diff(&a) < 0)
 		return err_set(e, -EPIPE, "the change could not be shown, so it was not made");
 	if (!yes && !approve_can_confirm()) {
-		err_set(e, -EINVAL, "--always edits the policy file, and nobody is here to say yes to that");
-		return err_hint(e, -EINVAL, "look at the change above, and say --yes");
+		err_set(e, -EINVAL,
+			"--always edits the policy file, and there is no terminal to confirm that on");
+		return err_hint(e, -EINVAL, "look at the change above, then add --yes");
 	}
-	r = yes ? 0 : approve_confirm("Edit the policy file so?", e);
-	r = r < 0 ? r : check_waits(c, ask_text(ask, "id"), e);
+	r = yes ? 0 : approve_confirm("Edit the policy file like this?", e);
+	r = r < 0 ? r : check_still_pending(c, ask_text(ask, "id"), e);
 	return r < 0 ? r : always_commit(&a, audit, who, e);
 }
 
@@ -198,12 +206,12 @@ int approve_always(struct askc *c, struct state *st, int run_fd, const json_t *a
 		   bool yes, struct err *e)
 {
 	CLEANUP(audit_freep) struct audit *audit = NULL;
-	int r = check_waits(c, ask_text(ask, "id"), e);
+	int r = check_still_pending(c, ask_text(ask, "id"), e);
 
 	r = r < 0 ? r : audit_open(&audit, st->fd, e);
 	for (int i = 0; r == 0 || (r == -EAGAIN && i < TRIES); i++) {
 		*e = ERR_INIT;
-		r = edit_once(c, audit, run_fd, ask, who, yes, e);
+		r = edit_policy_once(c, audit, run_fd, ask, who, yes, e);
 		if (r == 0)
 			return 0;
 	}

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads the events of a sandbox before its question, backwards from the question's position in the audit log,
+ * and formats each as one line. It only reads; the lines are not yet safe for a terminal.
+ */
 #include "cli/common/ask_before.h"
 
 #include "audit/query.h"
@@ -21,13 +25,13 @@ void ask_before_release(struct ask_before *b)
 	*b = (struct ask_before){ 0 };
 }
 
-static void add_cut(struct buf *out, const char *s)
+static void add_event_value(struct buf *out, const char *s)
 {
 	buf_adds(out, "  ");
 	shorten_text(s, VALUE_MAX, "…", out);
 }
 
-static void add_command(struct buf *out, const json_t *words)
+static void add_event_command(struct buf *out, const json_t *words)
 {
 	autobuf struct buf all = BUF_INIT;
 
@@ -37,11 +41,12 @@ static void add_command(struct buf *out, const json_t *words)
 		buf_addf(&all, "%s%s", i ? " " : "", s ? s : "");
 	}
 	if (all.len)
-		add_cut(out, buf_cstr(&all));
+		add_event_value(out, buf_cstr(&all));
 }
 
-/* A connection that is looked into says what it is for by its requests; of others it is all there is to know. */
-static bool is_routine(const char *type, const json_t *o)
+/* Is the event left out? An inspected connection is left out because its requests say more; a connection that
+ * is not inspected is kept, because nothing else is known of it. */
+static bool is_routine_event(const char *type, const json_t *o)
 {
 	static const char *const always[] = { "net.up",	      "net.policy", "net.close",
 					      "net.response", "exec.end",   "api.request" };
@@ -58,7 +63,7 @@ static bool is_routine(const char *type, const json_t *o)
 	return str_eq(type, "net.dns") && allowed;
 }
 
-static void add_line(struct buf *out, const json_t *o)
+static void add_event_line(struct buf *out, const json_t *o)
 {
 	static const char *const keys[] = { "ev",   "kind",   "tool",	"method", "host", "name",
 					    "addr", "secret", "path",	"what",	  "text", "decision",
@@ -67,27 +72,27 @@ static void add_line(struct buf *out, const json_t *o)
 
 	buf_addf(out, "%.8s  %s", strlen(jsonget_text(o, "time")) > 19 ? jsonget_text(o, "time") + 11 : "",
 		 jsonget_text(o, "type"));
-	add_command(out, json_object_get(o, "command"));
+	add_event_command(out, json_object_get(o, "command"));
 	if (count > 1)
 		buf_addf(out, "  %lld times", (long long)count);
 	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
 		if (jsonget_text(o, keys[i])[0])
-			add_cut(out, jsonget_text(o, keys[i]));
+			add_event_value(out, jsonget_text(o, keys[i]));
 	}
 }
 
-/* 1: it was put in front of those that are there. */
-static int take(struct ask_before *b, const struct audit_record *r)
+/* Puts the event before the lines read so far. Returns 1, or 0 for a routine event, which is left out. */
+static int prepend_event(struct ask_before *b, const struct audit_record *r)
 {
 	json_t *o = json_loadb(r->text, r->len, 0, NULL);
 	autobuf struct buf line = BUF_INIT;
 	char *s = NULL;
 
-	if (o && is_routine(jsonget_text(o, "type"), o)) {
+	if (o && is_routine_event(jsonget_text(o, "type"), o)) {
 		json_decref(o);
 		return 0;
 	}
-	add_line(&line, o);
+	add_event_line(&line, o);
 	json_decref(o);
 	s = buf_take(&line);
 	if (!s)
@@ -114,7 +119,7 @@ int ask_before_read(const json_t *ask, const struct state *st, size_t max, struc
 	if (!b.is_unknown)
 		r = audit_back_open(&back, st->fd, &f, (uint64_t)seq, e);
 	while (back && r >= 0 && b.n < max && (r = audit_back_next(back, &rec, e)) > 0) {
-		r = rec.is_event && rec.text ? take(&b, &rec) : 0;
+		r = rec.is_event && rec.text ? prepend_event(&b, &rec) : 0;
 		if (r == -ENOMEM)
 			err_set(e, r, "out of memory");
 	}

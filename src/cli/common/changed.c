@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Opens the layer of a run and the directory beneath it for diff, apply and discard, removes a run, and
+ * formats a change for people. It never writes to the original directory: only workspace/apply does.
+ */
 #include "cli/common/changed.h"
 
 #include "base/fd.h"
@@ -20,6 +24,7 @@
 #include <linux/openat2.h>
 #include <sys/stat.h>
 
+/* A live sandbox whose layer is a disk image is frozen for at most this long while that layer is opened. */
 #define IMAGE_STILL_MS 1000
 
 int changed_audit(struct audit **ret, struct err *e)
@@ -50,8 +55,8 @@ bool changed_nothing(const char *ref, char id[RUN_ID_LEN + 1])
 	       strlen(id) == RUN_ID_LEN && look_end(&st, id, &end, &ignored) == 0 && end.changes == 0;
 }
 
-/* A rollback that was cut short is finished before anybody looks. */
-static int finish_rollback(struct changed *c, bool claimed, struct err *e)
+/* A rollback that a crash interrupted is finished before anyone reads the layer. */
+static int finish_interrupted_rollback(struct changed *c, bool claimed, struct err *e)
 {
 	autoclose int fd = -1;
 	struct stat sb;
@@ -76,16 +81,16 @@ int changed_open(struct changed *c, const char *ref, bool claim, struct err *e)
 		return r;
 	c->run_fd = claim ? state_run_claim(&c->st, c->id, e) : state_run_open(&c->st, c->id, &c->alive, e);
 	if (c->run_fd == -EBUSY) {
-		r = err_set(e, -EBUSY, "%s still runs, or another coffer works on it", c->id);
-		return err_hint(e, r, "coffer stop %s, then again", c->id);
+		r = err_set(e, -EBUSY, "%s is still running, or in use by another coffer command", c->id);
+		return err_hint(e, r, "coffer stop %s, then retry", c->id);
 	}
 	if (c->run_fd < 0)
 		return c->run_fd;
-	r = finish_rollback(c, claim, e);
+	r = finish_interrupted_rollback(c, claim, e);
 	return r < 0 ? r : run_meta_read(c->run_fd, &c->meta, e);
 }
 
-/* A run without a layer has nothing to show; why depends on how its workspace was given. */
+/* A run without a layer has no changes to show; the error message depends on the mode of its workspace. */
 int changed_has_layer(const struct changed *c, struct err *e)
 {
 	const char *mode = c->meta.ws_mode ? c->meta.ws_mode : "";
@@ -103,7 +108,7 @@ int changed_has_layer(const struct changed *c, struct err *e)
 	return err_hint(e, -ENODATA, "coffer rm %s forgets the run", c->id);
 }
 
-static int open_upper_of_ended(struct changed *c, struct err *e)
+static int mount_upper(struct changed *c, struct err *e)
 {
 	int fd;
 
@@ -117,8 +122,9 @@ static int open_upper_of_ended(struct changed *c, struct err *e)
 	return fd < 0 ? err_sys(e, -errno, "cannot open the run's layer") : fd;
 }
 
-/* A disk image that is in use must not be mounted a second time: its launcher has it. */
-static int open_upper(struct changed *c, struct err *e)
+/* The disk image of a live run must not be mounted a second time: its launcher has it mounted, and passes a
+ * descriptor of it. */
+static int open_run_upper(struct changed *c, struct err *e)
 {
 	autolink struct link l = LINK_INIT;
 	autoclose int layers = -1;
@@ -126,7 +132,7 @@ static int open_upper(struct changed *c, struct err *e)
 	int fd, r;
 
 	if (!c->alive || faccessat(c->run_fd, LAYERS_IMAGE, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
-		return open_upper_of_ended(c, e);
+		return mount_upper(c, e);
 	r = link_open(&l, c->run_fd, e);
 	if (r == 0)
 		r = link_freeze(&l, IMAGE_STILL_MS, &how, &layers, e);
@@ -142,13 +148,14 @@ int changed_open_original(struct changed *c, struct err *e)
 
 	if (r < 0 || !c->meta.workspace)
 		return r;
-	/* The path was resolved when the run began: a link in it now means that it is not the same any more. */
+	/* The path was resolved when the run began. A symbolic link in it now means that it leads to another
+	 * directory. */
 	c->lower = fd_openat2(AT_FDCWD, c->meta.workspace, O_RDONLY | O_DIRECTORY, 0,
 			      RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
 	if (c->lower < 0) {
 		r = c->lower;
 		c->lower = -1;
-		return err_sys(e, r, "the directory that %s worked on is not there: %s", c->id,
+		return err_sys(e, r, "cannot open the directory that %s worked on: %s", c->id,
 			       c->meta.workspace);
 	}
 	return 0;
@@ -160,7 +167,7 @@ int changed_open_trees(struct changed *c, struct err *e)
 
 	if (r < 0)
 		return r;
-	c->upper = open_upper(c, e);
+	c->upper = open_run_upper(c, e);
 	if (c->upper < 0) {
 		r = c->upper;
 		c->upper = -1;
@@ -209,14 +216,14 @@ int changed_paths(const struct changed *c, struct strv *paths, const char *optio
 		free(paths->v[i]);
 		paths->v[i] = path;
 		if (option && !*path) {
-			err_set(e, -EINVAL, "%s wants the path of what may go out, not all at once", option);
+			err_set(e, -EINVAL, "%s needs a path, not the whole workspace", option);
 			return err_hint(e, -EINVAL, "coffer diff %s lists what needs it", c->id);
 		}
 	}
 	return 0;
 }
 
-static int log_wiped(struct audit *a, const char *id, uint64_t n, struct err *e)
+static int log_workspace_wiped(struct audit *a, const char *id, uint64_t n, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT;
 	struct json j = JSON_INIT(&b);
@@ -234,7 +241,7 @@ int changed_remove(struct changed *c, struct audit *a, uint64_t *ret_n, struct e
 	bool had_checkpoints;
 	int r;
 
-	/* A disk image stays in use while its layer is open. */
+	/* A disk image cannot be unmounted while its layer is open. */
 	c->upper = fd_close(c->upper);
 	c->layers = fd_close(c->layers);
 	r = workspace_wipe(c->run_fd, "upper", -1, &upper, e);
@@ -248,11 +255,12 @@ int changed_remove(struct changed *c, struct audit *a, uint64_t *ret_n, struct e
 		r = workspace_wipe(c->st.runs_fd, buried, -1, &rest, e);
 	if (r < 0)
 		return r;
-	/* Only content that nobody else needs; what cannot be freed now is by the next one. */
+	/* Frees only content that no other checkpoint needs. An error is ignored: the next cleanup frees
+	 * it. */
 	if (had_checkpoints)
 		ckpt_tidy(&c->st);
 	*ret_n = upper;
-	return log_wiped(a, c->id, upper, e);
+	return log_workspace_wiped(a, c->id, upper, e);
 }
 
 void changed_release(struct changed *c)
@@ -279,7 +287,7 @@ char change_letter(const struct change *c)
 	return letters[c->kind];
 }
 
-static const char *type_name(mode_t mode)
+static const char *file_type_name(mode_t mode)
 {
 	switch (mode & S_IFMT) {
 	case S_IFREG:
@@ -304,7 +312,7 @@ void change_format(const struct change *c, struct buf *out)
 	if (change_is_dir(c))
 		buf_addc(out, '/');
 	if (c->kind == CHANGE_TYPE)
-		buf_addf(out, " (%s -> %s)", type_name(c->mode_before), type_name(c->mode_after));
+		buf_addf(out, " (%s -> %s)", file_type_name(c->mode_before), file_type_name(c->mode_after));
 	else if (c->mode_before && c->mode_after && (c->mode_before ^ c->mode_after) & 07777)
 		buf_addf(out, " (%04o -> %04o)", c->mode_before & 07777, c->mode_after & 07777);
 }
@@ -320,15 +328,15 @@ void change_add_reasons(const struct change *c, struct buf *out)
 			continue;
 		buf_addf(out, "%s%s%s", first ? "" : "; ",
 			 flag == CHANGE_SECRETIVE ? "usually holds "
-			 : flag == CHANGE_LEAK	  ? "there is in it "
+			 : flag == CHANGE_LEAK	  ? "contains "
 						  : "",
 			 why);
 		first = false;
 	}
 }
 
-/* A name that can be pasted into a shell and means that name and nothing else. */
-static void add_quoted(struct buf *out, const char *s)
+/* Quotes a name so that pasting it into a shell yields exactly that name. */
+static void add_shell_quoted(struct buf *out, const char *s)
 {
 	static const char plain[] =
 		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./+=:@%,-";
@@ -378,6 +386,6 @@ void change_add_options(const struct change *c, struct buf *out)
 		if (!(c->flags & ways[i].flags))
 			continue;
 		buf_addf(out, "%s%s ", out->len > start ? " " : "", ways[i].option);
-		add_quoted(out, c->path);
+		add_shell_quoted(out, c->path);
 	}
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading state and log for verbs that change nothing. */
+/*
+ * Opens the state directory and searches the audit log for verbs that only read. They have to work on a full
+ * or read-only disk, so an error in cleaning up after crashed runs is a warning here, never a failure.
+ */
 #include "cli/common/look.h"
 
 #include "audit/audit.h"
@@ -12,10 +15,8 @@
 #include <jansson.h>
 #include <sys/statvfs.h>
 
-#define ROOM_LEAST (64u << 10) /* bytes: an event, and what is known about a run */
+#define ROOM_LEAST (64u << 10) /* bytes: enough for an event of the log and for a run's record */
 
-/* Asked first: on a full disk the log may still take a line where the run's own record cannot be written, and each look
- * would then log the same end again. */
 bool look_has_room(const struct state *st)
 {
 	struct statvfs f;

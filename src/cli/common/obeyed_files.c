@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Gathers the files that coffer obeys: of the last runs, of all that are kept, of the user's configuration.
+ * Collects the files that coffer itself obeys: policies, profiles and programs of the last runs and of all
+ * kept runs, and the user's configuration. A sandbox must not get a change of one of them applied unnoticed,
+ * so an error means deny.
  */
 #include "cli/common/obeyed_files.h"
 
@@ -19,7 +21,7 @@ static int add_once(struct strv *l, const char *path)
 	return strv_add(l, path);
 }
 
-static int collect_from(struct strv *files, struct strv *policies, const struct obeys *o, struct err *e)
+static int collect_obeys(struct strv *files, struct strv *policies, const struct obeys *o, struct err *e)
 {
 	int r = 0;
 
@@ -38,10 +40,10 @@ static int collect_run(struct strv *files, struct strv *policies, struct state *
 	autoclose int fd = state_run_open(st, id, &alive, e);
 	int r;
 
-	if (fd == -ENOENT) /* it has gone meanwhile */
+	if (fd == -ENOENT) /* the run was removed meanwhile */
 		return 0;
 	r = fd < 0 ? fd : obeys_read(fd, &o, e);
-	return r < 0 ? r : collect_from(files, policies, &o, e);
+	return r < 0 ? r : collect_obeys(files, policies, &o, e);
 }
 
 static int collect_last(struct strv *files, struct strv *policies, struct state *st, struct err *e)
@@ -49,11 +51,11 @@ static int collect_last(struct strv *files, struct strv *policies, struct state 
 	CLEANUP(obeys_release) struct obeys o = OBEYS_INIT;
 	int r = obeys_read_last(st, &o, e);
 
-	return r < 0 ? r : collect_from(files, policies, &o, e);
+	return r < 0 ? r : collect_obeys(files, policies, &o, e);
 }
 
-/* Adds the files that the policy names now, which may be more than when the run began. A policy that cannot be read
- * names no file: it is in force nowhere. */
+/* Adds the files that the policy names now, which may be more than when the run began. A policy that cannot
+ * be read names no file: it is in force nowhere. */
 static int collect_policy(struct strv *files, const char *path)
 {
 	CLEANUP(obeys_release) struct obeys o = OBEYS_INIT;
@@ -74,7 +76,7 @@ static int collect_policy(struct strv *files, const char *path)
 	return r;
 }
 
-/* Where the user's profiles, notify.yaml and the vault's key are. */
+/* The directories with the user's profiles, notify.yaml and the vault's key. */
 static int collect_configuration(struct strv *files)
 {
 	const char *config = getenv("XDG_CONFIG_HOME"); // NOLINT(concurrency-mt-unsafe): one thread
@@ -88,7 +90,7 @@ static int collect_configuration(struct strv *files)
 	return r;
 }
 
-/* Programs that it starts, and the files that it names. */
+/* The programs that notify.yaml starts, and the files that it names. */
 static int collect_notify(struct strv *files)
 {
 	struct notify_conf c = NOTIFY_CONF_INIT;

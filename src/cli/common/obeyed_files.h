@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which files coffer obeys, over all runs of a state directory and the user's configuration: for diff and apply. */
+/* The list of files that coffer obeys, over all runs of a state directory and the user's configuration, for
+ * diff and apply. */
 #ifndef CLI_OBEYED_FILES_H
 #define CLI_OBEYED_FILES_H
 
 #include "sandbox/state/state.h"
 #include "workspace/change/obeyed.h"
 
-/* An error means that it cannot be told, and nothing may go out. */
+/* On an error the list is incomplete, and the caller must not apply anything. */
 int obeyed_collect(struct obeyed *ret, struct state *st, struct err *e) MUST_CHECK;
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The variables of -e and --env-file. */
+/* Checks and reads the variables of -e and --env-file. Values of a .env file are wiped from our buffer; they
+ * are never printed. */
 #include "cli/common/run_env.h"
 
 #include "base/buf.h"
@@ -24,14 +25,14 @@ int run_env_check(const char *text, struct err *e)
 
 		if (c > ' ' && c != 0x7f)
 			continue;
-		err_set(e, -EINVAL, "-e '%.100s': the name of a variable has no space", text);
+		err_set(e, -EINVAL, "-e '%.100s': the name of a variable cannot contain spaces", text);
 		return err_hint(e, -EINVAL, "-e NAME='VALUE WITH SPACES'");
 	}
 	return 0;
 }
 
-/* The first name of the file that a well-known key or token has. */
-static void say_secret(const char *path, const char *variable)
+/* `variable` is the first name in the file that is known for a key or token. */
+static void warn_of_secret(const char *path, const char *variable)
 {
 	say_warn("%s sets %s, which the sandbox sees as it is; a key or token belongs in the vault: "
 		 "coffer secret import %s",
@@ -71,6 +72,6 @@ int run_env_file(struct strv *env, const char *path, struct err *e)
 	if (r < 0)
 		return err_wrap(e, r, "--env-file %.200s", path);
 	if (*secret)
-		say_secret(path, secret);
+		warn_of_secret(path, secret);
 	return 0;
 }

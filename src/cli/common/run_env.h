@@ -6,11 +6,12 @@
 #include "base/err.h"
 #include "base/str.h"
 
-/* NAME or NAME=VALUE: a name has no space and no control character, so that a slip of quoting is noticed. */
+/* Checks NAME or NAME=VALUE. A name must not have spaces or control characters, so that a mistake in quoting
+ * is noticed. */
 int run_env_check(const char *text, struct err *e) MUST_CHECK;
 
-/* Adds what a .env file sets as NAME=VALUE. Its values reach the sandbox as they are: that is said where a name is known
- * for a key or token, which belongs in the vault. */
+/* Adds the variables of a .env file as NAME=VALUE. The sandbox sees their values in plain text, so a warning
+ * is printed if a name is known for a key or token: those belong in the vault. */
 int run_env_file(struct strv *env, const char *path, struct err *e) MUST_CHECK;
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A run as members of a JSON object. */
+/* Writes a run as members of a JSON object. The names of the members are part of the API
+ * (doc/openapi.yaml). */
 #include "cli/common/run_json.h"
 
 #include "base/clock.h"
@@ -46,7 +47,7 @@ void run_json_add_how(struct json *j, const struct run_meta *m)
 	json_str(j, "command", m->command);
 }
 
-static void add_known(struct json *j, const char *key, uint64_t v)
+static void add_usage_figure(struct json *j, const char *key, uint64_t v)
 {
 	if (v == USAGE_UNKNOWN)
 		json_none(j, key);
@@ -56,12 +57,12 @@ static void add_known(struct json *j, const char *key, uint64_t v)
 
 void run_json_add_usage(struct json *j, const struct usage *u)
 {
-	add_known(j, "memory", u->memory);
-	add_known(j, "memory_peak", u->memory_peak);
-	add_known(j, "memory_limit", u->memory_limit);
-	add_known(j, "cpu_us", u->cpu_usec);
-	add_known(j, "pids", u->pids);
-	add_known(j, "pids_limit", u->pids_limit);
-	add_known(j, "uptime_us", u->uptime_usec);
-	add_known(j, "commands", u->commands);
+	add_usage_figure(j, "memory", u->memory);
+	add_usage_figure(j, "memory_peak", u->memory_peak);
+	add_usage_figure(j, "memory_limit", u->memory_limit);
+	add_usage_figure(j, "cpu_us", u->cpu_usec);
+	add_usage_figure(j, "pids", u->pids);
+	add_usage_figure(j, "pids_limit", u->pids_limit);
+	add_usage_figure(j, "uptime_us", u->uptime_usec);
+	add_usage_figure(j, "commands", u->commands);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Adds up what a run takes on the disk, within a budget of files. */
+/* Adds up the disk space that a run takes, within a budget of files to look at. It only reads. */
 #include "cli/common/run_size.h"
 
 #include "base/cleanup.h"
@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-static void add_layer(int run_fd, const char *name, uint64_t *budget, struct run_size *s)
+static void add_layer_size(int run_fd, const char *name, uint64_t *budget, struct run_size *s)
 {
 	autoclose int fd = openat(run_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	uint64_t bytes = 0, n = 0;
@@ -36,7 +36,7 @@ void run_size_read(int run_fd, uint64_t *budget, struct run_size *ret)
 	struct stat st;
 
 	for (size_t i = 0; i < ARRAY_SIZE(layers); i++)
-		add_layer(run_fd, layers[i], budget, &s);
+		add_layer_size(run_fd, layers[i], budget, &s);
 	for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
 		if (fstatat(run_fd, files[i], &st, AT_SYMLINK_NOFOLLOW) == 0)
 			s.bytes += (uint64_t)st.st_blocks * 512;

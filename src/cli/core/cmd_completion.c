@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* coffer completion: the completion script of a shell, as it is installed. It is made from the table of options when
- * coffer is built (tools/gen-docs), so it is read from where it was installed, or from beside the program in a build. */
+/*
+ * coffer completion: prints the completion script of a shell. tools/gen-docs writes the scripts from the
+ * table of options when coffer is built. They are read from the build directory beside the program if it has
+ * them, else from where `make install` puts them; this file makes none itself.
+ */
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/str.h"
@@ -24,7 +27,7 @@ static const struct {
 	{ "dist/completion-fish", "fish/vendor_completions.d/coffer.fish" },
 };
 
-static int read_beside(const char *name, struct buf *out)
+static int read_beside_program(const char *name, struct buf *out)
 {
 	char path[PATH_MAX];
 	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
@@ -47,7 +50,7 @@ static int print_script(int shell)
 	int r;
 
 	buf_addf(&path, "%s/%s", COFFER_DATADIR, scripts[shell].installed);
-	r = read_beside(scripts[shell].built, &out);
+	r = read_beside_program(scripts[shell].built, &out);
 	if (r < 0)
 		r = fd_read_file(AT_FDCWD, buf_cstr(&path), SCRIPT_MAX, &out);
 	if (r == 0)

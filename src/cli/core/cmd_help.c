@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * coffer help, coffer --help, and the dump of the whole table that tools/gen-docs turns into man pages and
- * completions.
+ * coffer help and coffer --help: the overview of all verbs. --dump-json prints the whole table of verbs and
+ * options; tools/gen-docs makes the man pages and completions from it. The texts themselves are in the verbs'
+ * own files.
  */
 #include "cli/core/cmd_help.h"
 
@@ -45,7 +46,7 @@ int help_overview(int fd)
 	return buf_error(&out) < 0 ? buf_error(&out) : fd_write_all(fd, out.data, out.len);
 }
 
-static void dump_opt(struct json *j, const struct opt *o)
+static void dump_option_json(struct json *j, const struct opt *o)
 {
 	char letter[2] = { o->short_name, '\0' };
 
@@ -59,7 +60,7 @@ static void dump_opt(struct json *j, const struct opt *o)
 	json_end_obj(j);
 }
 
-static void dump_verb(struct json *j, const struct verb *v)
+static void dump_verb_json(struct json *j, const struct verb *v)
 {
 	json_obj(j, NULL);
 	json_str(j, "name", v->name);
@@ -71,12 +72,12 @@ static void dump_verb(struct json *j, const struct verb *v)
 	json_str(j, "args", v->args);
 	json_arr(j, "options");
 	for (size_t i = 0; i < v->n_opts; i++)
-		dump_opt(j, &v->opts[i]);
+		dump_option_json(j, &v->opts[i]);
 	json_end_arr(j);
 	json_end_obj(j);
 }
 
-static int dump_all(void)
+static int dump_verbs_json(void)
 {
 	autobuf struct buf out = BUF_INIT;
 	struct json j = JSON_INIT(&out);
@@ -86,7 +87,7 @@ static int dump_all(void)
 	json_str(&j, "docs", DOCS_DIR);
 	json_arr(&j, "verbs");
 	for (size_t i = 0; i < n_verbs; i++)
-		dump_verb(&j, verbs[i]);
+		dump_verb_json(&j, verbs[i]);
 	json_end_arr(&j);
 	json_end_obj(&j);
 	buf_addc(&out, '\n');
@@ -99,7 +100,7 @@ static const struct opt help_opts[] = {
 	{ "dump-json", 0, NULL, "print every command and option as JSON", OPT_DUMP },
 };
 
-static int help_for(const char *word)
+static int help_verb(const char *word)
 {
 	struct err e = ERR_INIT;
 	const struct verb *v = verb_find(word);
@@ -135,11 +136,11 @@ static int cmd_help(int argc, char **argv)
 	if (id < 0)
 		return say_usage(&verb_help, &e);
 	if (dump)
-		return dump_all();
+		return dump_verbs_json();
 	if (about_help)
 		return verb_print_help(&verb_help);
 	if (p.index < p.argc)
-		return help_for(p.argv[p.index]);
+		return help_verb(p.argv[p.index]);
 	return help_overview(STDOUT_FILENO) < 0 ? EXIT_OURS : 0;
 }
 

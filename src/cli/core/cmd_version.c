@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* coffer version */
+/* coffer version: prints the version that was set when coffer was built, as text or as JSON. */
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/json.h"
@@ -49,7 +49,7 @@ const struct verb verb_version = {
 	.name = "version",
 	.group = VERB_HOST,
 	.synopsis = "[--json]",
-	.help = "say which version this is",
+	.help = "print the version",
 	.opts = version_opts,
 	.n_opts = ARRAY_SIZE(version_opts),
 	.run = cmd_version,

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the documentation is after `make install`. Each text that sends a reader to one of its files names the file by these. */
+/* Paths of the documentation after `make install`. Every text that refers a reader to a file of doc/ uses
+ * these names. */
 #ifndef CLI_DOCS_H
 #define CLI_DOCS_H
 
-/* From the build: below the prefix, in the shape of the repository (doc/, examples/). */
+/* Set by the build: a directory below the prefix, laid out like the repository (doc/, examples/). */
 #define DOCS_DIR COFFER_DOCDIR
 #define DOCS_EGRESS DOCS_DIR "/doc/egress.md"
 #define DOCS_NOTIFY DOCS_DIR "/doc/notify.md"

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of words of other programs: those that are taken, and those that get a hint. */
+/*
+ * The table of docker's, git's and systemctl's commands and options: those that are accepted here, and those
+ * that get a hint in the error message. It only translates names; opt.c parses.
+ */
 #include "cli/core/habit.h"
 
 #include "base/str.h"
@@ -7,10 +10,12 @@
 #include <errno.h>
 #include <string.h>
 
+/* Another name for an option of ours. */
 #define SAME(verb_, word_, ours_)                                  \
 	{                                                          \
 		.verb = (verb_), .word = (word_), .means = (ours_) \
 	}
+/* An option that asks for what every sandbox has anyway. It is accepted and has no effect. */
 #define HOLDS(verb_, word_, arg_)                              \
 	{                                                      \
 		.verb = (verb_), .word = (word_), .nothing = { \
@@ -28,7 +33,8 @@ static const struct habit habits[] = {
 	SAME("run", "u", "user"),
 	SAME("logs", "lines", "tail"),
 	SAME("stop", "timeout", "time"),
-	/* Standard input is passed on, process 1 is an init, and there is no capability that --cap did not name. */
+	/* Standard input is always passed on, process 1 is always an init, and a sandbox has only the
+	 * capabilities that --cap names. */
 	HOLDS("run", "i", NULL),
 	HOLDS("run", "interactive", NULL),
 	HOLDS("run", "init", NULL),
@@ -36,8 +42,9 @@ static const struct habit habits[] = {
 };
 
 struct hint {
-	const char *verb; /* NULL: the word is a verb itself */
-	const char *word, *ours;
+	const char *verb; /* NULL: the word is a verb itself; "--net": it is a value of that option */
+	const char *word; /* the other program's word, without dashes */
+	const char *ours; /* the text after "try:" */
 };
 
 static const struct hint hints[] = {
@@ -156,7 +163,7 @@ const struct habit *habit_option(const char *verb, const char *word, size_t len)
 	return NULL;
 }
 
-static bool add_hint(const char *verb, const char *word, struct err *e)
+static bool add_habit_hint(const char *verb, const char *word, struct err *e)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(hints); i++) {
 		const struct hint *h = &hints[i];
@@ -171,10 +178,10 @@ static bool add_hint(const char *verb, const char *word, struct err *e)
 
 bool habit_hint_option(const char *verb, const char *word, struct err *e)
 {
-	return add_hint(verb, word, e);
+	return add_habit_hint(verb, word, e);
 }
 
 bool habit_hint_verb(const char *word, struct err *e)
 {
-	return add_hint(NULL, word, e);
+	return add_habit_hint(NULL, word, e);
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Words that people bring from docker, git and systemctl. Each command or option of theirs is one of:
+ * Commands and options that people know from docker, git and systemctl. Each is one of:
  *
- *   the same    an option of ours under their name: it is taken for ours (--network for --net)
- *   holds       it asks for what every sandbox has anyway: it is read and passed over (--init)
- *   a hint      ours is close, but not the same: the error names ours
+ *   the same    another name for an option of ours; it is parsed as ours (--network as --net)
+ *   holds       it asks for what every sandbox has anyway; it is accepted and ignored (--init)
+ *   a hint      ours is similar, but not the same; the error message names ours
  *
- * An option whose effect would silently be missing is never passed over (--label, --read-only): it gets a hint. A word
- * that is not here gets the nearest spelling (opt.c, main.c).
+ * An option is never ignored where its effect would silently be missing (--label, --read-only): it gets a
+ * hint. For a word that is not in the table, the error message names the nearest spelling (opt.c, main.c).
  */
 #ifndef CLI_HABIT_H
 #define CLI_HABIT_H
@@ -15,16 +15,17 @@
 #include "cli/core/opt.h"
 
 struct habit {
-	const char *verb;   /* which takes it */
+	const char *verb;   /* that accepts it */
 	const char *word;   /* without dashes; one letter: the short option */
-	const char *means;  /* the same: our option's long name; NULL: it holds */
-	struct opt nothing; /* it holds: how it is parsed, with the id OPT_NOTHING */
+	const char *means;  /* the long name of our option; NULL if the option is ignored */
+	struct opt nothing; /* for an ignored option: how it is parsed; its id is OPT_NOTHING */
 };
 
-/* How `verb` takes the option `word` of another program; NULL when it does not. */
+/* The entry for the option `word` of another program at `verb`; NULL if there is none. */
 const struct habit *habit_option(const char *verb, const char *word, size_t len);
 
-/* Adds to the error about an unknown option which of ours to use. False when the table does not know. */
+/* Adds a hint to the error about an unknown option: the one of ours to use. False if the table has none.
+ * `verb` may also be an option such as "--net"; then `word` is a value of it. */
 bool habit_hint_option(const char *verb, const char *word, struct err *e);
 
 /* The same for an unknown verb. */

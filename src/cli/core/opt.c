@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The option parser: walks over argv by a table of options, as opt.h describes. Errors suggest the nearest
+ * option, or ours for an option of docker (habit.h). It never prints, and never accepts an abbreviated long
+ * option.
+ */
 #include "cli/core/opt.h"
 
 #include "base/buf.h"
@@ -10,7 +15,7 @@
 
 static const struct opt help_opt = { "help", 'h', NULL, "show this help", OPT_HELP };
 
-static const struct opt *find_long(const struct optparse *p, const char *name, size_t len)
+static const struct opt *find_long_option(const struct optparse *p, const char *name, size_t len)
 {
 	for (size_t i = 0; i < p->n; i++) {
 		const char *known = p->table[i].name;
@@ -21,7 +26,7 @@ static const struct opt *find_long(const struct optparse *p, const char *name, s
 	return len == 4 && memcmp(name, "help", 4) == 0 ? &help_opt : NULL;
 }
 
-static const struct opt *find_short(const struct optparse *p, char c)
+static const struct opt *find_short_option(const struct optparse *p, char c)
 {
 	for (size_t i = 0; i < p->n; i++) {
 		if (c && p->table[i].short_name == c)
@@ -30,7 +35,7 @@ static const struct opt *find_short(const struct optparse *p, char c)
 	return c == 'h' ? &help_opt : NULL;
 }
 
-static int unknown_long(const struct optparse *p, const char *name, size_t len, struct err *e)
+static int refuse_unknown_long(const struct optparse *p, const char *name, size_t len, struct err *e)
 {
 	const char *known[OPT_TABLE_MAX + 1];
 	char word[64];
@@ -52,10 +57,10 @@ static int unknown_long(const struct optparse *p, const char *name, size_t len, 
 	return -EINVAL;
 }
 
-static int unknown_short(const struct optparse *p, char c, struct err *e)
+static int refuse_unknown_short(const struct optparse *p, char c, struct err *e)
 {
 	char other = (char)(c ^ 0x20); /* the other case of a letter */
-	const struct opt *o = find_short(p, other);
+	const struct opt *o = find_short_option(p, other);
 
 	err_set(e, -EINVAL, "%s has no option -%c", p->argv[0], c);
 	if (habit_hint_option(p->argv[0], (char[]){ c, '\0' }, e))
@@ -65,7 +70,7 @@ static int unknown_short(const struct optparse *p, char c, struct err *e)
 	return -EINVAL;
 }
 
-static int missing_value(const struct opt *o, const char *instead, struct err *e)
+static int refuse_missing_value(const struct opt *o, const char *instead, struct err *e)
 {
 	if (instead)
 		err_set(e, -EINVAL, "--%s needs a value, but %s follows", o->name, instead);
@@ -74,8 +79,9 @@ static int missing_value(const struct opt *o, const char *instead, struct err *e
 	return err_hint(e, -EINVAL, "--%s %s: %s", o->name, o->arg, o->help);
 }
 
-/* One value, or the same again; `many` for the others. */
-static int note_value(struct optparse *p, const struct opt *o, const char *value, struct err *e)
+/* An option takes one value, or the same value repeatedly, unless its row has `many`. Returns the option's
+ * id. */
+static int remember_option_value(struct optparse *p, const struct opt *o, const char *value, struct err *e)
 {
 	char first[64], second[64];
 	const char **seen;
@@ -93,61 +99,63 @@ static int note_value(struct optparse *p, const struct opt *o, const char *value
 	return o->id;
 }
 
-/* The value is the next word, unless that is clearly meant as something else. */
-static int take_value(struct optparse *p, const struct opt *o, const char **value, struct err *e)
+/* The value is the next word of argv. A word that is "--", or a long option of this table, is no value: the
+ * value was forgotten. */
+static int take_option_value(struct optparse *p, const struct opt *o, const char **value, struct err *e)
 {
 	const char *next;
 
 	if (p->index >= p->argc)
-		return missing_value(o, NULL, e);
+		return refuse_missing_value(o, NULL, e);
 	next = p->argv[p->index];
-	if (str_starts(next, "--") && (!next[2] || find_long(p, next + 2, strcspn(next + 2, "="))))
-		return missing_value(o, next, e);
+	if (str_starts(next, "--") && (!next[2] || find_long_option(p, next + 2, strcspn(next + 2, "="))))
+		return refuse_missing_value(o, next, e);
 	p->index++;
 	*value = next;
-	return note_value(p, o, next, e);
+	return remember_option_value(p, o, next, e);
 }
 
-static int parse_long(struct optparse *p, const char *word, const char **value, struct err *e)
+static int parse_long_option(struct optparse *p, const char *word, const char **value, struct err *e)
 {
 	size_t len = strcspn(word, "=");
-	const struct opt *o = find_long(p, word, len);
+	const struct opt *o = find_long_option(p, word, len);
 	const struct habit *h = o ? NULL : habit_option(p->argv[0], word, len);
 
 	if (h)
-		o = h->means ? find_long(p, h->means, strlen(h->means)) : &h->nothing;
+		o = h->means ? find_long_option(p, h->means, strlen(h->means)) : &h->nothing;
 	if (!o)
-		return unknown_long(p, word, len, e);
+		return refuse_unknown_long(p, word, len, e);
 	if (word[len] == '=') {
 		if (!o->arg)
 			return err_set(e, -EINVAL, "--%s takes no value", o->name);
 		*value = word + len + 1;
-		return note_value(p, o, *value, e);
+		return remember_option_value(p, o, *value, e);
 	}
-	return o->arg ? take_value(p, o, value, e) : o->id;
+	return o->arg ? take_option_value(p, o, value, e) : o->id;
 }
 
-static int parse_short(struct optparse *p, const char *word, const char **value, struct err *e)
+static int parse_short_option(struct optparse *p, const char *word, const char **value, struct err *e)
 {
-	const struct opt *o = find_short(p, word[0]);
+	const struct opt *o = find_short_option(p, word[0]);
 	const struct habit *h = o ? NULL : habit_option(p->argv[0], word, 1);
 
 	if (h)
-		o = h->means ? find_long(p, h->means, strlen(h->means)) : &h->nothing;
+		o = h->means ? find_long_option(p, h->means, strlen(h->means)) : &h->nothing;
 	if (!o)
-		return unknown_short(p, word[0], e);
+		return refuse_unknown_short(p, word[0], e);
 	if (!o->arg) {
 		p->cluster = word[1] ? word + 1 : NULL;
 		return o->id;
 	}
 	if (!word[1])
-		return take_value(p, o, value, e);
+		return take_option_value(p, o, value, e);
 	*value = word[1] == '=' ? word + 2 : word + 1;
-	return note_value(p, o, *value, e);
+	return remember_option_value(p, o, *value, e);
 }
 
-/* Words before the next option go to the front of argv; once all options are read, they are the positionals. */
-static void gather_words(struct optparse *p)
+/* Moves positionals before the next option to the front of argv. After the last option, argv has the
+ * positionals alone. */
+static void move_positionals_forward(struct optparse *p)
 {
 	while (p->index < p->argc && (p->ended || p->argv[p->index][0] != '-' || !p->argv[p->index][1]))
 		p->argv[++p->n_words] = p->argv[p->index++];
@@ -159,16 +167,16 @@ static void gather_words(struct optparse *p)
 	p->argc = p->n_words + 1;
 }
 
-static int next_option(struct optparse *p, const char **value, struct err *e)
+static int parse_next_option(struct optparse *p, const char **value, struct err *e)
 {
 	const char *word = p->cluster;
 
 	*value = NULL;
 	p->cluster = NULL;
 	if (word)
-		return parse_short(p, word, value, e);
+		return parse_short_option(p, word, value, e);
 	if (p->mixed)
-		gather_words(p);
+		move_positionals_forward(p);
 	if (p->ended || p->index >= p->argc)
 		return 0;
 	word = p->argv[p->index];
@@ -176,12 +184,12 @@ static int next_option(struct optparse *p, const char **value, struct err *e)
 		return 0;
 	p->index++;
 	if (word[1] != '-')
-		return parse_short(p, word + 1, value, e);
+		return parse_short_option(p, word + 1, value, e);
 	if (word[2])
-		return parse_long(p, word + 2, value, e);
+		return parse_long_option(p, word + 2, value, e);
 	p->ended = true;
 	if (p->mixed)
-		gather_words(p);
+		move_positionals_forward(p);
 	return 0;
 }
 
@@ -189,9 +197,9 @@ int opt_next(struct optparse *p, const char **value, struct err *e)
 {
 	int id;
 
-	/* Options that ask for what holds anyway are passed over. */
+	/* An option of another program that asks for what every sandbox has anyway is ignored. */
 	do
-		id = next_option(p, value, e);
+		id = parse_next_option(p, value, e);
 	while (id == OPT_NOTHING);
 	return id;
 }

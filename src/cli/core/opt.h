@@ -28,25 +28,25 @@ struct opt {
 	const char *arg;  /* placeholder of its value such as "SIZE"; NULL: a flag */
 	const char *help; /* one line, lower case, no full stop */
 	int id;		  /* > 0, what opt_next() returns */
-	/* For completion: fixed values separated by spaces, or one of "file", "dir", "sandbox", "name"; may be NULL.
-	 * The parser does not check them: opt_one_of() does. */
+	/* For completion: fixed values separated by spaces, or one of "file", "dir", "sandbox", "name"; may
+	 * be NULL. The parser does not check them: opt_one_of() does. */
 	const char *values;
-	/* May be given more than once, and each counts. Any other option with a value that comes twice with different values is an
-	 * error: the last one would silently replace the first, which may be the stricter. */
+	/* May be repeated, and each value counts. Another option that is given two different values is an
+	 * error: the last would silently replace the first, which may be the stricter one. */
 	bool many;
 };
 
 #define OPT_TABLE_MAX 96 /* rows of one table */
 
-/* A heading between options, for --help and the man page; it matches nothing. */
+/* A heading between options, for --help and the man page; the parser never matches it. */
 #define OPT_SECTION(title)      \
 	{                       \
 		.help = (title) \
 	}
 
-/* -h and --help are built in: every verb answers this with verb_print_help(). */
+/* -h and --help are built in: every verb reacts to this id with verb_print_help(). */
 #define OPT_HELP 0x10000
-/* Never returned: an option of another program that asks for what holds here anyway (habit.h). */
+/* Never returned by opt_next(): an option of another program that is accepted and ignored (habit.h). */
 #define OPT_NOTHING 0x10001
 
 struct optparse {
@@ -55,31 +55,31 @@ struct optparse {
 	int index;   /* once opt_next() returned 0: positionals are argv[index … argc-1] */
 	const struct opt *table;
 	size_t n;
-	const char *cluster;		 /* rest of "-it" behind the option just returned */
-	bool ended;			 /* "--" was seen */
-	const char *seen[OPT_TABLE_MAX]; /* the value that each row of the table was given last */
-	bool mixed;			 /* options may stand after positionals */
-	int n_words;			 /* the same: positionals that were passed, from argv[1] on */
+	const char *cluster; /* the rest of a cluster such as "-it" after the option just returned */
+	bool ended;	     /* "--" was seen */
+	const char *seen[OPT_TABLE_MAX]; /* for each row of the table, its last value on the command line */
+	bool mixed;			 /* options may follow positionals */
+	int n_words;			 /* with mixed: positionals found so far, from argv[1] on */
 };
 
 #define OPTPARSE_INIT(argc_, argv_, table_, n_) \
 	((struct optparse){ .argc = (argc_), .argv = (argv_), .index = 1, .table = (table_), .n = (n_) })
 
-/* For verbs without a command after their positionals: options may stand anywhere. argv is put in order on the way, and
- * argc is less by the options that were read. */
+/* For verbs whose positionals do not end with a command: options may be anywhere. The parser reorders argv so
+ * that the positionals come first, and lowers argc by the options that it read. */
 #define OPTPARSE_MIXED(argc_, argv_, table_, n_) \
 	((struct optparse){                      \
 		.argc = (argc_), .argv = (argv_), .index = 1, .table = (table_), .n = (n_), .mixed = true })
 
-/* The next option's id; *value is its text, NULL for a flag. 0 at the end of the options, -EINVAL with a message
- * that names the nearest right option. */
+/* Returns the next option's id and sets *value to its value, or NULL for a flag. 0 at the end of the options;
+ * -EINVAL with a message that names the nearest known option. */
 int opt_next(struct optparse *p, const char **value, struct err *e) MUST_CHECK;
 
-/* The next positional, NULL when there is none. Options may follow: call opt_next() again. */
+/* Takes the next positional; NULL if there is none. Options may follow it: call opt_next() again. */
 const char *opt_take(struct optparse *p);
 
-/* The place of `text` among `values` (separated by spaces), or -EINVAL with a message that names the nearest one and
- * all of them. `option` as typed, for the message: "--engine". */
+/* The index of `text` in `values` (separated by spaces), or -EINVAL with a message that names the nearest
+ * value and all of them. `option` is the option as typed, for the message: "--engine". */
 int opt_one_of(const char *option, const char *text, const char *values, struct err *e) MUST_CHECK;
 
 #endif

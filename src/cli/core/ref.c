@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Resolves the text that a person types for a sandbox, and opens its directory in the state or the socket of
+ * its launcher. Nothing is changed or locked here; a verb that needs the run for itself claims it
+ * (state_run_claim()).
+ */
 #include "cli/core/ref.h"
 
 #include "base/cleanup.h"
@@ -21,7 +26,7 @@ int ref_open(struct ref *r, const char *text, struct err *e)
 	return r->run_fd < 0 ? r->run_fd : 0;
 }
 
-static bool is_hex(const char *s)
+static bool may_be_run_id(const char *s)
 {
 	return strlen(s) >= 2 && strlen(s) <= RUN_ID_LEN && s[strspn(s, "0123456789abcdef")] == '\0';
 }
@@ -32,7 +37,7 @@ int ref_resolve_logged(struct state *st, const char *text, char ret[RUN_ID_LEN +
 
 	if (r < 0 && str_eq(text, "@last"))
 		return err_sys(e, r, "cannot tell which the last run was");
-	if (r == -ENOENT && is_hex(text)) {
+	if (r == -ENOENT && may_be_run_id(text)) {
 		snprintf(ret, RUN_ID_LEN + 1, "%s", text);
 		return 0;
 	}

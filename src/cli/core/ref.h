@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From what a person types for a sandbox (id, prefix, name, @last) to its directory, and to a running one's launcher. */
+/* Resolves the text that a person types for a sandbox (id, prefix of an id, name, @last) to its directory in
+ * the state, and connects to the launcher of one that runs. */
 #ifndef CLI_REF_H
 #define CLI_REF_H
 
@@ -23,11 +24,13 @@ void ref_release(struct ref *r);
 
 #define autoref CLEANUP(ref_release)
 
-/* The id that is meant. The log remembers sandboxes that are gone, so it need not belong to one that is still there. */
+/* Resolves `text` to an id, for queries of the audit log. The log remembers removed sandboxes, so hex digits
+ * that match no sandbox of the state are accepted as an id, or the prefix of one. */
 int ref_resolve_logged(struct state *st, const char *text, char ret[RUN_ID_LEN + 1],
 		       struct err *e) MUST_CHECK;
 
-/* Connects to the launcher of a sandbox that runs; says what is wrong when it does not. */
+/* Connects to the launcher of a running sandbox, after ref_open() if that was not called yet. -ESRCH if it
+ * does not run. */
 int ref_link(struct ref *r, const char *text, struct link *l, struct err *e) MUST_CHECK;
 
 #endif

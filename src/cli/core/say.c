@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Messages to a person on stderr, and output on stdout, as say.h describes. Every text passes str_add_safe()
+ * here, so that bytes from inside a sandbox never reach the terminal as control sequences. Nothing here exits
+ * the process.
+ */
 #include "cli/core/say.h"
 
 #include "base/fd.h"
@@ -37,14 +42,15 @@ void say_add(struct buf *b, bool on, enum say_color c, const char *text)
 		buf_adds(b, text);
 }
 
-/* One write, so that lines of several processes do not mix. A stderr that is gone is nobody's error. */
-static void to_stderr(const struct buf *b)
+/* Each message is one write, so that the lines of several processes do not mix. A stderr that was closed is
+ * not an error: there is nobody to report it to. */
+static void write_stderr(const struct buf *b)
 {
 	if (b->len && fd_write_all(STDERR_FILENO, b->data, b->len) < 0)
 		return;
 }
 
-static void add_error(struct buf *b, const struct err *e)
+static void format_error(struct buf *b, const struct err *e)
 {
 	bool color = say_colors(STDERR_FILENO);
 	const char *msg = e->msg[0] ? e->msg : "something failed, and nothing more is known";
@@ -65,8 +71,8 @@ int say_error(const struct err *e)
 {
 	autobuf struct buf b = BUF_INIT;
 
-	add_error(&b, e);
-	to_stderr(&b);
+	format_error(&b, e);
+	write_stderr(&b);
 	return EXIT_OURS;
 }
 
@@ -74,28 +80,28 @@ int say_usage(const struct verb *v, const struct err *e)
 {
 	autobuf struct buf b = BUF_INIT;
 
-	add_error(&b, e);
+	format_error(&b, e);
 	buf_addf(&b, "usage: coffer %s %s\n", v->name, v->synopsis);
-	to_stderr(&b);
+	write_stderr(&b);
 	return EXIT_USAGE;
 }
 
 static void say_line(enum say_color c, const char *fmt, va_list ap) PRINTF_LIKE(2, 0);
 
-/* A raw terminal goes down without going back. */
-static bool needs_return(void)
+/* A raw terminal moves down at "\n" without returning to the first column, so it needs "\r\n". */
+static bool terminal_is_raw(void)
 {
 	struct termios t;
 
 	return tcgetattr(STDERR_FILENO, &t) == 0 && !(t.c_oflag & OPOST);
 }
 
-static void add_line(struct buf *b, enum say_color c, const char *text)
+static void format_say_line(struct buf *b, enum say_color c, const char *text)
 {
 	say_add(b, say_colors(STDERR_FILENO), c, "coffer:");
 	buf_addc(b, ' ');
 	str_add_safe(b, text, strlen(text), true);
-	buf_adds(b, needs_return() ? "\r\n" : "\n");
+	buf_adds(b, terminal_is_raw() ? "\r\n" : "\n");
 }
 
 static void say_line(enum say_color c, const char *fmt, va_list ap)
@@ -103,19 +109,19 @@ static void say_line(enum say_color c, const char *fmt, va_list ap)
 	autobuf struct buf text = BUF_INIT, b = BUF_INIT;
 
 	buf_vaddf(&text, fmt, ap);
-	add_line(&b, c, buf_cstr(&text));
-	to_stderr(&b);
+	format_say_line(&b, c, buf_cstr(&text));
+	write_stderr(&b);
 }
 
 void say_add_note(struct buf *b, const char *text)
 {
 	if (!quiet_notes)
-		add_line(b, SAY_DIM, text);
+		format_say_line(b, SAY_DIM, text);
 }
 
 void say_add_warn(struct buf *b, const char *text)
 {
-	add_line(b, SAY_YELLOW, text);
+	format_say_line(b, SAY_YELLOW, text);
 }
 
 void say_note(const char *fmt, ...)

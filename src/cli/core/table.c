@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Lays out columns of text for people. Cells are made safe for a terminal as they are added; colours are not
+ * supported. */
 #include "cli/core/table.h"
 
 #include "base/cleanup.h"
@@ -9,7 +11,7 @@
 
 #define GAP 2
 
-static bool is_start(char c)
+static bool is_utf8_start(char c)
 {
 	return ((unsigned char)c & 0xc0) != 0x80;
 }
@@ -19,17 +21,17 @@ size_t table_width(const char *s)
 	size_t n = 0;
 
 	for (; *s; s++)
-		n += is_start(*s);
+		n += is_utf8_start(*s);
 	return n;
 }
 
-/* Bytes of the first n characters. */
-static size_t prefix(const char *s, size_t n)
+/* The number of bytes that the first n characters take. */
+static size_t utf8_prefix_bytes(const char *s, size_t n)
 {
 	const char *p = s;
 
 	for (; *p; p++) {
-		if (is_start(*p) && n-- == 0)
+		if (is_utf8_start(*p) && n-- == 0)
 			break;
 	}
 	return (size_t)(p - s);
@@ -41,8 +43,10 @@ int table_add(struct table *t, const char *text, size_t max)
 
 	str_add_safe(&safe, text, strlen(text), false);
 	if (max > 0 && table_width(buf_cstr(&safe)) > max)
-		/* In bytes there is room for what is cut by characters too, and for the mark, which is one character of three bytes. */
-		shorten_text(buf_cstr(&safe), prefix(buf_cstr(&safe), max - 1) + strlen("…"), "…", &cut);
+		/* shorten_text() counts bytes: max - 1 characters in bytes, and the ellipsis, one character
+		 * of three bytes. */
+		shorten_text(buf_cstr(&safe), utf8_prefix_bytes(buf_cstr(&safe), max - 1) + strlen("…"), "…",
+			     &cut);
 	else
 		buf_adds(&cut, buf_cstr(&safe));
 	if (buf_error(&safe) || buf_error(&cut))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The list of verbs, and how one explains itself. */
+/* The list of all verbs, and the layout of `coffer VERB --help`. The texts are in the verbs' own files. */
 #include "cli/core/verb.h"
 
 #include "base/cleanup.h"
@@ -44,7 +44,7 @@ const char *verb_group_title(enum verb_group g)
 }
 
 /* "-e, --env NAME[=VALUE]" */
-static void add_opt_name(struct buf *out, const struct opt *o)
+static void format_option_name(struct buf *out, const struct opt *o)
 {
 	if (o->short_name)
 		buf_addf(out, "  -%c, ", o->short_name);
@@ -55,14 +55,14 @@ static void add_opt_name(struct buf *out, const struct opt *o)
 		buf_addf(out, " %s", o->arg);
 }
 
-static size_t opt_name_width(const struct opt *o)
+static size_t option_name_width(const struct opt *o)
 {
 	return 8 + strlen(o->name) + (o->arg ? 1 + table_width(o->arg) : 0);
 }
 
 #define HELP_COLUMN_MAX 34 /* a longer option gets its help on the next line */
 
-static void add_opt(struct buf *out, const struct opt *o, size_t column)
+static void format_option(struct buf *out, const struct opt *o, size_t column)
 {
 	size_t at;
 
@@ -70,8 +70,8 @@ static void add_opt(struct buf *out, const struct opt *o, size_t column)
 		buf_addf(out, "%s:\n", o->help);
 		return;
 	}
-	add_opt_name(out, o);
-	at = opt_name_width(o);
+	format_option_name(out, o);
+	at = option_name_width(o);
 	if (at + 2 > column) {
 		buf_addc(out, '\n');
 		at = 0;
@@ -81,8 +81,9 @@ static void add_opt(struct buf *out, const struct opt *o, size_t column)
 
 #define LINE_MAX_COLUMNS 100
 
-/* Lines of "command" and "\t# what it does", joined where both fit on one. */
-static void add_examples(struct buf *out, const char *text)
+/* The text has lines of "command", each of which may be followed by a line "\t# what it does". The two are
+ * joined where they fit on one line. */
+static void format_examples(struct buf *out, const char *text)
 {
 	size_t widest = 0;
 
@@ -113,12 +114,12 @@ static void add_examples(struct buf *out, const char *text)
 void verb_format_help(const struct verb *v, struct buf *out)
 {
 	static const struct opt help = { "help", 'h', NULL, "show this help", OPT_HELP };
-	size_t column = opt_name_width(&help) + 2;
+	size_t column = option_name_width(&help) + 2;
 
 	buf_addf(out, "usage: coffer %s %s\n\n%c%s.\n", v->name, v->synopsis, v->help[0] & ~0x20,
 		 v->help + 1);
 	for (size_t i = 0; i < v->n_opts; i++) {
-		size_t w = v->opts[i].name ? opt_name_width(&v->opts[i]) + 2 : 0;
+		size_t w = v->opts[i].name ? option_name_width(&v->opts[i]) + 2 : 0;
 
 		if (w > column && w <= HELP_COLUMN_MAX)
 			column = w;
@@ -128,10 +129,10 @@ void verb_format_help(const struct verb *v, struct buf *out)
 	else
 		buf_addc(out, '\n');
 	for (size_t i = 0; i < v->n_opts; i++)
-		add_opt(out, &v->opts[i], column);
-	add_opt(out, &help, column);
+		format_option(out, &v->opts[i], column);
+	format_option(out, &help, column);
 	if (v->examples)
-		add_examples(out, v->examples);
+		format_examples(out, v->examples);
 }
 
 int verb_print_help(const struct verb *v)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One table of all verbs. It feeds the dispatcher, `coffer --help`, `coffer VERB --help`, the man pages and the
- * completions (tools/gen-docs reads it through `coffer help --dump-json`), so that none can say what another does not.
- * Each verb's file ends with its `const struct verb verb_NAME`; verb.c lists them.
+ * One table of all verbs. It feeds the dispatcher, `coffer --help`, `coffer VERB --help`, the man pages and
+ * the completions (tools/gen-docs reads it through `coffer help --dump-json`), so that none of them can
+ * contradict another. Each verb's file ends with its `const struct verb verb_NAME`; verb.c lists them.
  */
 #ifndef CLI_VERB_H
 #define CLI_VERB_H
@@ -23,24 +23,25 @@ enum verb_group {
 struct verb {
 	const char *name;
 	enum verb_group group;
-	const char *synopsis;	/* behind the name: "[OPTIONS] REF [PATH…]" */
+	const char *synopsis;	/* follows the name: "[OPTIONS] REF [PATH…]" */
 	const char *help;	/* one line for the list of verbs, lower case, no full stop */
-	const struct opt *opts; /* without -h/--help, which all have */
+	const struct opt *opts; /* without -h/--help, which every verb has */
 	size_t n_opts;
 	int (*run)(int argc, char **argv); /* argv[0] is the verb's name; returns the exit code */
-	const char *text; /* for the man page: paragraphs with an empty line between; *bold*, _underlined_ */
+	const char *text; /* for the man page: paragraphs separated by an empty line; *bold*, _underlined_ */
 	const char *examples; /* lines of "command\n" and "\t# what it does\n"; may be NULL */
 	const char *
-		args; /* what positionals are, for completion: "sandbox", "command", "path", "verb", or NULL */
+		args; /* the kind of positionals, for completion: "sandbox", "command", "path", "verb", or NULL */
 };
 
 extern const struct verb *const verbs[];
 extern const size_t n_verbs;
 
-const struct verb *verb_find(const char *name); /* NULL when there is none */
+const struct verb *verb_find(const char *name); /* NULL if no verb has that name */
 const char *verb_group_title(enum verb_group g);
 
-/* What `coffer VERB --help` shows; verb_print_help() prints it to stdout and returns 0 for use as an exit code. */
+/* Formats the text of `coffer VERB --help`. verb_print_help() prints it to stdout and returns the exit
+ * code. */
 void verb_format_help(const struct verb *v, struct buf *out);
 int verb_print_help(const struct verb *v);
 

@@ -140,7 +140,7 @@ static int on_access_widened(void *ctx, const struct asks *l, struct err *e)
 {
 	struct asking *x = ctx;
 	struct err ignored = ERR_INIT;
-	CLEANUP(asks_freep) struct asks *have = granted_look(x->run_fd, x->b->id, &ignored);
+	CLEANUP(asks_freep) struct asks *have = granted_open_list(x->run_fd, x->b->id, &ignored);
 	const struct ask *a = NULL;
 	int r = 0;
 

@@ -100,19 +100,20 @@ static int resume_session_run(struct session *s, const struct mcp_box *b, struct
 	CLEANUP(run_meta_release) struct run_meta m = { 0 };
 	int r;
 
-	s->run.resume_fd = mcp_box_claim(&s->st, b->id, e);
-	if (s->run.resume_fd < 0)
-		return s->run.resume_fd;
-	r = ckpt_recover(&s->st, b->id, s->run.resume_fd, e);
+	s->run.origin.dir_fd = mcp_box_claim(&s->st, b->id, e);
+	if (s->run.origin.dir_fd < 0)
+		return s->run.origin.dir_fd;
+	r = ckpt_recover(&s->st, b->id, s->run.origin.dir_fd, e);
 	if (r == 0)
-		r = run_meta_read(s->run.resume_fd, &m, e);
+		r = run_meta_read(s->run.origin.dir_fd, &m, e);
 	if (r < 0)
 		return r;
 	if (m.workspace && (!s->spec.ws_path || !str_eq(s->spec.ws_path, m.workspace)))
 		return err_set(e, -ESTALE,
 			       "the session's workspace %s was removed or replaced since the session started",
 			       m.workspace);
-	s->run.resume_started = m.started;
+	s->run.origin.kind = RUN_RESUMED;
+	s->run.origin.started = m.started;
 	return 0;
 }
 
@@ -203,7 +204,7 @@ static int run_call(const struct mcp_box *b, const struct mcp_box_cmd *c, bool f
 		return r;
 	/* The rules that a person granted to the session. */
 	if (!first && s->run.net)
-		r = net_plan_grant(s->run.net, &s->spec, s->run.resume_fd, e);
+		r = net_plan_grant(s->run.net, &s->spec, s->run.origin.dir_fd, e);
 	if (r < 0)
 		return r;
 	io.in = c->in;
@@ -347,7 +348,7 @@ int mcp_box_open(struct mcp_box *b, struct err *e)
 	b->has_original = !end.empty;
 	b->wipe = b->wipe || end.empty;
 	r = ref_open(&ref, b->id, e);
-	r = r < 0 ? r : checkpoint_of(&ref, "start", &number, e);
+	r = r < 0 ? r : checkpoint_make_now(&ref, "start", &number, e);
 	return r < 0 ? r : begin_grant_session(b, e);
 }
 
@@ -364,7 +365,7 @@ int mcp_box_end_session(struct mcp_box *b, struct err *e)
 	/* Somebody has applied or discarded it meanwhile. */
 	if (r == -ENOENT)
 		return 0;
-	return r < 0 ? r : askback_session(&st, fd, b->id, e);
+	return r < 0 ? r : askback_end_session(&st, fd, b->id, e);
 }
 
 void mcp_box_outlive(const struct mcp_box *b)

@@ -42,7 +42,7 @@ static int read_diff_side(struct ckpt_run *r, const char *name, struct buf *ret,
 	int code;
 
 	if (!name)
-		return ckpt_now(r, true, ret, e);
+		return ckpt_scan_now(r, true, ret, e);
 	if (!ckpt_is_name(name))
 		return err_set(e, -EINVAL, "'%.16s' is no checkpoint such as c3", name);
 	code = ckpt_find(r, name, &c, e);

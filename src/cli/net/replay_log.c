@@ -51,7 +51,7 @@ static bool read_decision(const struct net_event *ev, struct replay_seen *s)
 	if (!parse_action(ev->decision, &s->was))
 		return false;
 	/*
-	 * ev->said is what the policy alone said (policy_said()). Nobody is asked about a lookup, only
+	 * ev->said is what the policy alone said (policy_journal_note()). Nobody is asked about a lookup, only
 	 * about the connection after it.
 	 */
 	if (!parse_action(ev->said, &said) ||

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * coffer call --from: opens the sandbox that a call is made for, and the directories of its workspace. They
+ * are only read: the call gets a copy of the layer, and the sandbox itself is never changed from here.
+ */
 #include "cli/run/call_from.h"
 
 #include "base/fd.h"
@@ -15,7 +19,7 @@ int call_from_open(struct call_from *f, const char *ref, struct err *e)
 	int r = changed_open(&f->run, ref, false, e);
 
 	if (r == 0 && !state_run_has_begun(f->run.run_fd))
-		return err_set(e, -ENOENT, "%s is no run yet", ref);
+		return err_set(e, -ENOENT, "%s has not started yet", ref);
 	return r;
 }
 
@@ -26,11 +30,12 @@ int call_from_open_trees(struct call_from *f, struct err *e)
 	int r;
 
 	if (c->meta.workspace) {
-		/* The path was resolved when the run began: a link in it now means that it is not the same any more. */
+		/* The path was resolved when the run began. A symbolic link in it now means that it leads to
+		 * another directory. */
 		r = fd_openat2(AT_FDCWD, c->meta.workspace, O_RDONLY | O_DIRECTORY, 0,
 			       RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
 		if (r < 0)
-			return err_sys(e, r, "the directory that %s works on is not there: %s", c->id,
+			return err_sys(e, r, "cannot open the directory that %s works on: %s", c->id,
 				       c->meta.workspace);
 		f->trees.lower = c->lower = r;
 	}
@@ -45,15 +50,15 @@ int call_from_open_trees(struct call_from *f, struct err *e)
 	return 0;
 }
 
-static bool has_mode(const struct call_from *f, const char *mode)
+static bool from_has_mode(const struct call_from *f, const char *mode)
 {
 	return str_eq(f->run.meta.ws_mode ? f->run.meta.ws_mode : "", mode);
 }
 
-/* One that has a layer, which is to be copied. Others see the directory itself. */
-static bool has_layer(const struct call_from *f)
+/* Does the sandbox have a layer, which has to be copied? Otherwise it works on the directory itself. */
+static bool from_has_layer(const struct call_from *f)
 {
-	return has_mode(f, "overlay") || has_mode(f, "ephemeral");
+	return from_has_mode(f, "overlay") || from_has_mode(f, "ephemeral");
 }
 
 int call_from_workspace(struct call_from *f, struct run_opts *o, struct err *e)
@@ -68,12 +73,13 @@ int call_from_workspace(struct call_from *f, struct run_opts *o, struct err *e)
 		return err_set(e, -ENODATA, "nothing is left of the workspace of %s", f->run.id);
 	o->ws_exact = m->workspace;
 	o->ws_none = !m->workspace;
-	/* What belongs to subordinate ids is of use only where these are mapped. */
+	/* Files that belong to subordinate ids are accessible only if those ids are mapped in the call's
+	 * sandbox as well. */
 	o->map_ids = o->map_ids || m->map_ids;
 	return 0;
 }
 
-static int populate(void *ctx, struct run *r, struct err *e)
+static int populate_from_borrowed(void *ctx, struct run *r, struct err *e)
 {
 	struct call_from *f = ctx;
 	int ret = borrow_populate(&f->call, r, e);
@@ -83,7 +89,7 @@ static int populate(void *ctx, struct run *r, struct err *e)
 	return ret;
 }
 
-static void forget(void *ctx)
+static void release_borrowed(void *ctx)
 {
 	struct call_from *f = ctx;
 
@@ -94,16 +100,16 @@ int call_from_populate(struct call_from *f, struct run *r, const struct strv *sh
 {
 	int ret;
 
-	if (!has_layer(f))
+	if (!from_has_layer(f))
 		return 0;
 	ret = borrow_open(&f->borrow, f->run.id, e);
 	if (ret < 0)
 		return ret;
 	f->call = (struct borrow_call){ .from = &f->borrow, .show = show };
 	memcpy(r->spec->over, f->run.id, sizeof(r->spec->over));
-	r->populate = populate;
-	r->forget = forget;
-	r->populate_ctx = f;
+	r->origin = (struct run_origin){
+		.kind = RUN_COPIED, .fill = populate_from_borrowed, .forget = release_borrowed, .ctx = f
+	};
 	return 0;
 }
 

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * coffer call --tool: decides by the policies whether a tool's call may run, and asks a person if they say
+ * so. It runs before the sandbox is made. An error at any step means that the call is not made.
+ */
 #include "cli/run/call_tool.h"
 
 #include "approval/server/askhold.h"
@@ -24,7 +28,7 @@ int call_tool_open(struct call_tool *c, const char *policy, const struct changed
 	*ret_egress = true;
 	c->usage = c->name || c->args;
 	if (!c->name)
-		return c->args ? err_set(e, -EINVAL, "--args are those of a --tool, and none is named") : 0;
+		return c->args ? err_set(e, -EINVAL, "--args needs --tool NAME") : 0;
 	r = toolcall_parse(&c->t, c->name, c->args, c->args ? strlen(c->args) : 0, e);
 	if (r < 0)
 		return err_wrap(e, r, "--tool");
@@ -50,9 +54,9 @@ void call_tool_release(struct call_tool *c)
 	free(c->file);
 }
 
-/* ---- Where the question of a call that is for nobody is kept: in the run that it will be. ---- */
+/* ---- A call without --from has no run yet that its question could belong to: a directory for it is made ahead. ---- */
 
-static int make_place(const struct call_tool *c, struct session *s, struct err *e)
+static int make_ask_directory(const struct call_tool *c, struct session *s, struct err *e)
 {
 	const struct net_plan plan = { .mode = -1, .file = c->file };
 	struct spec *sp = &s->spec;
@@ -72,7 +76,8 @@ static int make_place(const struct call_tool *c, struct session *s, struct err *
 	m.command = (char *)buf_cstr(&line);
 	m.launcher = getpid();
 	r = run_meta_write(fd, &m, e);
-	/* Who approves for good finds the file by it; without, they are told that there is none. */
+	/* `coffer approve --always` finds the policy file by this. If it cannot be stored, the approver is
+	 * told that there is none. */
 	if (r == 0)
 		(void)!net_plan_store(&plan, fd);
 	if (r == 0)
@@ -81,8 +86,8 @@ static int make_place(const struct call_tool *c, struct session *s, struct err *
 	return r;
 }
 
-/* The run itself is made by who runs it. */
-static int remove_place(struct session *s, struct err *e)
+/* The run's real directory, with the same id, is made when the sandbox starts. */
+static int remove_ask_directory(struct session *s, struct err *e)
 {
 	char buried[RUN_BURIED_LEN];
 	int r = state_run_bury(&s->st, s->spec.id, buried, e);
@@ -92,7 +97,7 @@ static int remove_place(struct session *s, struct err *e)
 
 /* ---- Asking. ---- */
 
-static int gather_bound(struct strv *all, char **argv, const char *from, struct err *e)
+static int collect_bound_words(struct strv *all, char **argv, const char *from, struct err *e)
 {
 	autofree char *cwd = getcwd(NULL, 0);
 	int r = cwd ? strv_add(all, cwd) : -errno;
@@ -103,8 +108,8 @@ static int gather_bound(struct strv *all, char **argv, const char *from, struct 
 	return r < 0 ? err_sys(e, r, "cannot tell what would be run") : 0;
 }
 
-/* As a shell would be told it, so that where one word ends is not in doubt. */
-static void add_command(const struct strv *argv, struct buf *out)
+/* Quotes the words for a shell, so that the person sees where each word ends. */
+static void add_shell_words(const struct strv *argv, struct buf *out)
 {
 	for (size_t i = 0; i < argv->n; i++) {
 		const char *p = argv->v[i];
@@ -122,17 +127,17 @@ static void add_command(const struct strv *argv, struct buf *out)
 	}
 }
 
-static int pass(struct call_tool *c, struct session *s, struct askhold *h, char **argv, const char *from,
-		struct buf *why, struct err *e)
+static int decide_or_ask(struct call_tool *c, struct session *s, struct askhold *h, char **argv,
+			 const char *from, struct buf *why, struct err *e)
 {
 	autostrv struct strv all = STRV_INIT;
 	autobuf struct buf command = BUF_INIT;
 	struct toolcall_bound b = { .all = &all };
-	int r = gather_bound(&all, argv, from, e);
+	int r = collect_bound_words(&all, argv, from, e);
 
 	if (r < 0)
 		return r;
-	add_command(&s->spec.argv, &command);
+	add_shell_words(&s->spec.argv, &command);
 	b.shown = buf_cstr(&command);
 	if (buf_error(&command))
 		return err_set(e, -ENOMEM, "out of memory");
@@ -158,15 +163,15 @@ int call_tool_pass(struct call_tool *c, struct session *s, const struct changed 
 	if (!c->name)
 		return 0;
 	if (own) {
-		place = make_place(c, s, &e);
+		place = make_ask_directory(c, s, &e);
 		if (place < 0)
 			return say_error(&e);
 		h.run_fd = place;
 		h.run = s->spec.id;
 		h.claimed = true;
 	}
-	r = pass(c, s, &h, argv, from ? from->id : NULL, &why, &e);
-	if (own && remove_place(s, r < 0 ? NULL : &e) < 0 && r > 0)
+	r = decide_or_ask(c, s, &h, argv, from ? from->id : NULL, &why, &e);
+	if (own && remove_ask_directory(s, r < 0 ? NULL : &e) < 0 && r > 0)
 		r = -EIO;
 	if (r > 0)
 		return 0;

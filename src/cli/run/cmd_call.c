@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * coffer call: one tool call. A fresh sandbox that sees none of the caller's files but those that are given, and that is
- * gone afterwards; from cofferd's pool where one stands ready, made on the spot otherwise.
+ * coffer call: one tool call in a fresh sandbox, which sees only the caller's files that are given to it and
+ * is removed afterwards. The sandbox is taken from cofferd's warm pool if one is ready, and made on the spot
+ * otherwise. Both ways must give the same sandbox: an option that a warm sandbox cannot have excludes it
+ * (may_be_warm()).
  *
- * With --standby=FD it is the launcher of a sandbox that is made ahead: cofferd starts it so.
+ * With --standby=FD the process is the launcher of a sandbox of the warm pool; only cofferd starts it in that
+ * way.
  */
 #include "base/fd.h"
 #include "cli/core/say.h"
@@ -27,7 +30,7 @@ static const struct opt call_opts[] = {
 	OPT_SECTION("Files"),
 	{ "read", 0, "PATH", "give it a copy of this file or directory of the current one", O_READ, "file",
 	  .many = true },
-	{ "from", 0, "SANDBOX", "on whose behalf; then its workspace is meant, as it is now", O_FROM,
+	{ "from", 0, "SANDBOX", "make the call for this sandbox, with its workspace as it is now", O_FROM,
 	  "sandbox" },
 	{ "workspace", 0, NULL, "show the whole directory under a layer, to be kept or thrown away",
 	  O_LAYER },
@@ -41,9 +44,9 @@ static const struct opt call_opts[] = {
 	{ "workdir", 'w', "DIR", "working directory inside (default: /workspace)", O_WORKDIR },
 	{ "user", 0, "UID[:GID]", "user inside (default: your own); root is never root outside", O_USER },
 	{ "map-ids", 0, NULL, "map a whole range of ids, not only one (newuidmap)", O_MAP_IDS },
-	{ "cold", 0, NULL, "make the sandbox now, whatever stands ready", O_COLD },
+	{ "cold", 0, NULL, "make a new sandbox, even if a warm one is ready", O_COLD },
 	OPT_SECTION("Tool"),
-	{ "tool", 0, "NAME", "which tool this is a call of: the policy's tools: decides", O_TOOL },
+	{ "tool", 0, "NAME", "the tool's name: the list tools: of the policy decides", O_TOOL },
 	{ "args", 0, "JSON", "its arguments, an object", O_ARGS },
 	OPT_SECTION("Wall"),
 	RUN_OPTS_WALL,
@@ -54,7 +57,7 @@ static const struct opt call_opts[] = {
 	RUN_OPTS_LIMITS,
 	OPT_SECTION("Afterwards"),
 	{ "report", 0, "FILE", "write one JSON object about the run", O_REPORT, "file" },
-	{ "quiet", 'q', NULL, "say only what went wrong", O_QUIET },
+	{ "quiet", 'q', NULL, "print only errors and warnings", O_QUIET },
 };
 
 struct call_args {
@@ -63,13 +66,14 @@ struct call_args {
 	const char *from; /* as typed */
 	struct call_from of;
 	struct call_tool tool;
-	char **argv;	      /* all of the command line */
-	struct strv template; /* the options that a sandbox of the pool must have been made with */
+	char **argv;	      /* the whole command line */
+	struct strv template; /* the options that a sandbox of the warm pool must have been made with */
 	bool layer, cold;
-	bool logged; /* that it is called */
+	bool logged; /* the tool's call is in the audit log */
 };
 
-/* Those that are the command's, not the sandbox's: a sandbox made ahead can take any. */
+/* Does the option describe the command, not the sandbox? A warm sandbox can serve any value of such an
+ * option. */
 static bool is_per_call(int id)
 {
 	switch (id) {
@@ -85,7 +89,7 @@ static bool is_per_call(int id)
 	case O_WORKDIR:
 	case O_REPORT:
 	case O_QUIET:
-	case O_ENGINE: /* these are written down as they were decided: finish_template() */
+	case O_ENGINE: /* finish_template() adds these with the values that were resolved */
 	case O_RUNSC:
 	case O_ROOT:
 	case O_IMAGE:
@@ -95,19 +99,19 @@ static bool is_per_call(int id)
 	}
 }
 
-/* The launcher keeps these two itself. */
-static bool is_launchers(const char *name)
+/* Limits that the launcher enforces itself, for each command anew. */
+static bool is_kept_by_launcher(const char *name)
 {
 	return str_eq(name, "timeout") || str_eq(name, "output-limit");
 }
 
-static int note_template(struct call_args *a, int id, const char *value, struct err *e)
+static int add_template_option(struct call_args *a, int id, const char *value, struct err *e)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(call_opts); i++) {
 		const struct opt *o = &call_opts[i];
 		int r;
 
-		if (o->id != id || is_per_call(id) || is_launchers(o->name))
+		if (o->id != id || is_per_call(id) || is_kept_by_launcher(o->name))
 			continue;
 		r = value ? strv_addf(&a->template, "--%s=%s", o->name, value)
 			  : strv_addf(&a->template, "--%s", o->name);
@@ -116,7 +120,7 @@ static int note_template(struct call_args *a, int id, const char *value, struct 
 	return 0;
 }
 
-static int take(struct call_args *a, int id, const char *value, struct err *e)
+static int take_call_option(struct call_args *a, int id, const char *value, struct err *e)
 {
 	switch (id) {
 	case O_READ:
@@ -141,8 +145,8 @@ static int take(struct call_args *a, int id, const char *value, struct err *e)
 	}
 }
 
-/* Returns 1 when --help was asked for. */
-static int parse(struct call_args *a, int argc, char **argv, struct err *e)
+/* Returns 1 for --help. */
+static int parse_call(struct call_args *a, int argc, char **argv, struct err *e)
 {
 	struct optparse p = OPTPARSE_INIT(argc, argv, call_opts, ARRAY_SIZE(call_opts));
 	const char *value;
@@ -154,9 +158,9 @@ static int parse(struct call_args *a, int argc, char **argv, struct err *e)
 	while ((id = opt_next(&p, &value, e)) > 0) {
 		if (id == OPT_HELP)
 			return 1;
-		r = take(a, id, value, e);
+		r = take_call_option(a, id, value, e);
 		if (r == 0)
-			r = note_template(a, id, value, e);
+			r = add_template_option(a, id, value, e);
 		if (r < 0)
 			return r;
 	}
@@ -164,20 +168,22 @@ static int parse(struct call_args *a, int argc, char **argv, struct err *e)
 		return id;
 	a->run.o.argc = p.argc - p.index;
 	a->run.o.argv = p.argv + p.index;
-	/* A tool call is what an agent was talked into: another kernel stands before the host's unless somebody says no. */
+	/* A tool call may be an act that an agent was talked into, so gVisor's kernel is put before the
+	 * host's by default. */
 	if (!a->run.engine)
 		a->run.engine = "gvisor";
 	a->run.o.ephemeral = !a->layer;
-	/* Without a word about it there is none. */
+	/* Without an option about it, there is no network. */
 	a->run.o.has_net = a->run.o.allow.n || a->run.o.policy || a->run.o.resolvers.n || a->run.o.secret.n;
 	if (a->layer && a->read.n)
-		return err_set(e, -EINVAL, "--workspace shows everything; --read does not go with it");
+		return err_set(e, -EINVAL,
+			       "--read and --workspace exclude each other: --workspace shows everything");
 	return limits_check(&a->run.o.limits, e);
 }
 
 /*
- * What the options mean here and now: cofferd stands in another directory, where a relative path is another one, and
- * tomorrow the same name may be another image.
+ * Adds the options whose values have to be resolved here and now: cofferd has another working directory,
+ * where a relative path would mean another file, and later the same name may be another image.
  */
 static int finish_template(struct call_args *a, const struct session *s, struct err *e)
 {
@@ -194,7 +200,7 @@ static int finish_template(struct call_args *a, const struct session *s, struct 
 	}
 	if (r == 0 && sp->root_mode == ROOT_DIR)
 		r = strv_addf(&a->template, "--root=%s", sp->root_name);
-	/* A name that is a digest already is that of an index; it stays what it is all the same. */
+	/* A name with a digest has that of an index, not of the manifest; it identifies the image, too. */
 	if (r == 0 && sp->root_mode == ROOT_IMAGE)
 		r = strchr(sp->root_name, '@')
 			    ? strv_addf(&a->template, "--image=%s", sp->root_name)
@@ -202,10 +208,9 @@ static int finish_template(struct call_args *a, const struct session *s, struct 
 	return r < 0 ? err_set(e, -ENOMEM, "out of memory") : 0;
 }
 
-/* What --read names goes into the empty workspace before the command starts. */
-static int give(void *ctx, int upper_fd, struct err *e)
+/* Copies the files of --read into the empty workspace before the command starts. */
+static int give_read_files(const struct call_args *a, int upper_fd, struct err *e)
 {
-	const struct call_args *a = ctx;
 	struct give_from from = a->of.trees;
 	autoclose int here = -1;
 	uint64_t bytes;
@@ -218,8 +223,16 @@ static int give(void *ctx, int upper_fd, struct err *e)
 	return workspace_give(&from, &a->read, &a->run.o.show, upper_fd, &bytes, e);
 }
 
-/* Before anything is made: who it is for, and what of its files there is. */
-static int open_from(struct call_args *a, struct err *e)
+static int give_to_new(void *ctx, struct run *r, struct err *e)
+{
+	autoclose int upper =
+		openat(r->spec->layers_fd, "upper", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+
+	return upper < 0 ? err_sys(e, -errno, "cannot open the run's layer") : give_read_files(ctx, upper, e);
+}
+
+/* Opens the sandbox of --from and its files, before anything is made. */
+static int open_from_sandbox(struct call_args *a, struct err *e)
 {
 	int r;
 
@@ -231,7 +244,7 @@ static int open_from(struct call_args *a, struct err *e)
 	return r == 0 && a->layer ? call_from_workspace(&a->of, &a->run.o, e) : r;
 }
 
-static int note_from(struct call_args *a, struct session *s, struct err *e)
+static int set_from_sandbox(struct call_args *a, struct session *s, struct err *e)
 {
 	if (!a->from)
 		return 0;
@@ -239,7 +252,7 @@ static int note_from(struct call_args *a, struct session *s, struct err *e)
 	return a->layer ? call_from_populate(&a->of, &s->run, &a->run.o.show, e) : 0;
 }
 
-static int give_to(struct call_args *a, struct session *s, const char *id, struct err *e)
+static int give_files_to_warm(struct call_args *a, struct session *s, const char *id, struct err *e)
 {
 	autoclose int run = -1, upper = -1;
 	bool alive;
@@ -250,10 +263,11 @@ static int give_to(struct call_args *a, struct session *s, const char *id, struc
 	if (run < 0)
 		return run;
 	upper = openat(run, "upper", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-	return upper < 0 ? err_sys(e, -errno, "cannot open the sandbox's workspace") : give(a, upper, e);
+	return upper < 0 ? err_sys(e, -errno, "cannot open the sandbox's workspace")
+			 : give_read_files(a, upper, e);
 }
 
-static int copy_report(struct session *s, int from, struct err *e)
+static int copy_warm_report(struct session *s, int from, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT;
 	int r = lseek(from, 0, SEEK_SET) < 0 ? -errno : fd_read_all(from, 16u << 20, &b);
@@ -263,7 +277,8 @@ static int copy_report(struct session *s, int from, struct err *e)
 	return r < 0 ? err_sys(e, r, "cannot write the report") : 0;
 }
 
-/* The exit code, or -EAGAIN when a sandbox of our own has to be made. */
+/* Runs the command in a sandbox of the warm pool. Returns the exit code, or -EAGAIN if a sandbox has to be
+ * made here. */
 static int call_warm(struct call_args *a, struct session *s)
 {
 	static const int stdio[3] = { 0, 1, 2 };
@@ -277,14 +292,14 @@ static int call_warm(struct call_args *a, struct session *s)
 		(void)!cofferd_start(&s->st, &a->template);
 	if (r < 0)
 		return -EAGAIN;
-	r = give_to(a, s, id, &e);
+	r = give_files_to_warm(a, s, id, &e);
 	if (r == 0)
 		r = call_tool_log(&a->tool, s, a->from ? a->of.run.id : id, &e);
 	if (r < 0)
 		return say_error(&e);
 	a->logged = true;
 	r = standby_use(sock, &s->spec, stdio, s->report >= 0 ? STANDBY_F_REPORT : 0, &end, &report, &e);
-	/* It died before it could hear us. */
+	/* The warm sandbox died before it received the command. */
 	if (r == -EPIPE || r == -ECONNRESET)
 		return -EAGAIN;
 	if (r < 0)
@@ -295,7 +310,7 @@ static int call_warm(struct call_args *a, struct session *s)
 	memcpy(s->spec.id, id, sizeof(id));
 	memcpy(s->run.limits_off, end.limits_off, sizeof(s->run.limits_off));
 	run_say_after(&s->run, true);
-	if (report >= 0 && s->report >= 0 && copy_report(s, report, &e) < 0)
+	if (report >= 0 && s->report >= 0 && copy_warm_report(s, report, &e) < 0)
 		return say_error(&e);
 	return s->run.end.exit_code;
 }
@@ -310,10 +325,8 @@ static int call_cold(struct call_args *a, struct session *s)
 	io.out = 1;
 	io.err = 2;
 	io.say = run_say_net;
-	if (a->read.n) {
-		s->run.fill = give;
-		s->run.fill_ctx = a;
-	}
+	if (a->read.n)
+		s->run.origin = (struct run_origin){ .kind = RUN_GIVEN, .fill = give_to_new, .ctx = a };
 	r = s->spec.id[0] ? 0 : state_new_id(s->spec.id, &e);
 	if (r == 0 && !a->logged)
 		r = call_tool_log(&a->tool, s, a->from ? a->of.run.id : s->spec.id, &e);
@@ -322,14 +335,19 @@ static int call_cold(struct call_args *a, struct session *s)
 	return r < 0 ? say_error(&e) : session_end(s, &a->run);
 }
 
-/* A terminal is read by its own session only, a layer over a directory is made for what is in it now, those that stand
- * ready have no network, and into a disk image, which is what keeps a disk limit that root names, only its launcher can
- * put something. */
+/*
+ * A warm sandbox cannot serve every call:
+ *  - a terminal can be read only by the session that it belongs to;
+ *  - a layer over a directory depends on the directory's content now;
+ *  - warm sandboxes have no network;
+ *  - a disk limit named by root is enforced by a disk image, and only the launcher can put --read files into
+ *    that.
+ */
 static bool may_be_warm(const struct call_args *a, const struct session *s)
 {
 	const struct limit *l = a->run.o.limits.l;
 
-	/* What was asked about is this run. */
+	/* The question that a person answered names this run's id. */
 	if (a->tool.ask[0] && !a->from)
 		return false;
 	if (a->read.n && (l[LIMIT_DISK].named || l[LIMIT_INODES].named) && state_is_host_root())
@@ -337,7 +355,7 @@ static bool may_be_warm(const struct call_args *a, const struct session *s)
 	return !a->cold && !a->layer && !s->run.net && !isatty(0);
 }
 
-static void forget_template(struct call_args *a, const char *prefix)
+static void remove_template_option(struct call_args *a, const char *prefix)
 {
 	struct strv *l = &a->template;
 	size_t n = 0;
@@ -353,8 +371,8 @@ static void forget_template(struct call_args *a, const char *prefix)
 	l->n = n;
 }
 
-/* A policy that says only which tools may be called gives no network. */
-static int open_tool(struct call_args *a, struct err *e)
+/* A policy that has only rules for tools gives no network. */
+static int open_tool_decision(struct call_args *a, struct err *e)
 {
 	struct run_opts *o = &a->run.o;
 	bool egress = true;
@@ -368,19 +386,19 @@ static int open_tool(struct call_args *a, struct err *e)
 	o->acts_policy = o->policy;
 	o->policy = NULL;
 	o->has_net = false;
-	forget_template(a, "--policy=");
-	forget_template(a, "--ask-timeout=");
+	remove_template_option(a, "--policy=");
+	remove_template_option(a, "--ask-timeout=");
 	return 0;
 }
 
-static int call(struct call_args *a)
+static int run_call(struct call_args *a)
 {
 	CLEANUP(session_release) struct session s = SESSION_INIT;
 	struct err e = ERR_INIT;
-	int r = open_from(a, &e), code;
+	int r = open_from_sandbox(a, &e), code;
 
 	if (r == 0)
-		r = open_tool(a, &e);
+		r = open_tool_decision(a, &e);
 	if (r == 0)
 		r = session_open(&s, &a->run, &e);
 	if (r < 0 && (s.usage || a->tool.usage))
@@ -396,7 +414,7 @@ static int call(struct call_args *a)
 		s.run.acts = &a->tool.own;
 		s.run.acts_file = a->tool.file;
 	}
-	r = note_from(a, &s, &e);
+	r = set_from_sandbox(a, &s, &e);
 	if (r < 0)
 		return say_error(&e);
 	run_say_before(&s.spec, &s.choice, &s.note);
@@ -405,8 +423,8 @@ static int call(struct call_args *a)
 	return r == -EAGAIN ? call_cold(a, &s) : r;
 }
 
-/* The launcher of a sandbox whose command is yet to come. */
-static int stand_by(struct call_args *a, int sock)
+/* The launcher of a warm sandbox: makes it, then waits for its command on the socket. */
+static int serve_standby(struct call_args *a, int sock)
 {
 	static char none[] = "true", *argv[] = { none, NULL };
 	CLEANUP(session_release) struct session s = SESSION_INIT;
@@ -441,17 +459,17 @@ static int cmd_call(int argc, char **argv)
 		argv++;
 		argc--;
 	}
-	r = parse(&a, argc, argv, &e);
+	r = parse_call(&a, argc, argv, &e);
 	if (r == 1)
 		code = verb_print_help(&verb_call);
 	else if (r < 0)
 		code = say_usage(&verb_call, &e);
 	else if (sock >= 0)
-		code = stand_by(&a, sock);
+		code = serve_standby(&a, sock);
 	else if (a.run.o.argc == 0 && !a.run.o.image)
 		code = say_usage(&verb_call, (err_set(&e, -EINVAL, "call needs a command"), &e));
 	else
-		code = call(&a);
+		code = run_call(&a);
 	call_tool_release(&a.tool);
 	call_from_release(&a.of);
 	strv_release(&a.read);
@@ -490,7 +508,7 @@ const struct verb verb_call = {
 		"Sandboxes are made ahead, by the options that describe them (engine, root, user, limits): the first call "
 		"starts a small process, *cofferd*, that keeps some ready, more when they are asked for often, within a "
 		"memory budget (*COFFER_POOL_MEMORY*; a thirty-second part of the memory). Each is used once. Where none is "
-		"ready, one is made on the spot. cofferd leaves when nobody has called for a minute.\n"
+		"ready, one is made on the spot. cofferd exits after a minute without a call.\n"
 		"\n"
 		"With *--tool* NAME the policy's list of tools decides, before anything of the sandbox is made, by that name and the "
 		"arguments (*--args*, a JSON object): allowed, denied, or a person is asked and the call waits (*coffer ask ls*). With "

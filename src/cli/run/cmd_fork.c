@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* coffer fork: another sandbox that begins where a checkpoint of this one is. */
+/* coffer fork: starts another sandbox with the layers of a checkpoint. The sandbox that it is forked from is
+ * only read. */
 #include "base/fd.h"
 #include "checkpoint/checkpoint.h"
 #include "cli/core/say.h"
@@ -19,19 +20,19 @@ static const struct opt fork_opts[] = {
 	{ "home", 0, "NAME", "its home, when it has one (default: the new name)", OPT_HOME, "name" },
 };
 
-struct job {
+struct fork_job {
 	const char *ref, *at, *name, *home;
 };
 
-static void forget(void *ctx)
+static void release_fork_source(void *ctx)
 {
 	struct ckpt_fork *f = ctx;
 
 	ckpt_release(f->from);
 }
 
-/* A home that is there already is somebody's. */
-static int check_home(struct state *st, const char *home, struct err *e)
+/* A home that exists already belongs to another sandbox. */
+static int check_fork_home(struct state *st, const char *home, struct err *e)
 {
 	char path[80];
 	struct stat sb;
@@ -45,7 +46,7 @@ static int check_home(struct state *st, const char *home, struct err *e)
 	return err_hint(e, -EEXIST, "--home NAME names another for the new sandbox");
 }
 
-static int check_name(struct state *st, const char *name, struct err *e)
+static int check_fork_name(struct state *st, const char *name, struct err *e)
 {
 	if (!str_is_name(name))
 		return err_set(
@@ -56,8 +57,8 @@ static int check_name(struct state *st, const char *name, struct err *e)
 	return state_name_check(st, name, e);
 }
 
-static int prepare(const struct job *job, struct ckpt_run *r, struct run_start *s, const struct ckpt **at,
-		   struct err *e)
+static int prepare_fork(const struct fork_job *job, struct ckpt_run *r, struct run_start *s,
+			const struct ckpt **at, struct err *e)
 {
 	int ret = ckpt_open(r, job->ref, false, e);
 
@@ -68,14 +69,15 @@ static int prepare(const struct job *job, struct ckpt_run *r, struct run_start *
 	if (ret == 0)
 		ret = run_start_read(r->run_fd, s, e);
 	if (ret == 0)
-		ret = check_name(&r->st, job->name, e);
+		ret = check_fork_name(&r->st, job->name, e);
 	if (ret == 0 && r->meta.home)
-		ret = check_home(&r->st, job->home ? job->home : job->name, e);
+		ret = check_fork_home(&r->st, job->home ? job->home : job->name, e);
 	return ret;
 }
 
-/* One that was made for a sandbox that never was; it was not there before (check_home()). */
-static void drop_home(struct state *st, const char *home)
+/* Removes the home of a sandbox that could not be started; check_fork_home() made sure that it did not exist
+ * before. */
+static void remove_unused_home(struct state *st, const char *home)
 {
 	autoclose int homes = openat(st->fd, "homes", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
@@ -83,13 +85,17 @@ static void drop_home(struct state *st, const char *home)
 		say_warn("the home '%s' of the sandbox that could not be started is still there", home);
 }
 
-static int fork_it(const struct job *job)
+static int fork_sandbox(const struct fork_job *job)
 {
 	CLEANUP(ckpt_release) struct ckpt_run r = CKPT_RUN_INIT;
 	CLEANUP(run_start_release) struct run_start s = { 0 };
 	struct ckpt_fork f = { .from = &r };
 	struct run_again how = {
-		.resume_fd = -1, .name = job->name, .populate = ckpt_populate, .forget = forget, .ctx = &f
+		.origin = { .kind = RUN_COPIED,
+			    .fill = ckpt_populate,
+			    .forget = release_fork_source,
+			    .ctx = &f },
+		.name = job->name,
 	};
 	char id[RUN_ID_LEN + 1];
 	struct ckpt at;
@@ -98,7 +104,7 @@ static int fork_it(const struct job *job)
 	const struct ckpt *found = NULL;
 	int code;
 
-	if (prepare(job, &r, &s, &found, &e) < 0 || !found)
+	if (prepare_fork(job, &r, &s, &found, &e) < 0 || !found)
 		return say_error(&e);
 	at = *found;
 	f.at = &at;
@@ -110,14 +116,14 @@ static int fork_it(const struct job *job)
 	how.engine = engine;
 	code = run_again(&s, &how, id);
 	if (code) {
-		drop_home(&r.st, f.home);
+		remove_unused_home(&r.st, f.home);
 		return code;
 	}
 	printf("%s\n", id);
 	return fflush(stdout) == 0 ? 0 : EXIT_OURS;
 }
 
-static int take_word(struct job *job, const char *word, struct err *e)
+static int take_fork_word(struct fork_job *job, const char *word, struct err *e)
 {
 	if (job->at)
 		return err_set(e, -EINVAL, "fork takes one sandbox and one checkpoint");
@@ -131,7 +137,7 @@ static int take_word(struct job *job, const char *word, struct err *e)
 static int cmd_fork(int argc, char **argv)
 {
 	struct optparse p = OPTPARSE_INIT(argc, argv, fork_opts, ARRAY_SIZE(fork_opts));
-	struct job job = { 0 };
+	struct fork_job job = { 0 };
 	struct err e = ERR_INIT;
 	const char *value, *word;
 	int id;
@@ -145,7 +151,7 @@ static int cmd_fork(int argc, char **argv)
 		word = id < 0 ? NULL : opt_take(&p);
 		if (!word)
 			break;
-		id = take_word(&job, word, &e);
+		id = take_fork_word(&job, word, &e);
 		if (id < 0)
 			break;
 	}
@@ -154,10 +160,10 @@ static int cmd_fork(int argc, char **argv)
 	if (id == 0 && !job.name)
 		id = err_set(&e, -EINVAL, "fork needs a name for the new sandbox: --name NAME");
 	if (id == 0 && !str_is_name(job.name))
-		id = err_set(&e, -EINVAL, "--name '%.64s' is no name", job.name);
+		id = err_set(&e, -EINVAL, "--name '%.64s' is not a valid name", job.name);
 	if (id == 0 && job.home && !str_is_name(job.home))
-		id = err_set(&e, -EINVAL, "--home '%.64s' is no name", job.home);
-	return id < 0 ? say_usage(&verb_fork, &e) : fork_it(&job);
+		id = err_set(&e, -EINVAL, "--home '%.64s' is not a valid name", job.home);
+	return id < 0 ? say_usage(&verb_fork, &e) : fork_sandbox(&job);
 }
 
 const struct verb verb_fork = {

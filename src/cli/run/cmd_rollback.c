@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* coffer rollback: takes a sandbox back to a checkpoint, and starts it again when it ran. */
+/* coffer rollback: takes a sandbox back to a checkpoint, and restarts it if it ran. The files are restored by
+ * checkpoint/, which makes the rollback safe against crashes; here it is only requested. */
 #include "base/fd.h"
 #include "checkpoint/checkpoint.h"
 #include "cli/core/say.h"
@@ -16,13 +17,13 @@ static const struct opt rollback_opts[] = {
 	{ "no-start", 0, NULL, "leave it ended when it ran", OPT_STAY },
 };
 
-struct job {
+struct rollback_job {
 	const char *ref, *to;
 	bool stay;
 };
 
-/* One that stays ended shows how much is changed now. */
-static int count_again(struct ckpt_run *r, struct err *e)
+/* Updates the number of changes that is shown for a sandbox that stays ended. */
+static int update_change_count(struct ckpt_run *r, struct err *e)
 {
 	autoclose int upper = -1, lower = -1;
 	uint64_t n = 0;
@@ -37,31 +38,31 @@ static int count_again(struct ckpt_run *r, struct err *e)
 	return run_meta_write(r->run_fd, &r->meta, e);
 }
 
-static int start_again(struct ckpt_run *r, const struct run_start *s)
+static int start_rolled_back(struct ckpt_run *r, const struct run_start *s)
 {
 	CLEANUP(run_meta_release) struct run_meta m = { 0 };
 	autoclose int fd = fcntl(r->run_fd, F_DUPFD_CLOEXEC, 3);
 	char id[RUN_ID_LEN + 1], got[RUN_ID_LEN + 1];
-	struct run_again how = { .resume_fd = fd, .id = id };
+	struct run_again how = { .origin = { .kind = RUN_RESUMED, .dir_fd = fd }, .id = id };
 	struct err e = ERR_INIT;
 
 	memcpy(id, r->id, sizeof(id));
 	m = r->meta;
 	r->meta = (struct run_meta){ 0 };
-	/* Nothing but the run's own lock may live on in its launcher. */
+	/* The launcher may inherit the lock of the run, and no other descriptor of ours. */
 	ckpt_release(r);
 	if (fd < 0) {
 		err_sys(&e, -errno, "cannot hand the run on");
 		return say_error(&e);
 	}
-	how.started = m.started;
+	how.origin.started = m.started;
 	how.restarts = m.restarts;
 	how.workspace = m.workspace;
 	how.engine = m.engine;
 	return run_again(s, &how, got);
 }
 
-static int roll(const struct job *job)
+static int roll_back(const struct rollback_job *job)
 {
 	CLEANUP(ckpt_release) struct ckpt_run r = CKPT_RUN_INIT;
 	CLEANUP(run_start_release) struct run_start s = { 0 };
@@ -73,16 +74,16 @@ static int roll(const struct job *job)
 	if (ckpt_open(&r, job->ref, true, &e) < 0 || ckpt_find(&r, job->to, &to, &e) < 0)
 		return say_error(&e);
 	again = r.alive && r.meta.detached && !job->stay;
-	/* Before anything is ended: can it be started again? */
+	/* Before the sandbox is ended, make sure that it can be started again. */
 	if (again && run_start_read(r.run_fd, &s, &e) < 0)
 		return say_error(&e);
 	if (ckpt_rollback(&r, to, &rolled, &e) < 0)
 		return say_error(&e);
 	if (!again) {
 		run_meta_release(&r.meta);
-		if (run_meta_read(r.run_fd, &r.meta, &e) < 0 || count_again(&r, &e) < 0)
+		if (run_meta_read(r.run_fd, &r.meta, &e) < 0 || update_change_count(&r, &e) < 0)
 			return say_error(&e);
-	} else if (start_again(&r, &s) != 0) {
+	} else if (start_rolled_back(&r, &s) != 0) {
 		say_warn("%s was rolled back to c%u, but could not be started", job->ref, rolled.to);
 		return EXIT_OURS;
 	}
@@ -97,7 +98,7 @@ static int roll(const struct job *job)
 static int cmd_rollback(int argc, char **argv)
 {
 	struct optparse p = OPTPARSE_INIT(argc, argv, rollback_opts, ARRAY_SIZE(rollback_opts));
-	struct job job = { 0 };
+	struct rollback_job job = { 0 };
 	struct err e = ERR_INIT;
 	const char *value, *word;
 	int id;
@@ -122,7 +123,7 @@ static int cmd_rollback(int argc, char **argv)
 	}
 	if (id == 0 && !job.ref)
 		id = err_set(&e, -EINVAL, "rollback needs a sandbox: its name, id or @last");
-	return id < 0 ? say_usage(&verb_rollback, &e) : roll(&job);
+	return id < 0 ? say_usage(&verb_rollback, &e) : roll_back(&job);
 }
 
 const struct verb verb_rollback = {

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* coffer run: a command behind the wall, in the foreground or detached. */
+/*
+ * coffer run: a command in a sandbox, in the foreground or detached. Also the restart of a sandbox whose
+ * command line was stored (run_again.h). The order of the steps is in run_session(): everything that can be
+ * refused is refused before run_execute() makes the sandbox.
+ */
 #include "base/clock.h"
 #include "base/fd.h"
 #include "cli/box/cmd_checkpoint.h"
@@ -38,7 +42,7 @@ static const struct opt run_opts_table[] = {
 	{ "home", 0, "NAME", "a named home that persists (default: an empty one)", O_HOME, "name" },
 	{ "checkpoint", 0, "WHEN", "each: after every command in it (off; agents: each)", O_CHECKPOINT,
 	  "each off" },
-	{ "keep", 0, "N", "so many checkpoints at most (100 with each)", O_KEEP },
+	{ "keep", 0, "N", "keep at most N checkpoints (100 with each)", O_KEEP },
 	{ "i-know", 0, NULL, "let -v show sockets, keys and the like", O_I_KNOW },
 	OPT_SECTION("Command"),
 	{ "profile", 0, "NAME|FILE", "what a known agent needs: see coffer-profile(1)", O_PROFILE, "name" },
@@ -67,40 +71,43 @@ static const struct opt run_opts_table[] = {
 	OPT_SECTION("Afterwards"),
 	{ "rm", 0, NULL, "remove it at its end, with all that it changed", O_RM },
 	{ "report", 0, "FILE", "write one JSON object about the run", O_REPORT, "file" },
-	{ "quiet", 'q', NULL, "say only what went wrong", O_QUIET },
+	{ "quiet", 'q', NULL, "print only errors and warnings", O_QUIET },
 };
 
-/* The whole command line, for one that can be started again, and what is different for one that is. */
-struct line {
+/* The whole command line, which is stored so that the sandbox can be started again. */
+struct run_line {
 	int argc;
 	char **argv;
-	const struct run_again *again; /* NULL: as typed */
+	const struct run_again
+		*again; /* how a restart differs from the command line; NULL: the line was typed */
 };
 
-/* What does not go together. */
-static int check_together(const struct run_args *a, struct err *e)
+/* Refuses options that exclude each other or need another one. */
+static int check_option_conflicts(const struct run_args *a, struct err *e)
 {
 	const struct run_opts *o = &a->o;
 
 	if (a->rm && o->detach) {
-		err_set(e, -EINVAL, "--rm does not go with -d: nobody waits for its end");
+		err_set(e, -EINVAL,
+			"--rm and -d exclude each other: no process waits for the end of the run");
 		return err_hint(e, -EINVAL, "coffer rm REF or coffer prune, once it has ended");
 	}
 	if (a->tty == 1 && o->detach)
-		return err_set(e, -EINVAL, "-t does not go with -d: there is no terminal to pass on");
+		return err_set(e, -EINVAL, "-t and -d exclude each other: there is no terminal to pass on");
 	if (run_restart_is_wanted(o->restart) && (!o->detach || !o->name))
-		return err_set(e, -EINVAL, "--restart goes with -d and --name");
+		return err_set(e, -EINVAL, "--restart needs -d and --name");
 	if (o->image && o->root)
-		return err_set(e, -EINVAL, "--image and --root are two ways to say the same: one of them");
+		return err_set(e, -EINVAL,
+			       "--image and --root exclude each other: both name the root file system");
 	if (a->settings && !a->profile)
-		return err_set(e, -EINVAL, "--settings goes with --profile");
+		return err_set(e, -EINVAL, "--settings needs --profile");
 	if (o->entrypoint && !o->image)
-		return err_set(e, -EINVAL, "--entrypoint goes with --image");
+		return err_set(e, -EINVAL, "--entrypoint needs --image");
 	return limits_check(&o->limits, e);
 }
 
-/* Returns 1 when --help was asked for. */
-static int parse(struct run_args *a, int argc, char **argv, struct err *e)
+/* Returns 1 for --help. */
+static int parse_run(struct run_args *a, int argc, char **argv, struct err *e)
 {
 	struct optparse p = OPTPARSE_INIT(argc, argv, run_opts_table, ARRAY_SIZE(run_opts_table));
 	const char *value;
@@ -137,35 +144,33 @@ static int parse(struct run_args *a, int argc, char **argv, struct err *e)
 		return err_hint(e, -EINVAL, "leave -t out");
 	}
 	a->o.tty = a->tty >= 0 ? a->tty : !a->o.detach && isatty(0) && isatty(1);
-	/* An agent is somebody else's program, and every command in it a call. */
+	/* An agent is somebody else's program, and each command in its sandbox is a call: a checkpoint
+	 * follows each of them. */
 	if (a->profile && !a->o.each_named)
 		a->o.each = true;
 	if (a->o.each && !a->o.keep)
 		a->o.keep = CHECKPOINT_KEEP;
-	return check_together(a, e);
+	return check_option_conflicts(a, e);
 }
 
-/* What is different for one that is started in the way of another, or once more. */
-static int take_again(struct run *r, const struct run_again *again, struct err *e)
+/* Sets up the run for a restart, or for a fork of another sandbox. The workspace must still be the same
+ * directory. */
+static int apply_restart(struct run *r, const struct run_again *again, struct err *e)
 {
 	const struct spec *s = r->spec;
 
 	if (!again)
 		return 0;
 	if (again->workspace && (!s->ws_path || !str_eq(s->ws_path, again->workspace)))
-		return err_set(e, -ESTALE, "it worked on %s, which is now another directory or none",
+		return err_set(e, -ESTALE, "its workspace %s was removed or replaced since it was started",
 			       again->workspace);
 	r->spec->restarts = again->restarts;
-	r->resume_fd = again->resume_fd;
-	r->resume_started = again->started;
-	r->populate = again->populate;
-	r->forget = again->forget;
-	r->populate_ctx = again->ctx;
+	r->origin = again->origin;
 	return 0;
 }
 
-/* A run with a name or a life of its own can be started again. */
-static int note_start(const struct run_args *a, const struct line *l, struct buf *start, struct err *e)
+/* Only a run with a name, or a detached one, can be started again: its command line is stored. */
+static int format_start(const struct run_args *a, const struct run_line *l, struct buf *start, struct err *e)
 {
 	if (!a->o.detach && !a->o.name)
 		return 0;
@@ -173,16 +178,17 @@ static int note_start(const struct run_args *a, const struct line *l, struct buf
 				a->o.home, e);
 }
 
-/* cofferd is told apart what is over once the vault is unlocked. */
-static int say_failed(const struct err *e, const struct line *l)
+/* A restart that failed because the vault is locked has an exit code of its own: cofferd retries once it is
+ * unlocked. */
+static int report_run_error(const struct err *e, const struct run_line *l)
 {
 	int code = say_error(e);
 
 	return l->again && e->code == -VAULT_LOCKED ? KEEPER_EXIT_LOCKED : code;
 }
 
-/* Everything from the state directory to the last word; returns the exit code. */
-static int run_session(struct run_args *a, const struct line *l, int ready_fd, const struct rm_keeper *rm)
+/* Runs the sandbox, from opening the state directory to the report. Returns the exit code. */
+static int run_session(struct run_args *a, const struct run_line *l, int ready_fd, const struct rm_keeper *rm)
 {
 	autobuf struct buf start = BUF_INIT;
 	CLEANUP(session_release) struct session s = SESSION_INIT;
@@ -191,11 +197,12 @@ static int run_session(struct run_args *a, const struct line *l, int ready_fd, c
 	struct err e = ERR_INIT, taken = ERR_INIT;
 	int r;
 
-	/* Known to the vault by this name from before. */
-	if (l->again && l->again->started)
+	/* A restart keeps its id: the vault knows the sandbox by it. */
+	if (l->again && l->again->origin.kind == RUN_RESUMED)
 		memcpy(s.spec.id, l->again->id, sizeof(s.spec.id));
 	r = session_open(&s, a, &e);
-	/* The same line typed twice: what holds the port is the sandbox of that name. */
+	/* If the same line was typed twice, the port is in use by the sandbox of that name; that error says
+	 * more. */
 	if (r == -EADDRINUSE && !l->again && s.spec.name && state_name_check(&s.st, s.spec.name, &taken) < 0)
 		e = taken;
 	if (r < 0 && s.usage && !l->again)
@@ -205,11 +212,11 @@ static int run_session(struct run_args *a, const struct line *l, int ready_fd, c
 	if (r == 0 && a->rm)
 		r = rm_keeper_tell(rm, s.spec.id, &e);
 	if (r == 0)
-		r = take_again(&s.run, l->again, &e);
+		r = apply_restart(&s.run, l->again, &e);
 	if (r == 0)
-		r = note_start(a, l, &start, &e);
+		r = format_start(a, l, &start, &e);
 	if (r < 0)
-		return say_failed(&e, l);
+		return report_run_error(&e, l);
 	s.run.start = start.len ? &start : NULL;
 	io.ready_fd = ready_fd;
 	if (!a->o.detach) {
@@ -221,14 +228,15 @@ static int run_session(struct run_args *a, const struct line *l, int ready_fd, c
 		io.prompt = !a->o.no_prompt && run_prompt_open(&prompt, &s.st) ? &prompt : NULL;
 	}
 	run_say_before(&s.spec, &s.choice, &s.note);
-	/* Who has it started again shows its first line, and that is to be why it failed. */
+	/* For a restart, cofferd shows the first line of the output, which should be the reason of a
+	 * failure. */
 	if (!l->again)
 		run_say_conflicts(&s.net);
 	r = run_execute(&s.run, &io, &e);
-	return r < 0 ? say_failed(&e, l) : session_end(&s, a);
+	return r < 0 ? report_run_error(&e, l) : session_end(&s, a);
 }
 
-static int run_here(struct run_args *a, const struct line *l, int ready_fd)
+static int run_here(struct run_args *a, const struct run_line *l, int ready_fd)
 {
 	struct rm_keeper rm = RM_KEEPER_INIT;
 	struct err e = ERR_INIT;
@@ -243,8 +251,9 @@ static int run_here(struct run_args *a, const struct line *l, int ready_fd)
 	return removed ? removed : code;
 }
 
-/* The child goes on as the sandbox's launcher; its id comes back once the sandbox is there. */
-static int start_detached(struct run_args *a, const struct line *l, char id[RUN_ID_LEN + 1])
+/* Forks the launcher of a detached sandbox. The child writes the run's id into a pipe once the sandbox is
+ * ready; if it ends without doing so, its exit code is returned. */
+static int start_detached(struct run_args *a, const struct run_line *l, char id[RUN_ID_LEN + 1])
 {
 	int p[2], status;
 	ssize_t n;
@@ -273,7 +282,7 @@ static int start_detached(struct run_args *a, const struct line *l, char id[RUN_
 	return WIFEXITED(status) && WEXITSTATUS(status) ? WEXITSTATUS(status) : EXIT_OURS;
 }
 
-static int run_detached(struct run_args *a, const struct line *l)
+static int run_detached(struct run_args *a, const struct run_line *l)
 {
 	char id[RUN_ID_LEN + 1] = "";
 	int code = start_detached(a, l, id);
@@ -289,21 +298,21 @@ static int run_detached(struct run_args *a, const struct line *l)
 int run_again(const struct run_start *s, const struct run_again *how, char ret_id[RUN_ID_LEN + 1])
 {
 	CLEANUP(run_args_release) struct run_args a = RUN_ARGS_INIT;
-	const struct line l = { (int)s->argv.n, s->argv.v, how };
+	const struct run_line l = { (int)s->argv.n, s->argv.v, how };
 	struct err e = ERR_INIT;
 	int r = run_start_enter(s, &e), code;
 
 	if (r == 0)
-		r = parse(&a, l.argc, l.argv, &e);
+		r = parse_run(&a, l.argc, l.argv, &e);
 	if (r != 0) {
 		if (r > 0)
-			err_set(&e, -EBADMSG, "what is known of its start is damaged");
+			err_set(&e, -EBADMSG, "its stored command line is damaged");
 		return say_error(&e);
 	}
 	a.o.detach = true;
 	a.o.tty = false;
 	a.report = NULL;
-	a.rm = false; /* of the command that was typed: nobody waits for the end of this one */
+	a.rm = false; /* --rm belongs to the command that was typed; nobody waits for the end of this one */
 	if (how->engine && str_eq(how->engine, "gvisor") && (!a.engine || str_eq(a.engine, "auto")))
 		a.engine = "gvisor";
 	if (how->name || *s->name)
@@ -312,22 +321,23 @@ int run_again(const struct run_start *s, const struct run_again *how, char ret_i
 		a.o.home = how->home ? how->home : s->home;
 	ret_id[0] = '\0';
 	code = start_detached(&a, &l, ret_id);
-	/* Another one is news to cofferd. */
-	return code == 0 && !how->started && run_restart_is_wanted(a.o.restart) ? run_restart_keep(ret_id)
-										: code;
+	/* A forked sandbox is not yet registered with cofferd. */
+	return code == 0 && how->origin.kind != RUN_RESUMED && run_restart_is_wanted(a.o.restart)
+		       ? run_restart_keep(ret_id)
+		       : code;
 }
 
 static int cmd_run(int argc, char **argv)
 {
 	static const char again[] = "--again=";
 	struct run_args a = RUN_ARGS_INIT;
-	const struct line l = { argc, argv, NULL };
+	const struct run_line l = { argc, argv, NULL };
 	struct err e = ERR_INIT;
 	int r, code;
 
 	if (argc == 2 && str_starts(argv[1], again))
 		return run_restart_again(argv[1] + sizeof(again) - 1);
-	r = parse(&a, argc, argv, &e);
+	r = parse_run(&a, argc, argv, &e);
 	if (r == 1)
 		code = verb_print_help(&verb_run);
 	else if (r < 0)

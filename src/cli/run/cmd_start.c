@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* coffer start, coffer restart: a kept sandbox once more, the way cofferd and coffer rollback start one. */
+/* coffer start and coffer restart: start a kept sandbox again, in the way that cofferd and coffer rollback
+ * do. */
 #include "base/cleanup.h"
 #include "cli/box/cmd_stop.h"
 #include "cli/core/ref.h"
@@ -27,8 +28,9 @@ static int start_one(const char *ref)
 	return fflush(stdout) == 0 ? 0 : EXIT_OURS;
 }
 
-/* Before it is stopped: one in the foreground ends with its terminal, and may leave nothing to start. */
-static int check_kept(const char *text, struct err *e)
+/* Checked before the sandbox is stopped: one in the foreground of another command may leave nothing that
+ * could be started. */
+static int check_not_foreground(const char *text, struct err *e)
 {
 	CLEANUP(run_meta_release) struct run_meta m = { 0 };
 	autoref struct ref ref = REF_INIT;
@@ -46,7 +48,7 @@ static int restart_one(const char *ref, uint32_t grace_ms)
 {
 	struct err e = ERR_INIT;
 
-	if (check_kept(ref, &e) < 0 || stop_one(ref, grace_ms, &e) < 0)
+	if (check_not_foreground(ref, &e) < 0 || stop_one(ref, grace_ms, &e) < 0)
 		return say_error(&e);
 	return start_one(ref);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Starting a sandbox in the way that another one was started, or the same once more. Always detached. */
+/* Starts a sandbox by a stored command line: the same sandbox again, or another one like it (fork). Always
+ * detached. */
 #ifndef CLI_RUN_AGAIN_H
 #define CLI_RUN_AGAIN_H
 
@@ -7,20 +8,18 @@
 #include "run/run.h"
 
 struct run_again {
-	int resume_fd; /* the same once more: its directory, with the lock */
+	struct run_origin
+		origin; /* RUN_RESUMED: the same sandbox again; RUN_COPIED: a fork; RUN_NEW: another one */
 	const char *id;
-	uint64_t started;      /* when it was first; 0: another one */
-	uint64_t restarts;     /* how often it was started again */
-	const char *workspace; /* which it must be again; NULL: none */
-	const char *engine;    /* which it had: "auto" does not mean a weaker one now; NULL: not known */
-	const char *name;      /* of another one */
-	const char *home;      /* of another one; NULL: as it was */
-	int (*populate)(void *ctx, struct run *r, struct err *e);
-	void (*forget)(void *ctx);
-	void *ctx;
+	uint64_t restarts;     /* how often it was restarted */
+	const char *workspace; /* the directory that its workspace must still be; NULL: none */
+	const char *
+		engine; /* the engine that it had, so that "auto" does not choose a weaker one; NULL: unknown */
+	const char *name; /* for another sandbox: its name */
+	const char *home; /* for another sandbox: its home; NULL: as stored */
 };
 
-/* Returns when the sandbox is there: 0 and its id. Otherwise an exit code; what went wrong has been said. */
+/* Returns 0 and the id once the sandbox is ready; otherwise an exit code, after printing the error. */
 int run_again(const struct run_start *s, const struct run_again *how, char ret_id[RUN_ID_LEN + 1]);
 
 #endif

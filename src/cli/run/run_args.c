@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Parses the options that describe a sandbox into struct run_args, for every verb that starts one. Only the
+ * form of a value is checked here; run_spec.c decides whether it is acceptable.
+ */
 #include "cli/run/run_args.h"
 
 #include "approval/list/asks.h"
@@ -15,7 +19,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-static int add_caps(uint64_t *caps, const char *text, struct err *e)
+static int add_capabilities(uint64_t *caps, const char *text, struct err *e)
 {
 	autofree char *copy = strdup(text);
 	char *save = NULL;
@@ -33,12 +37,12 @@ static int add_caps(uint64_t *caps, const char *text, struct err *e)
 	return 0;
 }
 
-static int add_str(struct strv *l, const char *s, struct err *e)
+static int add_list_value(struct strv *l, const char *s, struct err *e)
 {
 	return strv_add(l, s) < 0 ? err_set(e, -ENOMEM, "out of memory") : 0;
 }
 
-static const char *opt_name(const struct opt *table, size_t n, int id)
+static const char *option_name_of(const struct opt *table, size_t n, int id)
 {
 	for (size_t i = 0; i < n; i++) {
 		if (table[i].id == id)
@@ -71,32 +75,32 @@ static int take_ask_prompt(struct run_opts *o, const char *value, struct err *e)
 	return r < 0 ? r : 0;
 }
 
-static int take_net(struct run_opts *o, int id, const char *value, struct err *e)
+static int take_net_option(struct run_opts *o, int id, const char *value, struct err *e)
 {
 	switch (id) {
 	case O_NET:
 		o->net = value;
 		return opt_one_of("--net", value, o->has_net ? NET_NAMES : "none", e) < 0 ? -EINVAL : 0;
 	case O_ALLOW:
-		return add_str(&o->allow, value, e);
+		return add_list_value(&o->allow, value, e);
 	case O_SECRET:
-		return add_str(&o->secret, value, e);
+		return add_list_value(&o->secret, value, e);
 	case O_RESOLVER:
-		return add_str(&o->resolvers, value, e);
+		return add_list_value(&o->resolvers, value, e);
 	case O_ASK_TIMEOUT:
 		return ask_timeout_parse(value, &o->ask_timeout, e);
 	case O_ASK_PROMPT:
 		return take_ask_prompt(o, value, e);
 	case O_PUBLISH:
-		return add_str(&o->publish, value, e);
+		return add_list_value(&o->publish, value, e);
 	default:
 		o->policy = value;
 		return 0;
 	}
 }
 
-/* The value of an option that is kept as it is; false: it is none of these. */
-static bool keep_text_option(struct run_args *a, int id, const char *value)
+/* Stores the value of an option that is kept as typed. Returns false if the option is not one of these. */
+static bool store_text_option(struct run_args *a, int id, const char *value)
 {
 	const struct {
 		int id;
@@ -124,21 +128,21 @@ int run_args_take(struct run_args *a, const struct opt *table, size_t n, int id,
 {
 	struct run_opts *o = &a->o;
 
-	if (keep_text_option(a, id, value))
+	if (store_text_option(a, id, value))
 		return 0;
 	if (id >= O_LIMIT)
-		return limits_set(&o->limits, opt_name(table, n, id), value, e);
+		return limits_set(&o->limits, option_name_of(table, n, id), value, e);
 	switch (id) {
 	case O_ENV:
-		return run_env_check(value, e) < 0 ? -EINVAL : add_str(&o->env, value, e);
+		return run_env_check(value, e) < 0 ? -EINVAL : add_list_value(&o->env, value, e);
 	case O_ENV_FILE:
 		return run_env_file(&o->env, value, e);
 	case O_VOLUME:
-		return add_str(&o->volumes, value, e);
+		return add_list_value(&o->volumes, value, e);
 	case O_SHOW:
-		return add_str(&o->show, value, e);
+		return add_list_value(&o->show, value, e);
 	case O_CAP:
-		return add_caps(&o->caps, value, e);
+		return add_capabilities(&o->caps, value, e);
 	case O_ENGINE:
 		return opt_one_of("--engine", value, ENGINE_NAMES, e) < 0 ? -EINVAL : (a->engine = value, 0);
 	case O_NET:
@@ -149,7 +153,7 @@ int run_args_take(struct run_args *a, const struct opt *table, size_t n, int id,
 	case O_RESOLVER:
 	case O_PUBLISH:
 	case O_POLICY:
-		return take_net(o, id, value, e);
+		return take_net_option(o, id, value, e);
 	case O_LIMITS:
 		return limits_preset(&o->limits, value, e);
 	case O_CHECKPOINT:

@@ -49,10 +49,10 @@ enum {
 	O_CHECKPOINT,
 	O_KEEP,
 	O_LIMITS,
-	O_LIMIT, /* and all behind it: the options whose names limits_set() knows */
+	O_LIMIT, /* and all ids after it: the options whose names limits_set() knows */
 };
 
-/* Rows that several verbs have in their tables. */
+/* Rows that several verbs share in their tables of options. */
 #define RUN_OPTS_WALL                                                                                         \
 	{ "engine", 0, "ENGINE", "how to isolate", O_ENGINE, ENGINE_NAMES },                                  \
 		{ "runsc", 0, "PATH[@sha256:HEX]", "the runsc that engine gvisor runs on", O_RUNSC, "file" }, \
@@ -102,12 +102,12 @@ enum {
 		"disk", 0, "SIZE[,FILES]", "what it may write to the workspace", O_LIMIT + 9               \
 	}
 
-/* What --profile added, and is to be freed. */
+/* Memory that --profile added to the options, freed by run_profile_release(). */
 struct run_profile {
-	char **argv; /* the agent itself, where no command was named */
+	char **argv; /* the agent's command line, if no command was typed */
 	char *home, *program, *name;
 	struct spec_files files;
-	struct profile profile; /* whose texts the offers are */
+	struct profile profile; /* owns the texts of the offers */
 	struct net_offer offer[PROFILE_SECRETS_MAX];
 	struct net_offers offers;
 };
@@ -118,14 +118,15 @@ struct run_args {
 	bool settings; /* --settings */
 	struct run_profile added;
 	const char *report, *engine, *runsc;
-	bool rm; /* --rm: nothing of it is kept */
-	int tty; /* 1 yes, 0 no, -1 as it comes */
+	bool rm; /* --rm: nothing of the run is kept */
+	int tty; /* 1: -t, 0: -T, -1: a terminal if we are on one */
 };
 
 #define RUN_ARGS_INIT ((struct run_args){ .tty = -1 })
 
-/* Default limits, and the engine that the environment names. */
+/* Sets the default limits, and the engine that COFFER_ENGINE names. */
 int run_args_begin(struct run_args *a, struct err *e) MUST_CHECK;
+/* Stores one option. `table` is the verb's own, for the name of a limit. */
 int run_args_take(struct run_args *a, const struct opt *table, size_t n, int id, const char *value,
 		  struct err *e) MUST_CHECK;
 void run_args_release(struct run_args *a);

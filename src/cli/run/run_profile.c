@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where an agent is installed: what is below /usr is seen inside anyway. Of anything else, the directory of npm packages
- * that it is in (or its own directory, where it is none) is shown read-only at AGENT_DIR, and Node.js beside it where that
+ * --profile: adds an agent's program, environment, hosts and offers of secrets to the options. Options that
+ * were typed are never overridden.
+ *
+ * The program: an agent below /usr is visible inside anyway. For any other place, the directory of npm
+ * packages that contains it (or its own directory) is shown read-only at AGENT_DIR, and so is Node.js if that
  * is not below /usr either.
  *
- * Under its own name it is a small script in AGENT_BIN, first in PATH: the profile's `start`, then the program. So it is found
- * by whatever runs inside, by `coffer exec` too, and a command keeps the name that was typed. With a root of its own (--image,
- * --root) the agent is in there: only the script is made, and it finds the agent by the image's PATH.
+ * Its name inside: a small script in AGENT_BIN, which is first in PATH, runs the profile's `start` and then
+ * the program. So every process inside finds the agent by its name, `coffer exec` as well, and a command
+ * keeps the name that was typed. With another root (--image, --root) the agent is part of that root: only the
+ * script is made, and it finds the agent by the image's PATH.
  */
 #include "cli/run/run_profile.h"
 
@@ -37,13 +41,13 @@ void run_profile_release(struct run_profile *p)
 	*p = (struct run_profile){ 0 };
 }
 
-static int out_of_memory(struct err *e)
+static int profile_no_memory(struct err *e)
 {
 	return err_set(e, -ENOMEM, "out of memory");
 }
 
-/* The program that a shell would start, without links. */
-static char *find_program(const char *name)
+/* The path of the program that a shell would start, with symbolic links resolved; NULL if there is none. */
+static char *find_program_in_path(const char *name)
 {
 	const char *path = getenv("PATH");
 	autofree char *copy = strdup(path ? path : "/usr/local/bin:/usr/bin:/bin");
@@ -66,8 +70,9 @@ static bool is_seen_inside(const char *path)
 	return str_starts(path, "/usr/");
 }
 
-/* The length of the part of `path` that is shown: up to the outermost node_modules, else its directory. */
-static size_t shown_part(const char *path)
+/* The length of the directory in `path` that is shown inside: up to the outermost node_modules, else that of
+ * the program. */
+static size_t shown_directory_len(const char *path)
 {
 	const char *modules = strstr(path, "/node_modules/");
 
@@ -75,10 +80,11 @@ static size_t shown_part(const char *path)
 		       : (size_t)(strrchr(path, '/') - path);
 }
 
-/* -v DIR:AGENT_DIR/NAME, and where the program is then. */
-static int show(struct run_args *a, const char *path, const char *name, char **ret_inside, struct err *e)
+/* Adds a volume DIR:AGENT_DIR/NAME, and returns the program's path inside. */
+static int show_directory_inside(struct run_args *a, const char *path, const char *name, char **ret_inside,
+				 struct err *e)
 {
-	size_t n = shown_part(path);
+	size_t n = shown_directory_len(path);
 	autofree char *dir = NULL;
 	struct stat st;
 
@@ -86,16 +92,16 @@ static int show(struct run_args *a, const char *path, const char *name, char **r
 		return err_set(e, -EINVAL, "%s is in a directory that cannot be shown inside", path);
 	if (stat(path, &st) == 0 && st.st_mode & 022)
 		return err_set(e, -EPERM, "%s can be written to by others; it is not run", path);
-	/* By the name that Node.js looks for: packages find each other below it. */
+	/* Node.js looks for packages below directories of this name. */
 	if (strstr(path, "/node_modules/"))
 		name = asprintf(&dir, "%s/node_modules", name) < 0 ? NULL : dir;
 	if (!name || strv_addf(&a->o.volumes, "%.*s:" AGENT_DIR "/%s", (int)n, path, name) < 0 ||
 	    asprintf(ret_inside, AGENT_DIR "/%s%s", name, path + n) < 0)
-		return out_of_memory(e);
+		return profile_no_memory(e);
 	return 0;
 }
 
-static bool has_variable(const struct strv *env, const char *assignment)
+static bool env_has_variable(const struct strv *env, const char *assignment)
 {
 	size_t n = strcspn(assignment, "=");
 
@@ -106,42 +112,43 @@ static bool has_variable(const struct strv *env, const char *assignment)
 	return false;
 }
 
-static int add_env(struct strv *env, const char *assignment, struct err *e)
+static int add_env_unless_set(struct strv *env, const char *assignment, struct err *e)
 {
-	return has_variable(env, assignment) || strv_add(env, assignment) == 0 ? 0 : out_of_memory(e);
+	return env_has_variable(env, assignment) || strv_add(env, assignment) == 0 ? 0 : profile_no_memory(e);
 }
 
-/* Node.js of another place than the system's comes first in PATH, as it does outside. */
-static int set_path(struct run_args *a, struct err *e)
+/* A Node.js that is not the system's comes first in PATH, as it does outside. */
+static int set_agent_path(struct run_args *a, struct err *e)
 {
-	autofree char *node = find_program("node"), *inside = NULL, *path = NULL;
+	autofree char *node = find_program_in_path("node"), *inside = NULL, *path = NULL;
 	int r = 0;
 
 	if (node && !is_seen_inside(node))
-		r = show(a, node, "node", &inside, e);
+		r = show_directory_inside(a, node, "node", &inside, e);
 	if (r < 0)
 		return r;
 	if (inside)
 		*strrchr(inside, '/') = '\0';
 	if (asprintf(&path, "PATH=" AGENT_BIN ":%s%s" USUAL_PATH, inside ? inside : "", inside ? ":" : "") <
 	    0)
-		return out_of_memory(e);
-	return add_env(&a->o.env, path, e);
+		return profile_no_memory(e);
+	return add_env_unless_set(&a->o.env, path, e);
 }
 
-/* Without a command, the agent itself. Where PATH was typed it may not be found by its name. */
-static int set_command(struct run_args *a, const struct profile *p, struct run_profile *ret, bool by_path,
-		       struct err *e)
+/* Sets the agent as the command if none was typed. With `by_path` (PATH was typed) it is named by its full
+ * path, because it may not be found by its name. */
+static int set_agent_command(struct run_args *a, const struct profile *p, struct run_profile *ret,
+			     bool by_path, struct err *e)
 {
 	int n = a->o.argc ? a->o.argc : 1;
 
 	if (a->o.argc && (!by_path || !str_eq(a->o.argv[0], p->command)))
 		return 0;
 	if (by_path && asprintf(&ret->program, AGENT_BIN "/%s", p->command) < 0)
-		return out_of_memory(e);
+		return profile_no_memory(e);
 	ret->argv = calloc((size_t)n + 1, sizeof(char *));
 	if (!ret->argv)
-		return out_of_memory(e);
+		return profile_no_memory(e);
 	for (int i = 1; i < n; i++)
 		ret->argv[i] = a->o.argv[i];
 	ret->argv[0] = by_path ? ret->program : p->command;
@@ -150,8 +157,8 @@ static int set_command(struct run_args *a, const struct profile *p, struct run_p
 	return 0;
 }
 
-/* As a word of the shell's. */
-static void add_quoted(struct buf *b, const char *s)
+/* Quotes a word for a shell script. */
+static void add_single_quoted(struct buf *b, const char *s)
 {
 	buf_addc(b, '\'');
 	for (; *s; s++) {
@@ -163,9 +170,9 @@ static void add_quoted(struct buf *b, const char *s)
 	buf_addc(b, '\'');
 }
 
-/* The settings once for each sandbox: what the agent makes of them afterwards is its own. */
-static int add_script(const struct run_args *a, const struct profile *p, const char *program,
-		      struct run_profile *ret, struct err *e)
+/* The script copies the settings only once in each sandbox, so that the agent's own changes to them stay. */
+static int add_agent_script(const struct run_args *a, const struct profile *p, const char *program,
+			    struct run_profile *ret, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT;
 	autofree char *path = NULL;
@@ -178,61 +185,63 @@ static int add_script(const struct run_args *a, const struct profile *p, const c
 			     "fi\n");
 	if (p->start)
 		buf_addf(&b, "%s\n", p->start);
-	/* In a root of its own the agent is found by its name, which must not be that of this script. */
+	/* In another root the agent is found by its name in PATH; without this line, that would be this
+	 * script. */
 	if (!strchr(program, '/'))
 		buf_adds(&b, "PATH=${PATH#" AGENT_BIN ":}\n");
 	buf_adds(&b, "exec ");
-	add_quoted(&b, program);
+	add_single_quoted(&b, program);
 	buf_adds(&b, " \"$@\"\n");
 	if (buf_error(&b) || asprintf(&path, AGENT_BIN "/%s", p->command) < 0)
-		return out_of_memory(e);
+		return profile_no_memory(e);
 	return spec_files_add(&ret->files, path, b.data, b.len, e);
 }
 
-/* Nothing to do before it: then the image needs no shell. */
-static int find_in_root(struct run_args *a, const struct profile *p, struct run_profile *ret, bool by_path,
-			struct err *e)
+/* Without `start` and settings there is no script, so the image needs no shell. */
+static int set_agent_in_root(struct run_args *a, const struct profile *p, struct run_profile *ret,
+			     bool by_path, struct err *e)
 {
 	int r;
 
 	if (!p->start && !a->settings)
-		return set_command(a, p, ret, false, e);
-	r = add_script(a, p, p->command, ret, e);
-	r = r < 0 ? r : set_command(a, p, ret, by_path, e);
+		return set_agent_command(a, p, ret, false, e);
+	r = add_agent_script(a, p, p->command, ret, e);
+	r = r < 0 ? r : set_agent_command(a, p, ret, by_path, e);
 	a->o.files = &ret->files;
 	a->o.first_in_path = AGENT_BIN;
 	return r;
 }
 
-static int find_agent(struct run_args *a, const struct profile *p, struct run_profile *ret, struct err *e)
+static int set_agent(struct run_args *a, const struct profile *p, struct run_profile *ret, struct err *e)
 {
 	autofree char *path = NULL, *inside = NULL;
-	const bool by_path = has_variable(&a->o.env, "PATH");
+	const bool by_path = env_has_variable(&a->o.env, "PATH");
 	int r;
 
 	if (!p->command)
 		return 0;
 	if (a->o.image || a->o.root)
-		return find_in_root(a, p, ret, by_path, e);
-	path = find_program(p->command);
+		return set_agent_in_root(a, p, ret, by_path, e);
+	path = find_program_in_path(p->command);
 	if (!path) {
 		r = err_set(e, -ENOENT, "%s is not installed: there is no such program in PATH", p->command);
 		return p->install ? err_hint(e, r, "%s", p->install) : r;
 	}
-	r = is_seen_inside(path) ? 0 : show(a, path, "lib", &inside, e);
-	r = r < 0 ? r : add_script(a, p, inside ? inside : path, ret, e);
-	r = r < 0 ? r : set_path(a, e);
-	r = r < 0 ? r : set_command(a, p, ret, by_path, e);
+	r = is_seen_inside(path) ? 0 : show_directory_inside(a, path, "lib", &inside, e);
+	r = r < 0 ? r : add_agent_script(a, p, inside ? inside : path, ret, e);
+	r = r < 0 ? r : set_agent_path(a, e);
+	r = r < 0 ? r : set_agent_command(a, p, ret, by_path, e);
 	if (r == 0)
 		a->o.files = &ret->files;
 	return r;
 }
 
-/* Credentials are handed in only when they are named: whoever forgets finds out here and not from an agent's error. */
-static void say_keys(const struct run_args *a, const struct profile *p)
+/* Credentials of the caller's environment are passed only if -e names them. A person who forgot that learns
+ * it here, and not from an error of the agent. */
+static void note_missing_keys(const struct run_args *a, const struct profile *p)
 {
 	for (size_t i = 0; i < p->keys.n; i++) {
-		if (has_variable(&a->o.env, p->keys.v[i]))
+		if (env_has_variable(&a->o.env, p->keys.v[i]))
 			return;
 	}
 	for (size_t i = 0; i < p->keys.n; i++) {
@@ -242,7 +251,7 @@ static void say_keys(const struct run_args *a, const struct profile *p)
 	}
 }
 
-/* -e NAME=VALUE, or -e NAME where it has one. */
+/* Is the variable passed with a value: by -e NAME=VALUE, or by -e NAME where the caller has one? */
 static bool is_handed_in(const struct strv *env, const char *name)
 {
 	size_t n = strlen(name);
@@ -255,7 +264,7 @@ static bool is_handed_in(const struct strv *env, const char *name)
 	return false;
 }
 
-static const char *handed_in(const struct strv *env, const struct strv *names)
+static const char *find_handed_in(const struct strv *env, const struct strv *names)
 {
 	for (size_t i = 0; i < names->n; i++) {
 		if (is_handed_in(env, names->v[i]))
@@ -269,7 +278,7 @@ static void say_offer(const char *text)
 	say_note("%s", text);
 }
 
-/* Those of the profile but for what was handed in: that was typed, and prevails. */
+/* Offers the profile's secrets, except those whose variable was typed with -e: the typed value prevails. */
 static void offer_secrets(struct run_args *a, struct run_profile *ret, bool by_path)
 {
 	const struct profile *p = &ret->profile;
@@ -281,7 +290,7 @@ static void offer_secrets(struct run_args *a, struct run_profile *ret, bool by_p
 	for (size_t i = 0; i < p->n_secrets; i++) {
 		const struct profile_secret *c = &p->secrets[i];
 
-		const char *given = handed_in(&a->o.env, &c->env);
+		const char *given = find_handed_in(&a->o.env, &c->env);
 
 		if (given) {
 			say_note(
@@ -297,15 +306,15 @@ static void offer_secrets(struct run_args *a, struct run_profile *ret, bool by_p
 	a->o.offers = l;
 }
 
-/* The profile's name as people say it: for a file, its name without directories and ending. */
-static int set_name(struct run_args *a, const char *name, struct run_profile *ret, struct err *e)
+/* The profile's name for display: for a file, its name without directory and ".yaml". */
+static int set_profile_name(struct run_args *a, const char *name, struct run_profile *ret, struct err *e)
 {
 	const char *slash = strrchr(name, '/'), *base = slash ? slash + 1 : name;
 	size_t n = strlen(base);
 
 	ret->name = strndup(base, str_ends(base, ".yaml") ? n - 5 : n);
 	a->o.profile = ret->name;
-	return ret->name ? 0 : out_of_memory(e);
+	return ret->name ? 0 : profile_no_memory(e);
 }
 
 int run_profile_apply(struct run_args *a, const char *name, struct run_profile *ret, struct err *e)
@@ -315,23 +324,23 @@ int run_profile_apply(struct run_args *a, const char *name, struct run_profile *
 	int r = profile_load(p, name, e);
 
 	if (r == 0)
-		r = find_agent(a, p, ret, e);
+		r = set_agent(a, p, ret, e);
 	if (r == 0 && a->settings)
 		r = run_settings_collect(p, &ret->files, e);
 	if (r == 0)
-		r = set_name(a, name, ret, e);
-	/* Whoever wants no network gets none. */
+		r = set_profile_name(a, name, ret, e);
+	/* With --net none there is no network, so the profile's secrets and hosts are of no use. */
 	if (r == 0 && has_net)
 		offer_secrets(a, ret, strchr(name, '/') != NULL);
 	for (size_t i = 0; r == 0 && i < p->env.n; i++)
-		r = add_env(&a->o.env, p->env.v[i], e);
+		r = add_env_unless_set(&a->o.env, p->env.v[i], e);
 	for (size_t i = 0; r == 0 && i < p->allow.n && has_net; i++)
-		r = strv_add(&a->o.allow, p->allow.v[i]) < 0 ? out_of_memory(e) : 0;
+		r = strv_add(&a->o.allow, p->allow.v[i]) < 0 ? profile_no_memory(e) : 0;
 	a->o.n_profile = has_net ? p->allow.n : 0;
 	if (r < 0)
 		return r;
 	if (!a->o.home && p->home)
 		a->o.home = ret->home = TAKE_PTR(p->home);
-	say_keys(a, p);
+	note_missing_keys(a, p);
 	return 0;
 }

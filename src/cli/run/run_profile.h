@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* --profile: what a known agent needs, added to what was typed. What was typed prevails. */
+/* --profile: adds what a known agent needs to the options that were typed. Typed options prevail. */
 #ifndef CLI_RUN_PROFILE_H
 #define CLI_RUN_PROFILE_H
 
 #include "cli/run/run_args.h"
 
-/* Call once all options are known; what is added belongs to `ret`. */
+/* Call this after all options are parsed. Memory that is added belongs to `ret`. */
 int run_profile_apply(struct run_args *a, const char *name, struct run_profile *ret,
 		      struct err *e) MUST_CHECK;
 void run_profile_release(struct run_profile *p);

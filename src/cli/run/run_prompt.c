@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Decides whether questions can be asked on the terminal of `coffer run`, and formats them for the prompt.
+ * The prompt itself is in run/supervise.
+ */
 #include "cli/run/run_prompt.h"
 
 #include "base/str.h"
@@ -8,12 +12,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static void show(void *ctx, json_t *ask, unsigned cols, bool all, struct prompt_text *ret)
+static void show_prompt_question(void *ctx, json_t *ask, unsigned cols, bool all, struct prompt_text *ret)
 {
 	ask_show_prompt(ask, ctx, cols, all, ret);
 }
 
-static bool is_one_terminal(int in, int out)
+static bool is_same_terminal(int in, int out)
 {
 	struct stat a, b;
 
@@ -25,9 +29,11 @@ bool run_prompt_open(struct prompt_opts *ret, struct state *st)
 {
 	const char *term = getenv("TERM"); // NOLINT(concurrency-mt-unsafe): one thread
 
-	if (!is_one_terminal(STDIN_FILENO, STDERR_FILENO) || !term || !*term || str_eq(term, "dumb"))
+	if (!is_same_terminal(STDIN_FILENO, STDERR_FILENO) || !term || !*term || str_eq(term, "dumb"))
 		return false;
-	*ret = (struct prompt_opts){ .in = STDIN_FILENO, .out = STDERR_FILENO, .show = show, .ctx = st };
+	*ret = (struct prompt_opts){
+		.in = STDIN_FILENO, .out = STDERR_FILENO, .show = show_prompt_question, .ctx = st
+	};
 	ask_who_am_i(&ret->who, "terminal");
 	return true;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether the person at this terminal can be asked while `coffer run` runs, and how a question is shown to them. */
+/* The prompt for questions on the terminal of `coffer run`: whether it is possible, and how a question is
+ * shown. */
 #ifndef CLI_RUN_PROMPT_H
 #define CLI_RUN_PROMPT_H
 
@@ -7,7 +8,8 @@
 
 #define RUN_PROMPT_NAMES "auto never"
 
-/* Input and standard error are one terminal, which can do more than print. `st` is borrowed. */
+/* True if standard input and standard error are the same terminal, and it is not a dumb one. `st` must
+ * outlive *ret. */
 bool run_prompt_open(struct prompt_opts *ret, struct state *st);
 
 #endif

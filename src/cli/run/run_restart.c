@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Restarts of detached sandboxes: registers one with cofferd, and starts a kept one again for `coffer start`
+ * and for cofferd. The run's lock is taken first and passed to the new launcher, so that two processes never
+ * start the same sandbox.
+ */
 #include "cli/run/run_restart.h"
 
 #include "base/clock.h"
@@ -29,13 +34,14 @@ int run_restart_keep(const char *id)
 		return 0;
 	if (stop_one(id, 0, &stopping) < 0)
 		say_warn("%s could not be stopped: %s", id, stopping.msg);
-	err_wrap(&e, e.code, "nobody would start the sandbox again, so it was ended");
+	err_wrap(&e, e.code, "the sandbox cannot be registered for restarts, so it was stopped");
 	return say_error(&e);
 }
 
-/* What is known of a run that is ours now; 1 when it is not to be started. */
-static int recall(struct state *st, const char *id, int fd, struct run_start *s, struct run_meta *m,
-		  struct err *e)
+/* Reads the record and the command line of a run that we hold the lock of. Returns 1 if it is not to be
+ * started any more. */
+static int read_for_restart(struct state *st, const char *id, int fd, struct run_start *s, struct run_meta *m,
+			    struct err *e)
 {
 	int r;
 
@@ -52,8 +58,9 @@ static int recall(struct state *st, const char *id, int fd, struct run_start *s,
 #define CLAIM_TRIES 50
 #define CLAIM_PAUSE (20 * (long)NSEC_PER_MSEC)
 
-/* Who else starts one at this moment may hold this one for as long as it takes to clear up after it. */
-static int claim(struct state *st, const char *id, struct err *e)
+/* Another coffer that starts a sandbox at this moment may hold the lock while it cleans up after the run that
+ * ended. */
+static int claim_run_with_retry(struct state *st, const char *id, struct err *e)
 {
 	int fd = state_run_claim(st, id, e);
 
@@ -65,20 +72,21 @@ static int claim(struct state *st, const char *id, struct err *e)
 	return fd;
 }
 
-/* State and log, once what a crash left is ended. */
-static int open_all(struct state *st, struct audit **ret, struct err *e)
+/* Opens the state and the audit log, and ends runs that a crash left unfinished. */
+static int open_state_and_log(struct state *st, struct audit **ret, struct err *e)
 {
-	/* A lease that somebody breaks is told by this signal, which would end us (scan.c). */
+	/* The kernel sends SIGIO when a file lease of ours is broken (scan.c); by default it would end this
+	 * process. */
 	signal(SIGIO, SIG_IGN);
 	return state_open(st, e) < 0 || audit_open(ret, st->fd, e) < 0 || run_sweep(st, *ret, e) < 0 ? -EIO
 												     : 0;
 }
 
-static int start_held(struct state *st, const char *id, int fd, char ret_id[RUN_ID_LEN + 1])
+static int start_claimed_run(struct state *st, const char *id, int fd, char ret_id[RUN_ID_LEN + 1])
 {
 	CLEANUP(run_start_release) struct run_start s = { 0 };
 	CLEANUP(run_meta_release) struct run_meta m = { 0 };
-	struct run_again how = { .resume_fd = fd, .id = id };
+	struct run_again how = { .origin = { .kind = RUN_RESUMED, .dir_fd = fd }, .id = id };
 	struct err e = ERR_INIT;
 	int r = ckpt_recover(st, id, fd, &e), code;
 
@@ -90,7 +98,7 @@ static int start_held(struct state *st, const char *id, int fd, char ret_id[RUN_
 		r = state_run_clear_over(fd, &e);
 	if (r < 0)
 		return say_error(&e);
-	how.started = m.started;
+	how.origin.started = m.started;
 	how.restarts = m.restarts;
 	how.workspace = m.workspace;
 	how.engine = m.engine;
@@ -106,15 +114,15 @@ int run_restart_start(const char *ref, char ret_id[RUN_ID_LEN + 1])
 	char id[RUN_ID_LEN + 1];
 	autoclose int fd = -1;
 
-	if (open_all(&st, &a, &e) < 0 || state_resolve(&st, ref, id, &e) < 0)
+	if (open_state_and_log(&st, &a, &e) < 0 || state_resolve(&st, ref, id, &e) < 0)
 		return say_error(&e);
 	memcpy(ret_id, id, sizeof(id));
-	fd = claim(&st, id, &e);
+	fd = claim_run_with_retry(&st, id, &e);
 	if (fd == -EBUSY) {
 		say_note("sandbox %s runs already", ref);
 		return 0;
 	}
-	return fd < 0 ? say_error(&e) : start_held(&st, id, fd, ret_id);
+	return fd < 0 ? say_error(&e) : start_claimed_run(&st, id, fd, ret_id);
 }
 
 int run_restart_again(const char *id)
@@ -124,21 +132,21 @@ int run_restart_again(const char *id)
 	CLEANUP(run_start_release) struct run_start s = { 0 };
 	CLEANUP(run_meta_release) struct run_meta m = { 0 };
 	char got[RUN_ID_LEN + 1];
-	struct run_again how = { .resume_fd = -1, .id = id };
+	struct run_again how = { .origin = { .kind = RUN_RESUMED, .dir_fd = -1 }, .id = id };
 	struct err e = ERR_INIT;
 	autoclose int fd = -1;
 	int r;
 
-	if (open_all(&st, &a, &e) < 0)
+	if (open_state_and_log(&st, &a, &e) < 0)
 		return say_error(&e);
-	fd = claim(&st, id, &e);
+	fd = claim_run_with_retry(&st, id, &e);
 	if (fd == -EBUSY || fd == -ENOENT)
 		return 0;
-	r = fd < 0 ? fd : recall(&st, id, fd, &s, &m, &e);
+	r = fd < 0 ? fd : read_for_restart(&st, id, fd, &s, &m, &e);
 	if (r != 0)
 		return r > 0 ? 0 : say_error(&e);
-	how.resume_fd = fd;
-	how.started = m.started;
+	how.origin.dir_fd = fd;
+	how.origin.started = m.started;
 	how.restarts = m.restarts + 1;
 	how.workspace = m.workspace;
 	how.engine = m.engine;

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Opens the root file system of --root and --image, and takes the command, environment, working directory and
+ * user from an image's configuration. An image's configuration is not trusted: its paths are normalised, and
+ * its user is only one inside.
+ */
 #include "cli/run/run_root.h"
 
 #include "base/fd.h"
@@ -22,8 +27,8 @@ void run_root_release(struct run_root *r)
 	*r = (struct run_root){ 0 };
 }
 
-/* A directory as the root. It is shown whole, so what may not be bound may not be this either. */
-static int open_dir(struct spec *s, const struct run_opts *o, struct state *st, struct err *e)
+/* The whole directory is visible inside, so the checks for binds (-v) apply to it as well. */
+static int open_root_dir(struct spec *s, const struct run_opts *o, struct state *st, struct err *e)
 {
 	autofree char *real = realpath(o->root, NULL);
 	autoclose int fd = real ? open(real, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
@@ -49,8 +54,9 @@ static int open_dir(struct spec *s, const struct run_opts *o, struct state *st, 
 	return 0;
 }
 
-/* As docker has it: --entrypoint takes the place of both, arguments that of the second. */
-static int take_command(const struct run_opts *o, const struct oci_config *c, struct run_root *ret)
+/* As docker does: --entrypoint replaces the image's entry point and its command, arguments replace only its
+ * command. */
+static int take_image_command(const struct run_opts *o, const struct oci_config *c, struct run_root *ret)
 {
 	int r = 0;
 
@@ -63,9 +69,10 @@ static int take_command(const struct run_opts *o, const struct oci_config *c, st
 	return r;
 }
 
-static int take_config(const struct run_opts *o, struct oci_config *c, struct run_root *ret, struct err *e)
+static int take_image_config(const struct run_opts *o, struct oci_config *c, struct run_root *ret,
+			     struct err *e)
 {
-	if (take_command(o, c, ret) < 0)
+	if (take_image_command(o, c, ret) < 0)
 		return OOM(e);
 	ret->env = c->env;
 	c->env = STRV_INIT;
@@ -80,14 +87,14 @@ static int take_config(const struct run_opts *o, struct oci_config *c, struct ru
 				  "the image's working directory is not a plain path: -w names another");
 }
 
-static int open_image(struct spec *s, const struct run_opts *o, struct state *st, struct run_root *ret,
-		      struct err *e)
+static int open_root_image(struct spec *s, const struct run_opts *o, struct state *st, struct run_root *ret,
+			   struct err *e)
 {
 	CLEANUP(image_release) struct image im = { 0 };
 	int r = image_open(st, o->image, &im, e);
 
 	if (r == 0)
-		r = take_config(o, &im.config, ret, e);
+		r = take_image_config(o, &im.config, ret, e);
 	if (r < 0)
 		return r;
 	s->root_digest = strdup(im.record.manifest);
@@ -105,9 +112,9 @@ int run_root_open(struct spec *s, const struct run_opts *o, struct state *st, st
 		  struct err *e)
 {
 	if (o->image)
-		return open_image(s, o, st, ret, e);
+		return open_root_image(s, o, st, ret, e);
 	if (o->root && !str_eq(o->root, "host"))
-		return open_dir(s, o, st, e);
+		return open_root_dir(s, o, st, e);
 	return 0;
 }
 
@@ -129,7 +136,7 @@ int run_root_user(struct spec *s, const struct run_opts *o, struct run_root *roo
 	s->gid = u.gid;
 	root->user = TAKE_PTR(u.name);
 	s->home_dir = u.home && !str_eq(u.home, "/") ? run_spec_normal_path(u.home) : NULL;
-	if (!s->home_dir) /* a named home wants a place of its own */
+	if (!s->home_dir) /* a named home (--home) needs a directory of its own to be mounted on */
 		s->home_dir = strdup(o->home ? rootfs_home(s->uid) : "/");
 	return s->home_dir ? 0 : OOM(e);
 }

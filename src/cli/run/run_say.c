@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Messages of `coffer run` and `coffer call` before and after the command. Only texts: nothing is decided
+ * here, and stdout is never written to, because it belongs to the command.
+ */
 #include "cli/run/run_say.h"
 
 #include "base/cleanup.h"
@@ -53,7 +57,7 @@ void run_say_before(const struct spec *s, const struct choice *c, const struct r
 		say_warn("WARNING: published where other machines can reach it: %s", s->ports);
 	else if (s->ports)
 		say_note("published %s", s->ports);
-	/* Over another's layer there may be more, or less: that is known when it was copied. */
+	/* For a call over another sandbox's layer, the masks are known only after that layer was copied. */
 	if (!s->over[0])
 		run_say_masks(s);
 	if (s->ws_mode == WS_RW)
@@ -82,7 +86,7 @@ void run_say_net(enum net_level level, const char *text, struct buf *out)
 		say_add_note(out, text);
 }
 
-static void say_limit(const struct run *r, enum limit_kind k, const char *what)
+static void warn_of_limit(const struct run *r, enum limit_kind k, const char *what)
 {
 	char text[32];
 
@@ -90,8 +94,8 @@ static void say_limit(const struct run *r, enum limit_kind k, const char *what)
 		 limit_format(k, r->spec->limits.l[k].value, text), limit_name(k));
 }
 
-/* `coffer run IMAGE COMMAND`, as with docker. */
-static void hint_image(const struct run *r, struct err *e)
+/* A person may have typed `coffer run IMAGE COMMAND`, as with docker. */
+static void hint_run_image(const struct run *r, struct err *e)
 {
 	CLEANUP(image_record_release) struct image_record rec = { 0 };
 	struct err ignored = ERR_INIT;
@@ -103,27 +107,27 @@ static void hint_image(const struct run *r, struct err *e)
 			 rec.name);
 }
 
-static void say_cause(const struct run *r)
+static void say_end_cause(const struct run *r)
 {
 	const struct run_end *end = &r->end;
 	struct err e = ERR_INIT;
 
 	switch (end->cause) {
 	case CAUSE_OOM:
-		say_limit(r, LIMIT_MEMORY, "killed for its memory");
+		warn_of_limit(r, LIMIT_MEMORY, "killed for its memory");
 		break;
 	case CAUSE_PIDS:
-		say_limit(r, LIMIT_PIDS, "it could not start more processes");
+		warn_of_limit(r, LIMIT_PIDS, "it could not start more processes");
 		break;
 	case CAUSE_TIMEOUT:
-		say_limit(r, LIMIT_TIMEOUT, "ended for its time");
+		warn_of_limit(r, LIMIT_TIMEOUT, "ended for its time");
 		break;
 	case CAUSE_DISK:
-		say_limit(r, LIMIT_DISK, "killed for what it wrote to the workspace");
+		warn_of_limit(r, LIMIT_DISK, "killed for what it wrote to the workspace");
 		break;
 	case CAUSE_NOT_STARTED:
 		proto_exit_text(&end->claim, r->spec->argv.v[0], r->spec->cwd, &e);
-		hint_image(r, &e);
+		hint_run_image(r, &e);
 		say_error(&e);
 		break;
 	case CAUSE_BROKEN:
@@ -143,15 +147,17 @@ static void say_cause(const struct run *r)
 		break;
 	}
 	if (end->pids_hit && end->cause != CAUSE_PIDS)
-		say_limit(r, LIMIT_PIDS, "some processes could not be started");
+		warn_of_limit(r, LIMIT_PIDS, "some processes could not be started");
 	if (end->output_cut)
-		say_limit(r, LIMIT_OUTPUT, "its output was cut");
+		warn_of_limit(r, LIMIT_OUTPUT, "its output was cut");
 }
 
-#define TOLD "limits-told" /* in the state directory: the default limits that are not kept, as said last */
+/* In the state directory: the last notice about default limits that are not enforced. */
+#define TOLD "limits-told"
 
-/* Whether this was not yet said since the machine was started. Where that cannot be noted, it is said each time. */
-static bool is_news(const struct state *st, const char *text)
+/* Was this notice not yet shown since the machine was booted? If that cannot be stored, the notice is shown
+ * each time. */
+static bool is_first_notice_since_boot(const struct state *st, const char *text)
 {
 	uint64_t now = clock_nsec(CLOCK_REALTIME), up = clock_nsec(CLOCK_BOOTTIME);
 	autobuf struct buf told = BUF_INIT;
@@ -169,7 +175,7 @@ static bool is_news(const struct state *st, const char *text)
 	return true;
 }
 
-/* A command that failed over files that it names and that are only outside. */
+/* The command may have failed because its arguments name files that exist only outside. */
 static void hint_ephemeral(const struct run *r)
 {
 	for (size_t i = 0; i < r->spec->argv.n; i++) {
@@ -198,7 +204,7 @@ static void hint_read_only(const struct spec *s)
 			"there");
 }
 
-/* What a command that failed may have missed. */
+/* Hints at probable causes after a command exited with an error. */
 static void hint_failure(const struct run *r)
 {
 	if (r->end.cause != CAUSE_EXIT || !r->end.exit_code)
@@ -213,12 +219,12 @@ void run_say_after(const struct run *r, bool kept)
 {
 	const char *id = r->spec->name ? r->spec->name : r->spec->id;
 
-	say_cause(r);
+	say_end_cause(r);
 	hint_failure(r);
 	if (r->disk_watched[0])
 		say_note("--disk is only watched, and can be overrun for an instant: %s", r->disk_watched);
-	if (r->limits_off[0] && is_news(r->st, r->limits_off))
-		say_note("%s (said once; coffer doctor and the report always say it)", r->limits_off);
+	if (r->limits_off[0] && is_first_notice_since_boot(r->st, r->limits_off))
+		say_note("%s (shown once; coffer doctor and the report always show it)", r->limits_off);
 	if (r->changes && !kept)
 		say_note("%llu %s changed, and removed with the sandbox (--rm)",
 			 (unsigned long long)r->changes, r->changes == 1 ? "file" : "files");

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What `coffer run` tells a person before and after, a line each, and only where there is something to tell. */
+/* The notes and warnings of `coffer run` before and after the command, one line each, and only where one is
+ * needed. */
 #ifndef CLI_RUN_SAY_H
 #define CLI_RUN_SAY_H
 
@@ -8,14 +9,15 @@
 #include "sandbox/engine/choose.h"
 
 void run_say_before(const struct spec *s, const struct choice *c, const struct run_spec_note *note);
-/* What the command line asks of the network in vain. */
+/* Warns of hosts on the command line that the policy file does not allow. */
 void run_say_conflicts(const struct net_plan *p);
-/* A line about the network while the command runs: see struct run_io. */
+/* Formats a line about the network while the command runs: the callback `say` of struct run_io. */
 void run_say_net(enum net_level level, const char *text, struct buf *out);
 
-/* What is hidden; by itself where run_say_before() came too early for it. */
+/* Lists the hidden files. run_say_before() does this unless it comes too early for a call over another
+ * sandbox's layer. */
 void run_say_masks(const struct spec *s);
-/* `kept`: what it changed is still there. */
+/* `kept`: the run's changes are still there, so that it makes sense to name coffer diff. */
 void run_say_after(const struct run *r, bool kept);
 
 #endif

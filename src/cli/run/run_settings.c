@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads the user's settings of an agent below their home, file by file. */
+/*
+ * Reads the user's settings of an agent below their home, file by file, and leaves credentials out. A file is
+ * refused whenever its real name cannot be determined: an error means that it stays outside.
+ */
 #include "cli/run/run_settings.h"
 
 #include "base/cleanup.h"
@@ -24,24 +27,24 @@
 #define LOOKS_MAX 10000
 #define PATH_LEN_MAX 512
 
-struct collect {
+struct settings_collect {
 	int home;
 	struct spec_files *to;
 	size_t files, left_out, looked;
 };
 
-/* U1 */
-static int open_below(const struct collect *c, const char *path)
+/* run_settings.U1: the kernel refuses a path that leads out of the home. */
+static int open_below_home(const struct settings_collect *c, const char *path)
 {
 	return fd_openat2(c->home, path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0,
 			  RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS);
 }
 
-static void say_left_out(const char *path, const char *why)
+static void note_left_out(const char *path, const char *why)
 {
 	char shown[PATH_LEN_MAX];
 
-	say_note("~/%s is not taken over: %s", str_safe(path, shown, sizeof(shown)), why);
+	say_note("~/%s is not copied into the sandbox: %s", str_safe(path, shown, sizeof(shown)), why);
 }
 
 int run_settings_real_name(int home_fd, const char *path, int fd, char **ret)
@@ -59,7 +62,8 @@ int run_settings_real_name(int home_fd, const char *path, int fd, char **ret)
 	real[m] = '\0';
 	if (str_eq(real + n + 1, path))
 		return 0;
-	/* Of a deleted file the kernel says "NAME (deleted)", which no rule for credentials knows. */
+	/* For a deleted file the kernel gives "NAME (deleted)", which matches no rule for credentials. So the
+	 * name must still lead to the same inode. */
 	if (fstat(fd, &st) < 0 || fstatat(home_fd, real + n + 1, &named, AT_SYMLINK_NOFOLLOW) < 0)
 		return -errno;
 	if (st.st_dev != named.st_dev || st.st_ino != named.st_ino)
@@ -68,9 +72,10 @@ int run_settings_real_name(int home_fd, const char *path, int fd, char **ret)
 	return *ret ? 1 : -ENOMEM;
 }
 
-/* U1. A link of any name may lead to a file for credentials, and so may a link whose target cannot be named. Returns
- * why the file must stay behind; NULL: it need not. */
-static const char *leads_to_credentials(const struct collect *c, const char *path, int fd, bool is_dir)
+/* run_settings.U1: a link of any name may lead to a file for credentials, and so may a link whose target
+ * cannot be determined. Returns the reason why the file is left out; NULL if it may be taken. */
+static const char *why_link_is_refused(const struct settings_collect *c, const char *path, int fd,
+				       bool is_dir)
 {
 	static const char leads[] = "it is a link that leads to credentials";
 	autofree char *real = NULL;
@@ -79,7 +84,7 @@ static const char *leads_to_credentials(const struct collect *c, const char *pat
 	int r = run_settings_real_name(c->home, path, fd, &real);
 
 	if (r < 0)
-		return "where it really lies cannot be told, so it may be a link to credentials";
+		return "its real location cannot be determined, so it may be a link to credentials";
 	if (r == 0)
 		return NULL;
 	slash = strrchr(real, '/');
@@ -91,8 +96,8 @@ static const char *leads_to_credentials(const struct collect *c, const char *pat
 		       : NULL;
 }
 
-/* A profile may list a directory and something in it. */
-static bool is_taken(const struct collect *c, const char *inside)
+/* A profile may list a directory and also a file in it. */
+static bool is_already_taken(const struct settings_collect *c, const char *inside)
 {
 	for (size_t i = 0; i < c->to->n; i++) {
 		if (str_eq(c->to->v[i].path, inside))
@@ -101,7 +106,7 @@ static bool is_taken(const struct collect *c, const char *inside)
 	return false;
 }
 
-static int take_file(struct collect *c, const char *path, int fd, struct err *e)
+static int take_settings_file(struct settings_collect *c, const char *path, int fd, struct err *e)
 {
 	autobuf struct buf text = BUF_INIT, clean = BUF_INIT;
 	autofree char *inside = NULL;
@@ -111,21 +116,21 @@ static int take_file(struct collect *c, const char *path, int fd, struct err *e)
 	int r;
 
 	if (settings_is_credential_file(name)) {
-		say_left_out(path, "it is a file for credentials");
+		note_left_out(path, "it is a file for credentials");
 		return 0;
 	}
 	if (fd_read_all(fd, SETTINGS_FILE_MAX, &text) < 0) {
-		say_left_out(path, "it cannot be read, or is too large");
+		note_left_out(path, "it cannot be read, or is too large");
 		return 0;
 	}
 	r = settings_clean(name, buf_cstr(&text), text.len, &clean, &left_out, &why);
 	if (r < 0) {
-		say_left_out(path, why.msg);
+		note_left_out(path, why.msg);
 		return 0;
 	}
 	if (asprintf(&inside, RUN_SETTINGS_DIR "/%s", path) < 0)
 		return err_set(e, -ENOMEM, "out of memory");
-	if (is_taken(c, inside))
+	if (is_already_taken(c, inside))
 		return 0;
 	c->files++;
 	c->left_out += left_out;
@@ -133,15 +138,16 @@ static int take_file(struct collect *c, const char *path, int fd, struct err *e)
 }
 
 // NOLINTNEXTLINE(misc-no-recursion): no deeper than DEPTH_MAX
-static int take_path(struct collect *c, const char *path, unsigned depth, struct err *e);
+static int take_settings_path(struct settings_collect *c, const char *path, unsigned depth, struct err *e);
 
-static int by_name(const void *a, const void *b)
+static int compare_names(const void *a, const void *b)
 {
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-// NOLINTNEXTLINE(misc-no-recursion): take_path() bounds it
-static int take_directory(struct collect *c, const char *path, int fd, unsigned depth, struct err *e)
+// NOLINTNEXTLINE(misc-no-recursion): take_settings_path() bounds it
+static int take_settings_directory(struct settings_collect *c, const char *path, int fd, unsigned depth,
+				   struct err *e)
 {
 	autostrv struct strv names = STRV_INIT;
 	autoclosedir DIR *d = fdopendir(fd);
@@ -159,57 +165,57 @@ static int take_directory(struct collect *c, const char *path, int fd, unsigned 
 	if (r < 0)
 		return err_set(e, -ENOMEM, "out of memory");
 	if (names.n)
-		qsort(names.v, names.n, sizeof(*names.v), by_name);
+		qsort(names.v, names.n, sizeof(*names.v), compare_names);
 	for (size_t i = 0; r == 0 && i < names.n; i++) {
 		char below[PATH_LEN_MAX];
 		int n = snprintf(below, sizeof(below), "%s/%s", path, names.v[i]);
 
 		if (n > 0 && (size_t)n < sizeof(below))
-			r = take_path(c, below, depth + 1, e);
+			r = take_settings_path(c, below, depth + 1, e);
 	}
 	return r;
 }
 
 // NOLINTNEXTLINE(misc-no-recursion): no deeper than DEPTH_MAX
-static int take_path(struct collect *c, const char *path, unsigned depth, struct err *e)
+static int take_settings_path(struct settings_collect *c, const char *path, unsigned depth, struct err *e)
 {
 	const char *why;
-	autoclose int fd = open_below(c, path);
+	autoclose int fd = open_below_home(c, path);
 	struct stat st;
 
-	/* Links may lead back to a directory again and again. */
+	/* Symbolic links may form a loop, so the number of steps is limited. */
 	if (c->looked++ == LOOKS_MAX)
 		return err_set(e, -E2BIG, "there are more than %d files and directories to look at",
 			       LOOKS_MAX);
 	if (fd == -ENOENT || fd == -ENOTDIR)
 		return 0;
 	if (fd == -EXDEV || fd == -ELOOP) {
-		say_left_out(path, "it is a link that leads out of your home");
+		note_left_out(path, "it is a link that leads out of your home");
 		return 0;
 	}
 	if (fd < 0 || fstat(fd, &st) < 0) {
-		say_left_out(path, strerror(fd < 0 ? -fd : errno));
+		note_left_out(path, strerror(fd < 0 ? -fd : errno));
 		return 0;
 	}
-	why = leads_to_credentials(c, path, fd, S_ISDIR(st.st_mode));
+	why = why_link_is_refused(c, path, fd, S_ISDIR(st.st_mode));
 	if (why) {
-		say_left_out(path, why);
+		note_left_out(path, why);
 		return 0;
 	}
 	if (S_ISREG(st.st_mode))
-		return take_file(c, path, fd, e);
+		return take_settings_file(c, path, fd, e);
 	if (!S_ISDIR(st.st_mode) || depth >= DEPTH_MAX) {
-		say_left_out(path, S_ISDIR(st.st_mode) ? "it is too deep" : "it is no file");
+		note_left_out(path, S_ISDIR(st.st_mode) ? "it is too deep" : "it is not a regular file");
 		return 0;
 	}
-	return take_directory(c, path, TAKE_FD(fd), depth, e);
+	return take_settings_directory(c, path, TAKE_FD(fd), depth, e);
 }
 
 int run_settings_collect(const struct profile *p, struct spec_files *to, struct err *e)
 {
 	const char *home = getenv("HOME"); // NOLINT(concurrency-mt-unsafe): one thread
 	autoclose int fd = home && home[0] == '/' ? open(home, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
-	struct collect c = { .home = fd, .to = to };
+	struct settings_collect c = { .home = fd, .to = to };
 	int r = 0;
 
 	if (!p->settings.n)
@@ -225,7 +231,7 @@ int run_settings_collect(const struct profile *p, struct spec_files *to, struct 
 			return err_set(e, -ENOMEM, "out of memory");
 		if (n > 1 && path[n - 1] == '/')
 			path[n - 1] = '\0';
-		r = take_path(&c, path, 0, e);
+		r = take_settings_path(&c, path, 0, e);
 	}
 	if (r < 0)
 		return err_wrap(e, r, "--settings");

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * --settings: the user's own settings of an agent, read from their home, without credentials (vault/client/settings.h), as files that
- * are made in the sandbox below RUN_SETTINGS_DIR.
+ * --settings: the user's own settings of an agent, read from their home without credentials
+ * (vault/client/settings.h). They become files in the sandbox below RUN_SETTINGS_DIR.
  *
  * Invariants
- *  U1  Only what the profile lists is looked at, below the home; a link that leads out of it, or to a file for credentials, is not
- *      followed.
- *  U2  Only regular files, each up to SETTINGS_FILE_MAX, so many as spec_files_add() takes, so deep as DEPTH_MAX.
- *  U3  What is left out is said, by name and never by value.
+ *  U1  Only the paths that the profile lists are read, and only below the home. A link that leads out of the
+ *      home, or to a file for credentials, is not followed.
+ *  U2  Only regular files are taken, each of at most SETTINGS_FILE_MAX bytes, as many as spec_files_add()
+ *      accepts, and no deeper than DEPTH_MAX directories.
+ *  U3  A file or value that is left out is reported by its name, never by its value.
  */
 #ifndef CLI_RUN_SETTINGS_H
 #define CLI_RUN_SETTINGS_H
@@ -17,8 +18,9 @@
 
 #define RUN_SETTINGS_DIR SPEC_FILES_DIR "/settings"
 
-/* The name below the directory `home` by which the kernel knows the open file. 1: it is another one than `path`, in *ret. 0: it is
- * `path` itself. -errno: the name cannot be told, for the file was moved out of there, replaced or deleted. */
+/* Determines the name below the directory `home` by which the kernel knows the open file. 0: it is `path`. 1:
+ * it is another name, in *ret. -errno: it cannot be determined, because the file was moved out of the home,
+ * replaced or deleted. */
 int run_settings_real_name(int home, const char *path, int fd, char **ret) MUST_CHECK;
 
 int run_settings_collect(const struct profile *p, struct spec_files *to, struct err *e) MUST_CHECK;

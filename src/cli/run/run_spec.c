@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Builds a spec from the options of `coffer run` and `coffer call`. Everything that can be refused is refused
+ * here, before any part of a sandbox exists. Files and directories are opened here, and the descriptors are
+ * used later: their paths are never resolved a second time.
+ */
 #include "cli/run/run_spec.h"
 
 #include "base/fd.h"
@@ -18,7 +23,7 @@
 #define OOM(e) err_set(e, -ENOMEM, "out of memory")
 
 /* "UID", "UID:GID", "root", "agent". */
-static int set_user(struct spec *s, const char *text, struct err *e)
+static int set_spec_user(struct spec *s, const char *text, struct err *e)
 {
 	autofree char *copy = NULL;
 	uint64_t uid, gid;
@@ -46,7 +51,7 @@ static int set_user(struct spec *s, const char *text, struct err *e)
 	return 0;
 }
 
-static int copy_env(struct spec *s, const char *name, const char *fallback)
+static int copy_caller_variable(struct spec *s, const char *name, const char *fallback)
 {
 	const char *v = getenv(name);
 
@@ -54,8 +59,8 @@ static int copy_env(struct spec *s, const char *name, const char *fallback)
 	return v ? strv_addf(&s->env, "%s=%s", name, v) : 0;
 }
 
-/* Later settings of a name replace earlier ones, as with env(1). */
-static int put_env(struct spec *s, const char *text)
+/* A later value of a variable replaces an earlier one, as with env(1). */
+static int put_variable(struct spec *s, const char *text)
 {
 	size_t len = strcspn(text, "=") + 1;
 
@@ -73,7 +78,8 @@ static int put_env(struct spec *s, const char *text)
 	return strv_add(&s->env, text);
 }
 
-/* PATH is as the image has it, and may be typed; only here it is known. */
+/* Puts `dir` first in PATH, whose value comes from the image. -e PATH=… is applied after this and replaces
+ * it. */
 static int put_first_in_path(struct spec *s, const char *dir)
 {
 	size_t i = 0;
@@ -88,7 +94,7 @@ static int put_first_in_path(struct spec *s, const char *dir)
 	return 0;
 }
 
-static int set_env(struct spec *s, const struct run_opts *o, const struct run_root *root, struct err *e)
+static int set_spec_env(struct spec *s, const struct run_opts *o, const struct run_root *root, struct err *e)
 {
 	int r = strv_add(&s->env, "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
 
@@ -97,14 +103,14 @@ static int set_env(struct spec *s, const struct run_opts *o, const struct run_ro
 	if (r == 0)
 		r = strv_addf(&s->env, "USER=%s", root->user ? root->user : rootfs_user(s->uid));
 	if (r == 0 && o->tty)
-		r = copy_env(s, "TERM", "xterm");
-	/* An image has its own locales and zones, and says which in its configuration. */
+		r = copy_caller_variable(s, "TERM", "xterm");
+	/* An image has its own locales and time zones, and its configuration chooses among them. */
 	if (r == 0 && s->root_mode != ROOT_IMAGE)
-		r = copy_env(s, "LANG", "C.UTF-8");
+		r = copy_caller_variable(s, "LANG", "C.UTF-8");
 	if (r == 0 && s->root_mode != ROOT_IMAGE)
-		r = copy_env(s, "TZ", NULL);
+		r = copy_caller_variable(s, "TZ", NULL);
 	for (size_t i = 0; r == 0 && i < root->env.n; i++)
-		r = put_env(s, root->env.v[i]);
+		r = put_variable(s, root->env.v[i]);
 	if (r == 0 && o->first_in_path)
 		r = put_first_in_path(s, o->first_in_path);
 	for (size_t i = 0; r == 0 && i < o->env.n; i++) {
@@ -114,7 +120,7 @@ static int set_env(struct spec *s, const struct run_opts *o, const struct run_ro
 		if (run_env_check(text, e) < 0)
 			return -EINVAL;
 		if (eq) {
-			r = put_env(s, text);
+			r = put_variable(s, text);
 			continue;
 		}
 		v = getenv(text);
@@ -122,14 +128,14 @@ static int set_env(struct spec *s, const struct run_opts *o, const struct run_ro
 			continue;
 		if (asprintf(&pair, "%s=%s", text, v) < 0)
 			return OOM(e);
-		r = put_env(s, pair);
+		r = put_variable(s, pair);
 	}
 	return r < 0 ? OOM(e) : 0;
 }
 
 int run_spec_trust(struct spec *s, struct err *e)
 {
-	/* NODE_EXTRA_CA_CERTS is what it says, an addition; the others replace the system's. */
+	/* NODE_EXTRA_CA_CERTS adds to the system's certificates; the other variables replace them. */
 	static const char *const vars[] = {
 		"SSL_CERT_FILE=" ROOTFS_CA_BUNDLE,
 		"CURL_CA_BUNDLE=" ROOTFS_CA_BUNDLE,
@@ -141,7 +147,7 @@ int run_spec_trust(struct spec *s, struct err *e)
 		"APT_CONFIG=" ROOTFS_CA_APT,
 		"JAVA_TOOL_OPTIONS=-Djavax.net.ssl.trustStore=" ROOTFS_CA_JAVA,
 	};
-	/* There is no store for Java, the last, until there is an authority. */
+	/* The store for Java, the last entry, exists only if there is a certificate authority. */
 	const size_t n = ARRAY_SIZE(vars) - !s->ca;
 
 	for (size_t i = 0; i < n; i++) {
@@ -155,8 +161,8 @@ int run_spec_trust(struct spec *s, struct err *e)
 	return 0;
 }
 
-/* Splits "DIR:ro" and "DIR:rw" unless the whole is the name of a directory. */
-static int split_mode(const char *text, enum ws_mode *mode, char *dir, size_t cap)
+/* Splits "DIR:ro" and "DIR:rw" into directory and mode. */
+static int split_workspace_mode(const char *text, enum ws_mode *mode, char *dir, size_t cap)
 {
 	size_t len = strlen(text);
 
@@ -172,7 +178,7 @@ static int split_mode(const char *text, enum ws_mode *mode, char *dir, size_t ca
 	return 0;
 }
 
-static int open_workspace(struct spec *s, const char *dir, const char *state_path, struct err *e)
+static int open_workspace_dir(struct spec *s, const char *dir, const char *state_path, struct err *e)
 {
 	autofree char *real = realpath(dir, NULL);
 	autoclose int fd = -1;
@@ -191,33 +197,36 @@ static int open_workspace(struct spec *s, const char *dir, const char *state_pat
 	return 0;
 }
 
-static int set_exact_workspace(struct spec *s, const struct run_opts *o, struct state *st, struct err *e)
+static int set_borrowed_workspace(struct spec *s, const struct run_opts *o, struct state *st, struct err *e)
 {
-	int r = open_workspace(s, o->ws_exact, st->path, e);
+	int r = open_workspace_dir(s, o->ws_exact, st->path, e);
 
-	/* A link in the path now means that it is not the same any more. */
+	/* A symbolic link in the path now means that it leads to another directory. */
 	if (r == 0 && !str_eq(s->ws_path, o->ws_exact))
-		return err_set(e, -ESTALE, "%s is another directory now", o->ws_exact);
+		return err_set(e, -ESTALE, "%s was replaced by another directory", o->ws_exact);
 	return r < 0 ? r : workspace_find_masks(s->ws_fd, &o->show, &s->masks, &s->n_masks, e);
 }
 
-static int set_workspace(struct spec *s, const struct run_opts *o, struct state *st,
-			 struct run_spec_note *note, struct err *e)
+static int set_spec_workspace(struct spec *s, const struct run_opts *o, struct state *st,
+			      struct run_spec_note *note, struct err *e)
 {
 	char dir[PATH_MAX] = ".";
 	int r;
 
 	s->ws_mode = o->ephemeral ? WS_EPHEMERAL : WS_OVERLAY;
 	if (o->ephemeral && o->workspace)
-		return err_set(e, -EINVAL, "--ephemeral is an empty workspace: it does not go with -C");
+		return err_set(
+			e, -EINVAL,
+			"--ephemeral and -C exclude each other: the workspace of --ephemeral is empty");
 	if (o->ephemeral || o->ws_none)
 		return 0;
 	if (o->ws_exact)
-		return set_exact_workspace(s, o, st, e);
-	if (o->workspace && split_mode(o->workspace, &s->ws_mode, dir, sizeof(dir)) < 0)
+		return set_borrowed_workspace(s, o, st, e);
+	if (o->workspace && split_workspace_mode(o->workspace, &s->ws_mode, dir, sizeof(dir)) < 0)
 		return err_set(e, -ENAMETOOLONG, "-C: the path is too long");
-	r = open_workspace(s, dir, st->path, e);
-	/* Nobody asked for a home directory or / to be shown: then nothing is. */
+	r = open_workspace_dir(s, dir, st->path, e);
+	/* The current directory is a home or /, and nobody asked for it by -C: the workspace is empty
+	 * instead. */
 	if (r == -EPERM && !o->workspace) {
 		snprintf(note->workspace, sizeof(note->workspace), "%s", e->msg);
 		*e = ERR_INIT;
@@ -260,9 +269,10 @@ static bool is_at_or_below(const char *path, const char *dir)
 	return strncmp(path, dir, n) == 0 && (path[n] == '\0' || path[n] == '/');
 }
 
-static int check_bind_dst(const struct spec *s, const char *dst, const char *text, struct err *e)
+static int check_bind_target(const struct spec *s, const char *dst, const char *text, struct err *e)
 {
-	/* The first three are closed whatever the root is; the others show the host, and are read-only. */
+	/* Binds are never allowed on the first three. The others show the host's files read-only, if the root
+	 * is the host's. */
 	static const char *const closed[] = { "/proc", "/sys", "/dev",	 "/etc",   "/usr",   "/bin",
 					      "/sbin", "/lib", "/lib32", "/lib64", "/libx32" };
 	size_t n_closed = spec_has_root_layer(s) ? 3 : ARRAY_SIZE(closed);
@@ -320,8 +330,8 @@ static int split_volume(const char *text, char **ret_src, char **ret_dst, bool *
 	return 0;
 }
 
-static int add_volume(struct spec *s, const char *text, const struct run_opts *o, struct state *st,
-		      struct err *e)
+static int add_bind(struct spec *s, const char *text, const struct run_opts *o, struct state *st,
+		    struct err *e)
 {
 	autofree char *src = NULL, *dst = NULL;
 	autoclose int fd = -1;
@@ -331,7 +341,7 @@ static int add_volume(struct spec *s, const char *text, const struct run_opts *o
 
 	if (r < 0 || !src || !dst)
 		return r;
-	r = check_bind_dst(s, dst, text, e);
+	r = check_bind_target(s, dst, text, e);
 	if (r < 0)
 		return r;
 	fd = open(src, O_PATH | O_CLOEXEC);
@@ -341,7 +351,7 @@ static int add_volume(struct spec *s, const char *text, const struct run_opts *o
 	if (r < 0 && !(r == -EPERM && o->i_know))
 		return r == -EPERM ? err_hint(e, r, "add --i-know if the command may have it all the same")
 				   : r;
-	/* The one thing that stays closed: our own state. */
+	/* --i-know does not open coffer's own state directory. */
 	if (r < 0 && is_at_or_below(src, st->path))
 		return r;
 	for (size_t i = 0; i < s->n_binds; i++) {
@@ -357,7 +367,7 @@ static int add_volume(struct spec *s, const char *text, const struct run_opts *o
 	return 0;
 }
 
-static int set_volumes(struct spec *s, const struct run_opts *o, struct state *st, struct err *e)
+static int set_spec_binds(struct spec *s, const struct run_opts *o, struct state *st, struct err *e)
 {
 	if (!o->volumes.n)
 		return 0;
@@ -365,7 +375,7 @@ static int set_volumes(struct spec *s, const struct run_opts *o, struct state *s
 	if (!s->binds)
 		return OOM(e);
 	for (size_t i = 0; i < o->volumes.n; i++) {
-		int r = add_volume(s, o->volumes.v[i], o, st, e);
+		int r = add_bind(s, o->volumes.v[i], o, st, e);
 
 		if (r < 0)
 			return r;
@@ -373,7 +383,7 @@ static int set_volumes(struct spec *s, const struct run_opts *o, struct state *s
 	return 0;
 }
 
-static int set_cwd(struct spec *s, const char *text, const struct run_root *root, struct err *e)
+static int set_spec_cwd(struct spec *s, const char *text, const struct run_root *root, struct err *e)
 {
 	autofree char *full = NULL;
 
@@ -387,7 +397,7 @@ static int set_cwd(struct spec *s, const char *text, const struct run_root *root
 	return s->cwd ? 0 : err_set(e, -EINVAL, "-w %s: expected a path inside, without ..", text);
 }
 
-static int set_names(struct spec *s, const struct run_opts *o, struct state *st, struct err *e)
+static int set_spec_names(struct spec *s, const struct run_opts *o, struct state *st, struct err *e)
 {
 	if (o->name && !str_is_name(o->name))
 		return err_set(
@@ -413,7 +423,8 @@ static int set_names(struct spec *s, const struct run_opts *o, struct state *st,
 	return asprintf(&s->home_path, "%s/homes/%s", st->path, o->home) < 0 ? OOM(e) : 0;
 }
 
-static int set_command(struct spec *s, const struct run_opts *o, const struct run_root *root, struct err *e)
+static int set_spec_command(struct spec *s, const struct run_opts *o, const struct run_root *root,
+			    struct err *e)
 {
 	size_t bytes = 0;
 
@@ -439,8 +450,8 @@ static int set_command(struct spec *s, const struct run_opts *o, const struct ru
 }
 
 /*
- * Through an idmapped mount the sandbox's root writes as the host's: a file capability set there would be one on the
- * host.
+ * Through an idmapped mount the sandbox's root writes files as the host's root. A file capability that it
+ * sets there would be valid on the host.
  */
 static int check_setfcap(const struct spec *s, struct err *e)
 {
@@ -451,12 +462,12 @@ static int check_setfcap(const struct spec *s, struct err *e)
 	if (!writable || !(s->caps & (1ULL << CAP_SETFCAP)) || !state_is_host_root())
 		return 0;
 	err_set(e, -EPERM,
-		"--cap setfcap does not go with a writable -C or -v when root starts it: capabilities set on "
+		"--cap setfcap and a writable -C or -v exclude each other when root starts it: capabilities set on "
 		"files there would count on the host");
 	return err_hint(e, -EPERM, "without :rw the changes go to a layer, and coffer apply checks them");
 }
 
-static int set_files(struct spec *s, const struct run_opts *o, struct err *e)
+static int set_spec_files(struct spec *s, const struct run_opts *o, struct err *e)
 {
 	int r = 0;
 
@@ -481,21 +492,21 @@ int run_spec_build(struct spec *s, const struct run_opts *o, struct state *st, s
 	s->each = o->each;
 	s->keep = o->keep;
 	s->profile = o->profile ? strdup(o->profile) : NULL;
-	r = set_files(s, o, e);
+	r = set_spec_files(s, o, e);
 	r = r < 0 ? r : run_root_open(s, o, st, &root, e);
 	if (r == 0)
-		r = spec_has_root_layer(s) ? run_root_user(s, o, &root, e) : set_user(s, o->user, e);
+		r = spec_has_root_layer(s) ? run_root_user(s, o, &root, e) : set_spec_user(s, o->user, e);
 	if (r == 0)
-		r = set_names(s, o, st, e);
+		r = set_spec_names(s, o, st, e);
 	if (r == 0)
-		r = set_env(s, o, &root, e);
+		r = set_spec_env(s, o, &root, e);
 	if (r == 0)
-		r = set_command(s, o, &root, e);
+		r = set_spec_command(s, o, &root, e);
 	if (r == 0)
-		r = set_cwd(s, o->workdir, &root, e);
+		r = set_spec_cwd(s, o->workdir, &root, e);
 	if (r == 0)
-		r = set_workspace(s, o, st, note, e);
+		r = set_spec_workspace(s, o, st, note, e);
 	if (r == 0)
-		r = set_volumes(s, o, st, e);
+		r = set_spec_binds(s, o, st, e);
 	return r == 0 ? check_setfcap(s, e) : r;
 }

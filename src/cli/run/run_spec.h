@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From the options of `coffer run` to a spec: everything that can be refused is refused here. */
+/* Builds a spec from the options of `coffer run`: everything that can be refused is refused here. */
 #ifndef CLI_RUN_SPEC_H
 #define CLI_RUN_SPEC_H
 
@@ -9,7 +9,8 @@
 
 struct run_opts {
 	const char *workspace; /* -C as typed; NULL: the current directory */
-	/* Of a call over another's workspace: its directory, as it was resolved then; and whether there is none. */
+	/* For a call over another sandbox's workspace: its directory, as resolved when that sandbox began;
+	 * ws_none: it has none. */
 	const char *ws_exact;
 	bool ws_none;
 	const char *workdir;
@@ -23,23 +24,22 @@ struct run_opts {
 	struct strv env;	/* -e as typed */
 	struct strv volumes;	/* -v as typed */
 	struct strv show;
-	const struct spec_files *files; /* made inside, for a profile; NULL: none */
-	const char
-		*first_in_path; /* with a root of its own: this before what the image says; NULL: nothing */
-	const char *profile;	/* its name; NULL: none */
-	size_t n_profile;	/* so many of `allow`, the last, are its */
-	const char *net;	/* --net as typed; NULL: not given */
-	struct strv allow;	/* --allow as typed */
-	struct strv secret;	/* --secret as typed */
+	const struct spec_files *files;	 /* files to be made inside, for a profile; NULL: none */
+	const char *first_in_path;	 /* with another root: goes before the image's PATH; NULL: nothing */
+	const char *profile;		 /* its name; NULL: none */
+	size_t n_profile;		 /* how many of `allow`, at its end, come from the profile */
+	const char *net;		 /* --net as typed; NULL: not given */
+	struct strv allow;		 /* --allow as typed */
+	struct strv secret;		 /* --secret as typed */
 	const struct net_offers *offers; /* secrets of a profile; NULL: none */
 	const char *policy;		 /* --policy as typed; NULL: none */
-	const char *acts_policy;	 /* the same, where it says nothing of the network; NULL: none */
+	const char *acts_policy;	 /* --policy, if it has no rules for the network; NULL: none */
 	struct strv resolvers;		 /* --resolver as typed */
-	uint64_t ask_timeout;		 /* s; 0: as usual */
+	uint64_t ask_timeout;		 /* seconds; 0: the default */
 	bool no_prompt;			 /* --ask-prompt never */
 	struct strv publish;		 /* -p as typed */
 	bool public;
-	bool has_net; /* without --net there is one: only where the verb says so */
+	bool has_net; /* there is a network without --net */
 	bool ephemeral;
 	bool map_ids;
 	bool i_know;
@@ -53,15 +53,16 @@ struct run_opts {
 	char **argv;
 };
 
-/* Why the workspace is not the current directory, when that was the default and cannot be one; empty otherwise. */
+/* Why the workspace is empty, if the current directory was the default and cannot be shown; "" otherwise. */
 struct run_spec_note {
 	char workspace[1024];
 };
 
-/* An absolute path without empty, "." and ".." parts; NULL when it has ".." or is not absolute. */
+/* Removes empty and "." parts from an absolute path. NULL if it has ".." or is not absolute. */
 char *run_spec_normal_path(const char *path);
 
-/* The variables by which programs find the sandbox's own certificate authority, but for those that were given. */
+/* Adds the variables by which programs find the sandbox's own certificate authority, except those that are
+ * set already. */
 int run_spec_trust(struct spec *s, struct err *e) MUST_CHECK;
 
 int run_spec_build(struct spec *s, const struct run_opts *o, struct state *st, struct run_spec_note *note,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How a run was started, kept in its directory (0600) so that it can be started once more: its command line, the
- * directory it was typed in, and those variables of the caller's that it took over.
+ * The command line of a run, stored in its directory (mode 0600) so that it can be started again, with the
+ * directory in which it was typed and the variables of the caller that it used.
  */
 #ifndef CLI_RUN_START_H
 #define CLI_RUN_START_H
@@ -12,19 +12,20 @@
 struct run_start {
 	struct strv argv, env;
 	char *cwd;
-	char *name, *home; /* over what the command line says; "" for none */
+	char *name, *home; /* replace those of the command line; "" for none */
 };
 
 void run_start_release(struct run_start *s);
 
-/* `env` are the -e options as typed: of those without a value, ours is kept. Name and home may be NULL. */
+/* `env` has the -e options as typed; for one without a value, our own value is stored. Name and home may be
+ * NULL. */
 int run_start_format(struct buf *out, const struct strv *argv, const struct strv *env, const char *name,
 		     const char *home, struct err *e) MUST_CHECK;
 
-/* -ENOENT with what to do when the run cannot be started again. */
+/* -ENOENT, with a hint, if the run was started in a way that stores no command line. */
 int run_start_read(int run_fd, struct run_start *ret, struct err *e) MUST_CHECK;
 
-/* Takes the directory and the variables over into this process. */
+/* Enters the stored directory and sets the stored variables in this process. */
 int run_start_enter(const struct run_start *s, struct err *e) MUST_CHECK;
 
 #endif

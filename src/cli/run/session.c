@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Prepares a run from its options: state, audit log, spec, network plan, ports and engine, in this order.
+ * Everything that can be refused is refused here; run_execute() makes the sandbox afterwards.
+ */
 #include "cli/run/session.h"
 
 #include "base/fd.h"
@@ -8,7 +12,7 @@
 #include <errno.h>
 #include <fcntl.h>
 
-static int open_report(const char *path, struct err *e)
+static int open_report_file(const char *path, struct err *e)
 {
 	int fd;
 
@@ -18,7 +22,7 @@ static int open_report(const char *path, struct err *e)
 	return fd < 0 ? err_sys(e, -errno, "cannot write the report %s", path) : fd;
 }
 
-static int write_report(int fd, const char *path, const struct run *r, struct err *e)
+static int write_report_file(int fd, const char *path, const struct run *r, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT;
 	int ret;
@@ -32,7 +36,7 @@ static int write_report(int fd, const char *path, const struct run *r, struct er
 	return ret < 0 ? err_sys(e, ret, "cannot write the report %s", path) : 0;
 }
 
-static int refuse_without_net(const struct run_opts *o, struct err *e)
+static int refuse_net_options(const struct run_opts *o, struct err *e)
 {
 	const char *option = o->policy	      ? "--policy"
 			     : o->allow.n     ? "--allow"
@@ -40,11 +44,12 @@ static int refuse_without_net(const struct run_opts *o, struct err *e)
 			     : o->resolvers.n ? "--resolver"
 					      : NULL;
 
-	return option ? err_set(e, -EINVAL, "%s does not go with --net none", option) : 0;
+	return option ? err_set(e, -EINVAL, "%s and --net none exclude each other", option) : 0;
 }
 
-/* By the path that was given: a link on the way that is turned to another file is a change of the policy. */
-static int name_policy(struct net_plan *p, const char *path, struct err *e)
+/* Stores the path as typed, made absolute, beside the resolved one: if a link in it is changed to lead to
+ * another file, that is a change of the policy. */
+static int set_policy_path(struct net_plan *p, const char *path, struct err *e)
 {
 	autofree char *cwd = path[0] == '/' ? strdup("") : getcwd(NULL, 0);
 
@@ -60,9 +65,9 @@ static int name_policy(struct net_plan *p, const char *path, struct err *e)
 	return 0;
 }
 
-/* Whether --allow and --resolver are wrong by themselves (-ENOENT: a preset that there is not); otherwise the fault is in a
- * file, or in what is around. */
-static bool names_nothing(const struct net_plan *p)
+/* Are --allow and --resolver wrong without the policy file, too? (-ENOENT: an unknown preset.) Then it is a
+ * usage error; otherwise the fault is in the file or on the machine. */
+static bool arguments_are_wrong(const struct net_plan *p)
 {
 	struct config_policy_args a = net_plan_args(p);
 	struct config_policy cp = { 0 };
@@ -76,15 +81,15 @@ static bool names_nothing(const struct net_plan *p)
 	return r == -EINVAL || r == -ENOENT;
 }
 
-/* Which network, and what the policy says: all of it is known before anything is made. */
-static int open_net(struct session *s, const struct run_opts *o, struct err *e)
+/* Plans the network by options and policy, before anything is made. */
+static int open_session_net(struct session *s, const struct run_opts *o, struct err *e)
 {
 	struct net_plan *p = &s->net;
 	bool none = o->net ? str_eq(o->net, "none") : !o->has_net;
 	int r = 0;
 
 	if (none) {
-		r = refuse_without_net(o, e);
+		r = refuse_net_options(o, e);
 		s->usage = r < 0;
 		return r;
 	}
@@ -104,16 +109,16 @@ static int open_net(struct session *s, const struct run_opts *o, struct err *e)
 			continue;
 		s->usage = true;
 		return err_set(e, -EINVAL,
-			       "--allow @policy means all that a policy file allows: it goes with --policy");
+			       "--allow @policy means all that a policy file allows: it needs --policy");
 	}
 	if (o->policy) {
-		r = name_policy(p, o->policy, e);
+		r = set_policy_path(p, o->policy, e);
 		if (r < 0)
 			return r;
 	}
 	r = net_plan_open(p, &s->spec, e);
 	if (r < 0)
-		s->usage = names_nothing(p);
+		s->usage = arguments_are_wrong(p);
 	if (r == 0) {
 		r = net_secrets_plan(p, &s->spec, &o->secret, o->offers, &s->st, e);
 		s->usage = r < 0 && net_secret_check(&o->secret) < 0;
@@ -124,8 +129,8 @@ static int open_net(struct session *s, const struct run_opts *o, struct err *e)
 	return r;
 }
 
-/* Which files of the host it obeys: as they were typed, and as they were found. */
-static int note_obeys(struct session *s, const struct run_args *a, struct err *e)
+/* Records the host's files that this run obeys, by the paths as typed and as resolved. */
+static int note_obeyed_files(struct session *s, const struct run_args *a, struct err *e)
 {
 	struct obeys *o = &s->obeys;
 	const char *policy = a->o.policy ? a->o.policy : a->o.acts_policy;
@@ -150,7 +155,7 @@ int session_open(struct session *s, const struct run_args *a, struct err *e)
 {
 	int r;
 
-	s->report = open_report(a->report, e);
+	s->report = open_report_file(a->report, e);
 	r = s->report < 0 && a->report ? s->report : state_open(&s->st, e);
 	if (r == 0)
 		r = audit_open(&s->audit, s->st.fd, e);
@@ -160,7 +165,7 @@ int session_open(struct session *s, const struct run_args *a, struct err *e)
 	}
 	s->run = (struct run){ .st = &s->st, .spec = &s->spec, .audit = s->audit, .map_ids = a->o.map_ids };
 	if (r == 0)
-		r = open_net(s, &a->o, e);
+		r = open_session_net(s, &a->o, e);
 	if (r == 0) {
 		r = ports_open(&s->ports, &a->o.publish, a->o.public, &s->spec, e);
 		s->usage = r == -EINVAL || r == -EPERM || r == -E2BIG;
@@ -171,7 +176,7 @@ int session_open(struct session *s, const struct run_args *a, struct err *e)
 		s->usage = r == -EINVAL && a->runsc;
 	}
 	if (r == 0)
-		r = note_obeys(s, a, e);
+		r = note_obeyed_files(s, a, e);
 	s->run.engine = s->choice.engine;
 	s->run.choice = &s->choice;
 	return r;
@@ -195,7 +200,7 @@ int session_end(struct session *s, const struct run_args *a)
 	struct err e = ERR_INIT;
 
 	run_say_after(&s->run, !a->rm);
-	if (write_report(s->report, a->report, &s->run, &e) < 0)
+	if (write_report_file(s->report, a->report, &s->run, &e) < 0)
 		return say_error(&e);
 	return s->run.end.exit_code;
 }

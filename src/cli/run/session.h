@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What every verb that starts a sandbox needs from its options to its last word: state, log, spec, engine, report. */
+/* A run as every verb that starts a sandbox prepares it: state, audit log, spec, network, engine and
+ * report. */
 #ifndef CLI_SESSION_H
 #define CLI_SESSION_H
 
@@ -19,7 +20,7 @@ struct session {
 	struct obeys obeys;
 	struct run run;
 	int report; /* -1: none */
-	bool usage; /* what session_open() refused is the command line */
+	bool usage; /* session_open() failed because of the command line */
 };
 
 #define SESSION_INIT                              \
@@ -30,11 +31,12 @@ struct session {
 			   .obeys = OBEYS_INIT,   \
 			   .report = -1 })
 
-/* All that can be refused is refused here; nothing of a run exists yet. *s must stay where it is. */
+/* Refuses all that can be refused; no part of a run exists yet. *s must not be moved afterwards: s->run
+ * points into it. */
 int session_open(struct session *s, const struct run_args *a, struct err *e) MUST_CHECK;
 void session_release(struct session *s);
 
-/* The report, when one is wanted, and the exit code. */
+/* Prints the notes after the run, writes the report if --report names one, and returns the exit code. */
 int session_end(struct session *s, const struct run_args *a);
 
 #endif

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Edits a policy file in place (policy_edit.h): splits the text into lines, applies one change to the text
+ * and to its tree, and refuses the result unless the new text parses to the new tree (policy_edit.E2).
+ */
+
 #include "config/edit/policy_edit.h"
 
 #include "base/cleanup.h"
@@ -31,7 +36,7 @@ int edit_cannot(struct edit *d, unsigned line, const char *why)
 
 /* --- lines ----------------------------------------------------------------------------------------------------- */
 
-/* YAML takes more for the end of a line than editors do; where the two differ, positions would. */
+/* YAML recognises more line breaks than editors do; if the two differ, positions would, too. */
 static bool has_odd_breaks(const char *s, size_t len)
 {
 	for (size_t i = 0; i < len; i++) {
@@ -48,7 +53,8 @@ static bool has_odd_breaks(const char *s, size_t len)
 	return false;
 }
 
-static int split(struct edit *d)
+/* Finds the lines of the text; libyaml and editors must agree on them. */
+static int split_into_lines(struct edit *d)
 {
 	size_t n = 2, at = 0;
 
@@ -89,27 +95,26 @@ int edit_margin(struct edit *d, const struct ynode *n, bool dash, struct buf *re
 	size_t dashes = 0, want = n->column - 1;
 
 	if (!l || want > l->len)
-		return edit_cannot(d, n->line, "it cannot be told where that stands");
-	/* A byte order mark is no column. */
+		return edit_cannot(d, n->line, "its position cannot be determined");
+	/* A byte order mark is not a column. */
 	if (n->line == 1 && l->len >= 3 && memcmp(p, "\xef\xbb\xbf", 3) == 0)
-		return edit_cannot(d, 1, "the file begins with a byte order mark; take it out");
+		return edit_cannot(d, 1, "the file begins with a byte order mark; remove it");
 	for (size_t i = 0; i < want; i++) {
 		if (p[i] == '-' && !dashes)
 			dashes++;
 		else if (p[i] != ' ')
-			return edit_cannot(
-				d, n->line,
-				"that does not stand in a line of its own, which begins with spaces");
+			return edit_cannot(d, n->line,
+					   "it is not on a line of its own that begins with spaces");
 	}
 	if (dashes != dash)
 		return edit_cannot(d, n->line,
 				   dash ? "the list is not written as lines that begin with '-'"
-					: "the key does not stand in a line of its own");
+					: "the key is not on a line of its own");
 	buf_add(ret, p, want);
 	return 0;
 }
 
-/* Marks are in characters. */
+/* Positions of nodes count characters, not bytes. */
 int edit_offset(struct edit *d, const struct ynode *n, size_t *ret)
 {
 	const struct line *l = n->line && n->line <= d->n_lines ? &d->lines[n->line] : NULL;
@@ -117,7 +122,7 @@ int edit_offset(struct edit *d, const struct ynode *n, size_t *ret)
 	size_t at = 0;
 
 	if (l && n->line == 1 && l->len >= 3 && memcmp(p, "\xef\xbb\xbf", 3) == 0)
-		return edit_cannot(d, 1, "the file begins with a byte order mark; take it out");
+		return edit_cannot(d, 1, "the file begins with a byte order mark; remove it");
 	for (unsigned left = n->column - 1; l && left && at < l->len; left--) {
 		at++;
 		while (at < l->len && ((unsigned char)p[at] & 0xc0) == 0x80)
@@ -126,7 +131,7 @@ int edit_offset(struct edit *d, const struct ynode *n, size_t *ret)
 			l = NULL;
 	}
 	if (!l)
-		return edit_cannot(d, n->line, "it cannot be told where that stands");
+		return edit_cannot(d, n->line, "its position cannot be determined");
 	*ret = l->at + at;
 	return 0;
 }
@@ -242,7 +247,7 @@ struct ynode *edit_take_out(struct ynode *list, size_t at)
 
 /* --- texts ------------------------------------------------------------------------------------------------------ */
 
-/* E3 */
+/* policy_edit.E3: only bytes that are safe in every YAML style, and no star unless it is intended. */
 int edit_check_text(struct edit *d, const char *s, bool star)
 {
 	if (strlen(s) > ENTRY_MAX)
@@ -268,7 +273,7 @@ void edit_add_scalar(struct buf *b, const char *s)
 
 /* --- the text as it is to be -------------------------------------------------------------------------------------- */
 
-/* The first splice of those that begin at or behind `at`, and before `end`. */
+/* The first splice that begins at or after `at`, and before `end`. */
 static const struct splice *next_splice(const struct edit *d, size_t at, size_t end)
 {
 	const struct splice *found = NULL;
@@ -282,14 +287,15 @@ static const struct splice *next_splice(const struct edit *d, size_t at, size_t 
 	return found;
 }
 
-static void write_line(const struct edit *d, unsigned i, struct buf *out)
+/* Writes one line with its splices; nothing if it is removed. */
+static void write_edited_line(const struct edit *d, unsigned i, struct buf *out)
 {
 	size_t at = d->lines[i].at, end = d->lines[i].end, from = at;
 	const struct splice *x;
 
 	if (d->cut_from && i >= d->cut_from && i <= d->cut_to)
 		return;
-	/* No two begin at one place, and none overlap: they are of different nodes. */
+	/* No two begin at the same place, and none overlap: they are of different nodes. */
 	for (; (x = next_splice(d, from, end)); from = x->at + 1) {
 		buf_add(out, d->text + at, x->at - at);
 		buf_adds(out, x->text);
@@ -298,18 +304,19 @@ static void write_line(const struct edit *d, unsigned i, struct buf *out)
 	buf_add(out, d->text + at, at < end ? end - at : 0);
 }
 
-static void compose(const struct edit *d, struct buf *out)
+/* Writes the new text. */
+static void compose_text(const struct edit *d, struct buf *out)
 {
 	for (unsigned i = 1; i <= d->n_lines; i++) {
 		const struct line *l = &d->lines[i];
 
-		write_line(d, i, out);
+		write_edited_line(d, i, out);
 		if (i != d->behind)
 			continue;
 		if (l->end > l->at + l->len || !out->len || out->data[out->len - 1] == '\n') {
 			buf_add(out, d->add.data, d->add.len);
 		} else {
-			/* The file ends without a break, and goes on to. */
+			/* The file ends without a line break, and stays so. */
 			const char *nl = edit_break(d, i);
 
 			buf_adds(out, nl);
@@ -318,8 +325,8 @@ static void compose(const struct edit *d, struct buf *out)
 	}
 }
 
-/* E2 */
-static int check(struct edit *d, const struct buf *out)
+/* policy_edit.E2: the new text must parse to exactly the changed tree. */
+static int check_result(struct edit *d, const struct buf *out)
 {
 	CLEANUP(ynode_freep) struct ynode *now = NULL;
 	struct err e = ERR_INIT;
@@ -350,12 +357,12 @@ int policy_edit(const char *name, const char *text, size_t len, const struct pol
 	static_assert(ARRAY_SIZE(ways) == POLICY_EDIT_ACT_COUNT, "one for each");
 	if (r == 0 && (d.tree->kind != YNODE_MAP || edit_section(&d)->kind != YNODE_MAP))
 		return edit_cannot(&d, 1, "there is no policy in it to add a rule to");
-	r = r < 0 ? r : split(&d);
+	r = r < 0 ? r : split_into_lines(&d);
 	r = r < 0 ? r : ways[ed->act](&d);
 	if (r < 0)
 		return r;
-	compose(&d, &made);
-	r = check(&d, &made);
+	compose_text(&d, &made);
+	r = check_result(&d, &made);
 	if (r == 0)
 		buf_add(out, made.data, made.len);
 	return r < 0 ? r : buf_error(out);

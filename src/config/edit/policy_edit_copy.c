@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A rule for one host and port out of one for many: its lines once more behind it, with that host and port, and one entry more. What
- * else stands in them (terms, other entries, comments) is there twice then.
+ * Makes a rule for one host and port from one for many: duplicates its lines after it, with that host and port, and adds one entry.
+ * The rest of the rule (terms, other entries, comments) then exists twice.
  */
 #include "config/edit/policy_edit_int.h"
 
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Some bytes of the rule's lines are others in the copy. */
+/* Bytes of the rule's lines that differ in the copy. */
 struct change {
 	size_t at, len;
 	struct buf text;
@@ -32,7 +32,7 @@ static void copy_release(struct copy *c)
 		buf_release(&c->changes[i].text);
 }
 
-static struct change *new_change(struct copy *c, size_t at, size_t len)
+static struct change *add_change(struct copy *c, size_t at, size_t len)
 {
 	struct change *x = &c->changes[c->n++];
 
@@ -40,8 +40,8 @@ static struct change *new_change(struct copy *c, size_t at, size_t len)
 	return x;
 }
 
-/* The bytes of a text as it stands there, or of a list in brackets in one line. */
-static int extent(struct edit *d, const struct ynode *n, size_t *at, size_t *len)
+/* The position and length of a scalar, or of a list in brackets on one line. */
+static int node_extent(struct edit *d, const struct ynode *n, size_t *at, size_t *len)
 {
 	const struct line *l = &d->lines[n->line <= d->n_lines ? n->line : 0];
 	const char *end;
@@ -59,11 +59,11 @@ static int extent(struct edit *d, const struct ynode *n, size_t *at, size_t *len
 	*len = n->kind == YNODE_TEXT ? strlen(n->text) + (n->quoted ? 2 : 0) : 0;
 	if (!*len || *at + *len > l->at + l->len ||
 	    memcmp(d->text + *at + n->quoted, n->text, strlen(n->text)) != 0)
-		return edit_cannot(d, n->line, "it cannot be told where that stands");
+		return edit_cannot(d, n->line, "its position cannot be determined");
 	return 0;
 }
 
-static int set_text(struct ynode *map, const char *key, const char *text)
+static int set_pair_text(struct ynode *map, const char *key, const char *text)
 {
 	size_t k = edit_place(map, key);
 	struct ynode *v = edit_new_text(text);
@@ -77,8 +77,8 @@ static int set_text(struct ynode *map, const char *key, const char *text)
 	return 0;
 }
 
-/* Behind the domain, as in the lines. */
-static int add_port(struct ynode *map, const char *port)
+/* After the domain, as in the text. */
+static int insert_port(struct ynode *map, const char *port)
 {
 	size_t k = edit_place(map, "domain") + 1;
 	struct ynode *key, *value;
@@ -94,8 +94,8 @@ static int add_port(struct ynode *map, const char *port)
 	return 0;
 }
 
-/* The host in the place of the pattern; the port in the place of others, or in a line of its own. */
-static int change_target(struct edit *d, struct copy *c, const struct buf *before)
+/* Replaces the pattern by the host, and the ports by the port; without ports adds a line. */
+static int change_host_and_port(struct edit *d, struct copy *c, const struct buf *before)
 {
 	const char *key = edit_child(c->rule, "port") ? "port" : "ports";
 	struct ynode *domain = edit_child(c->rule, "domain"), *port = edit_child(c->rule, key);
@@ -105,26 +105,26 @@ static int change_target(struct edit *d, struct copy *c, const struct buf *befor
 
 	if (!domain)
 		return edit_cannot(d, c->rule->line, "the rule has no 'domain'");
-	r = extent(d, domain, &at, &len);
+	r = node_extent(d, domain, &at, &len);
 	if (r < 0)
 		return r;
-	x = new_change(c, at, len);
+	x = add_change(c, at, len);
 	edit_add_scalar(&x->text, d->ed->host);
 	if (port) {
-		r = extent(d, port, &at, &len);
+		r = node_extent(d, port, &at, &len);
 		if (r < 0)
 			return r;
-		x = new_change(c, at, len);
+		x = add_change(c, at, len);
 		buf_addf(&x->text, "%u", d->ed->port);
 		return 0;
 	}
-	/* Behind the line of the domain. */
-	x = new_change(c, d->lines[domain->line].at + d->lines[domain->line].len, 0);
+	/* After the line of the domain. */
+	x = add_change(c, d->lines[domain->line].at + d->lines[domain->line].len, 0);
 	buf_addf(&x->text, "%s%*sport: %u", edit_break(d, domain->line), (int)before->len, "", d->ed->port);
 	return 0;
 }
 
-/* The entry is for exactly this: it allows in the copy. */
+/* The entry is for exactly this: it becomes an allow in the copy. */
 static int change_entry(struct edit *d, struct copy *c)
 {
 	struct ynode *el = c->entries->items[c->entry], *ask = edit_child(el, "ask"), *key;
@@ -135,13 +135,15 @@ static int change_entry(struct edit *d, struct copy *c)
 		return edit_cannot(d, d->ed->entry_line,
 				   "more than one thing is asked for there; give each a line of its own");
 	key = el->keys[0];
-	r = extent(d, key, &at, &len);
+	r = node_extent(d, key, &at, &len);
 	if (r == 0)
-		buf_adds(&new_change(c, at, len)->text, "allow");
+		buf_adds(&add_change(c, at, len)->text, "allow");
 	return r;
 }
 
-static void write_bytes(const struct edit *d, const struct copy *c, size_t at, size_t end, struct buf *out)
+/* Copies a range of the text with its changes. */
+static void write_changed_bytes(const struct edit *d, const struct copy *c, size_t at, size_t end,
+				struct buf *out)
 {
 	while (at < end) {
 		const struct change *x = NULL;
@@ -156,7 +158,8 @@ static void write_bytes(const struct edit *d, const struct copy *c, size_t at, s
 		if (!x)
 			return;
 		buf_add(out, x->text.data, x->text.len);
-		/* One that takes nothing away stands in front of a break, which comes with it. */
+		/* A change that removes nothing is an insertion before a line break, and has its own
+		 * break. */
 		at = x->at + x->len;
 		if (!x->len) {
 			buf_add(out, d->text + at, 1);
@@ -165,7 +168,8 @@ static void write_bytes(const struct edit *d, const struct copy *c, size_t at, s
 	}
 }
 
-static int write_copy(struct edit *d, struct copy *c)
+/* Writes the duplicated lines, with the new entry after the one that asks. */
+static int write_rule_copy(struct edit *d, struct copy *c)
 {
 	const struct ynode *by = c->entries->items[c->entry];
 	const struct line *last = &d->lines[c->rule->end_line];
@@ -173,25 +177,25 @@ static int write_copy(struct edit *d, struct copy *c)
 	int r = edit_margin(d, c->rule, true, &before);
 
 	r = r < 0 ? r : edit_margin(d, by, true, &in);
-	r = r < 0 ? r : change_target(d, c, &before);
+	r = r < 0 ? r : change_host_and_port(d, c, &before);
 	r = r < 0 || !d->ed->turn ? r : change_entry(d, c);
 	if (r < 0)
 		return r;
 	if (last->end == last->at + last->len)
 		return edit_cannot(d, c->rule->end_line, "the file does not end with a line break");
 	d->behind = c->rule->end_line;
-	write_bytes(d, c, d->lines[c->rule->line].at, d->lines[by->end_line].end, &d->add);
+	write_changed_bytes(d, c, d->lines[c->rule->line].at, d->lines[by->end_line].end, &d->add);
 	if (!d->ed->turn) {
 		buf_addf(&d->add, "%sallow: ", buf_cstr(&in));
 		edit_add_scalar(&d->add, d->ed->entry);
 		buf_adds(&d->add, edit_break(d, by->end_line));
 	}
-	write_bytes(d, c, d->lines[by->end_line].end, last->end, &d->add);
+	write_changed_bytes(d, c, d->lines[by->end_line].end, last->end, &d->add);
 	return 0;
 }
 
-/* In the list of the copy: one more, or another word. */
-static int copy_entry(const struct edit *d, struct ynode *list, size_t at)
+/* In the copy's list: adds one entry, or changes one word. */
+static int change_copied_entry(const struct edit *d, struct ynode *list, size_t at)
 {
 	struct ynode *en;
 	int r;
@@ -211,21 +215,22 @@ static int copy_entry(const struct edit *d, struct ynode *list, size_t at)
 	return edit_insert(list, at + 1, en);
 }
 
-static int copy_tree(struct edit *d, const struct copy *c)
+/* Makes the same change in the tree. */
+static int copy_rule_in_tree(struct edit *d, const struct copy *c)
 {
 	CLEANUP(ynode_freep) struct ynode *n = ynode_copy(c->rule);
 	struct ynode *list = n ? edit_child(n, d->ed->list) : NULL;
 	char port[8];
-	int r = list ? copy_entry(d, list, c->entry) : -ENOMEM;
+	int r = list ? change_copied_entry(d, list, c->entry) : -ENOMEM;
 
 	if (r < 0)
 		return edit_no_memory(d);
 	snprintf(port, sizeof(port), "%u", d->ed->port);
-	/* In the place that it has in the lines. */
+	/* At the same place as in the text. */
 	r = edit_child(n, "port") || edit_child(n, "ports")
-		    ? set_text(n, edit_child(n, "ports") ? "ports" : "port", port)
-		    : add_port(n, port);
-	r = r < 0 ? r : set_text(n, "domain", d->ed->host);
+		    ? set_pair_text(n, edit_child(n, "ports") ? "ports" : "port", port)
+		    : insert_port(n, port);
+	r = r < 0 ? r : set_pair_text(n, "domain", d->ed->host);
 	if (r < 0 || edit_insert(c->list, c->at + 1, TAKE_PTR(n)) < 0)
 		return edit_no_memory(d);
 	return 0;
@@ -243,9 +248,9 @@ int edit_copy_rule(struct edit *d)
 	c.rule = c.list->items[c.at];
 	if (c.entries->flow)
 		return edit_cannot(d, d->ed->entry_line,
-				   "the list stands in brackets; write it as lines that begin with '-'");
+				   "the list is in brackets; write it as lines that begin with '-'");
 	if (edit_child(c.entries->items[c.entry], "path"))
 		return edit_cannot(d, d->ed->entry_line, "it has a 'path' of its own");
-	r = write_copy(d, &c);
-	return r < 0 ? r : copy_tree(d, &c);
+	r = write_rule_copy(d, &c);
+	return r < 0 ? r : copy_rule_in_tree(d, &c);
 }

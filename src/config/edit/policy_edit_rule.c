@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rules on the network: their entries, the rules themselves, their secrets. */
+/* Edits of rules on the network: their entries, the rules themselves, their secrets. */
 #include "config/edit/policy_edit_int.h"
 
 #include "base/cleanup.h"
@@ -11,12 +11,12 @@
 
 #define NO_RULE "there is no rule in that line"
 #define NO_ENTRY "there is no entry in that line that asks"
-#define ONE_LINE "several stand in that line; give each a line of its own"
+#define ONE_LINE "several are in that line; give each a line of its own"
 
 /* --- finding --------------------------------------------------------------------------------------------------- */
 
-/* The one element that begins in that line; `lines`: of a list that is written in lines. */
-static int element_at(struct edit *d, const struct ynode *list, unsigned line, bool lines, size_t *ret)
+/* The one element that begins in that line; `lines`: the list must be in block style. */
+static int find_element(struct edit *d, const struct ynode *list, unsigned line, bool lines, size_t *ret)
 {
 	size_t found = 0;
 
@@ -31,22 +31,23 @@ static int element_at(struct edit *d, const struct ynode *list, unsigned line, b
 	if (found > 1)
 		return edit_cannot(d, line, ONE_LINE);
 	if (lines && list->flow)
-		return edit_cannot(d, line,
-				   "the list stands in brackets; write it as lines that begin with '-'");
+		return edit_cannot(d, line, "the list is in brackets; write it as lines that begin with '-'");
 	if (lines && list->items[*ret]->flow)
-		return edit_cannot(d, line, "that stands in braces; write it as lines, one for each key");
+		return edit_cannot(d, line, "it is in braces; write it as lines, one for each key");
 	if (edit_has_literal(list->items[*ret]))
-		return edit_cannot(d, line, "there is a text of several lines in it");
+		return edit_cannot(d, line, "it contains a text of several lines");
 	return 1;
 }
 
-static int find_rule(struct edit *d, bool lines, const char **ret_key, struct ynode **ret_list, size_t *ret)
+/* Finds the rule that begins in the given line, under allow: or ask:. */
+static int find_rule_by_line(struct edit *d, bool lines, const char **ret_key, struct ynode **ret_list,
+			     size_t *ret)
 {
 	static const char *const keys[] = { "allow", "ask" };
 
 	for (size_t k = 0; k < ARRAY_SIZE(keys); k++) {
 		struct ynode *list = edit_child(edit_section(d), keys[k]);
-		int r = element_at(d, list, d->ed->rule_line, lines, ret);
+		int r = find_element(d, list, d->ed->rule_line, lines, ret);
 
 		if (r < 0)
 			return r;
@@ -60,7 +61,7 @@ static int find_rule(struct edit *d, bool lines, const char **ret_key, struct yn
 }
 
 /* Does the element ask by a text in that line? */
-static bool asks_in(const struct ynode *el, unsigned line)
+static bool element_asks_in(const struct ynode *el, unsigned line)
 {
 	const struct ynode *ask = el->kind == YNODE_MAP ? ynode_get(el, "ask") : NULL;
 
@@ -81,7 +82,7 @@ int edit_find_entry(struct edit *d, bool lines, struct ynode **ret_rules, size_t
 	struct ynode *rules = NULL, *list;
 	const char *key;
 	size_t at = 0, found = 0;
-	int r = find_rule(d, lines, &key, &rules, &at);
+	int r = find_rule_by_line(d, lines, &key, &rules, &at);
 
 	if (r < 0 || !rules)
 		return r < 0 ? r : edit_cannot(d, d->ed->rule_line, NO_RULE);
@@ -89,7 +90,8 @@ int edit_find_entry(struct edit *d, bool lines, struct ynode **ret_rules, size_t
 	if (!list || list->kind != YNODE_SEQ)
 		return edit_cannot(d, d->ed->entry_line, "there is no list there");
 	for (size_t i = 0; i < list->n; i++) {
-		if (d->ed->entry_line ? asks_in(list->items[i], d->ed->entry_line) : i + 1 == list->n) {
+		if (d->ed->entry_line ? element_asks_in(list->items[i], d->ed->entry_line)
+				      : i + 1 == list->n) {
 			*ret = i;
 			found++;
 		}
@@ -99,14 +101,14 @@ int edit_find_entry(struct edit *d, bool lines, struct ynode **ret_rules, size_t
 	if (found > 1)
 		return edit_cannot(d, d->ed->entry_line, ONE_LINE);
 	if (edit_has_literal(list->items[*ret]))
-		return edit_cannot(d, d->ed->entry_line, "there is a text of several lines in it");
+		return edit_cannot(d, d->ed->entry_line, "it contains a text of several lines");
 	*ret_rules = rules;
 	*ret_rule = at;
 	*ret_list = list;
 	return 0;
 }
 
-static int find_entry(struct edit *d, struct ynode **ret_list, size_t *ret)
+static int find_asking_entry(struct edit *d, struct ynode **ret_list, size_t *ret)
 {
 	struct ynode *rules = NULL;
 	size_t at = 0;
@@ -122,14 +124,15 @@ int edit_check_host(struct edit *d, const char *s)
 
 	s += d->ed->pattern && str_starts(s, "*.") ? 2 : 0;
 	if (!*s || strspn(s, may) != strlen(s))
-		return err_set(d->e, -EOPNOTSUPP, "that is not the name of a host that a rule could be for");
+		return err_set(d->e, -EOPNOTSUPP, "that is not a host name that a rule may have");
 	return 0;
 }
 
 /* --- the ways ------------------------------------------------------------------------------------------------ */
 
-/* In brackets it comes in front of the one that asks: where that ends does not stand in the tree, and order means nothing. */
-static int add_in_brackets(struct edit *d, const struct ynode *by, const char *path)
+/* Flow style: inserts the new element before the one that asks. The tree does not know where that one ends,
+ * and order is irrelevant. */
+static int add_entry_in_brackets(struct edit *d, const struct ynode *by, const char *path)
 {
 	autobuf struct buf b = BUF_INIT;
 	size_t at = 0;
@@ -144,7 +147,8 @@ static int add_in_brackets(struct edit *d, const struct ynode *by, const char *p
 	return r < 0 ? r : edit_splice(d, at, 0, buf_cstr(&b));
 }
 
-static int add_in_lines(struct edit *d, const struct ynode *by, const char *path)
+/* Block style: adds the new element as lines after the one that asks. */
+static int add_entry_in_lines(struct edit *d, const struct ynode *by, const char *path)
 {
 	autobuf struct buf before = BUF_INIT;
 	const char *nl;
@@ -166,8 +170,8 @@ static int add_in_lines(struct edit *d, const struct ynode *by, const char *path
 	return 0;
 }
 
-/* With the endpoint of the one that asks, if it names one. */
-static int path_of(struct edit *d, const struct ynode *el, const char **ret)
+/* The endpoint of the entry that asks, if it names one. */
+static int entry_path(struct edit *d, const struct ynode *el, const char **ret)
 {
 	const struct ynode *path = ynode_get(el, "path");
 
@@ -184,13 +188,13 @@ int edit_add_entry(struct edit *d)
 	size_t at = 0;
 	int r = edit_check_text(d, d->ed->entry, d->ed->pattern);
 
-	r = r < 0 ? r : find_entry(d, &list, &at);
+	r = r < 0 ? r : find_asking_entry(d, &list, &at);
 	if (r < 0 || !list)
 		return r < 0 ? r : edit_cannot(d, d->ed->entry_line, NO_ENTRY);
-	r = path_of(d, list->items[at], &path);
+	r = entry_path(d, list->items[at], &path);
 	if (r == 0)
-		r = list->flow ? add_in_brackets(d, list->items[at], path)
-			       : add_in_lines(d, list->items[at], path);
+		r = list->flow ? add_entry_in_brackets(d, list->items[at], path)
+			       : add_entry_in_lines(d, list->items[at], path);
 	if (r < 0)
 		return r;
 	n = ynode_new(YNODE_MAP, 0, 0);
@@ -207,7 +211,7 @@ int edit_turn_entry(struct edit *d)
 {
 	struct ynode *list = NULL, *el, *ask, *key;
 	size_t at = 0;
-	int r = find_entry(d, &list, &at);
+	int r = find_asking_entry(d, &list, &at);
 
 	if (r < 0 || !list)
 		return r < 0 ? r : edit_cannot(d, d->ed->entry_line, NO_ENTRY);
@@ -231,7 +235,7 @@ int edit_turn_secret(struct edit *d)
 	struct ynode *rules = NULL, *secret, *ask;
 	const char *key = NULL;
 	size_t at = 0;
-	int r = find_rule(d, false, &key, &rules, &at);
+	int r = find_rule_by_line(d, false, &key, &rules, &at);
 
 	if (r < 0 || !rules)
 		return r < 0 ? r : edit_cannot(d, d->ed->rule_line, NO_RULE);
@@ -242,8 +246,8 @@ int edit_turn_secret(struct edit *d)
 	return edit_word(d, ask, "true", "false");
 }
 
-/* An empty list in place of the null that stands there, or under a key of its own. */
-static struct ynode *make_allow(struct ynode *sec)
+/* Makes an empty list in place of the null value, or under a new key. */
+static struct ynode *make_allow_list(struct ynode *sec)
 {
 	struct ynode *list = ynode_new(YNODE_SEQ, 0, 0), *key;
 	size_t k = edit_place(sec, "allow");
@@ -261,8 +265,9 @@ static struct ynode *make_allow(struct ynode *sec)
 	return ynode_add(sec, key, list) < 0 ? NULL : list;
 }
 
-/* There is no element to stand behind: below an empty `allow:`, or behind the last line of ask: with one. */
-static int begin_allow(struct edit *d, struct ynode **ret, struct buf *before)
+/* The list is empty or missing: starts it below an empty `allow:`, or after the last line of ask: with a new
+ * key. */
+static int begin_allow_list(struct edit *d, struct ynode **ret, struct buf *before)
 {
 	struct ynode *sec = edit_section(d), *list = edit_child(sec, "allow"), *ask = edit_child(sec, "ask");
 	size_t k = edit_place(sec, list ? "allow" : "ask");
@@ -272,7 +277,7 @@ static int begin_allow(struct edit *d, struct ynode **ret, struct buf *before)
 
 	if (sec->flow || (list && list->flow))
 		return edit_cannot(d, sec->line,
-				   "allow: stands in brackets; write it as lines that begin with '-'");
+				   "allow: is in brackets; write it as lines that begin with '-'");
 	if (!by || (!list && edit_has_literal(ask)))
 		return edit_cannot(d, sec->line ? sec->line : 1, "it has no 'allow:' to write to; add one");
 	if (list && !ynode_is_null(list))
@@ -284,27 +289,28 @@ static int begin_allow(struct edit *d, struct ynode **ret, struct buf *before)
 	if (!list)
 		buf_addf(&d->add, "%sallow:%s", buf_cstr(&in), edit_break(d, d->behind));
 	buf_addf(before, "%s  - ", buf_cstr(&in));
-	*ret = make_allow(sec);
+	*ret = make_allow_list(sec);
 	return *ret ? 0 : edit_no_memory(d);
 }
 
-/* The list that rules are added to, and how its elements begin; made where there is none. */
-static int open_allow(struct edit *d, struct ynode **ret, struct buf *before)
+/* Finds the list that rules are added to, and the indentation of its elements; creates it if missing. */
+static int open_allow_list(struct edit *d, struct ynode **ret, struct buf *before)
 {
 	struct ynode *list = edit_child(edit_section(d), "allow");
 	const struct ynode *last;
 
 	if (!list || list->kind != YNODE_SEQ || list->flow || !list->n)
-		return begin_allow(d, ret, before);
+		return begin_allow_list(d, ret, before);
 	last = list->items[list->n - 1];
 	if (edit_has_literal(last))
-		return edit_cannot(d, last->line, "there is a text of several lines in it");
+		return edit_cannot(d, last->line, "it contains a text of several lines");
 	d->behind = last->end_line;
 	*ret = list;
 	return edit_margin(d, last, true, before);
 }
 
-static void add_key(struct edit *d, const struct buf *before, bool first, const char *key, const char *value)
+static void add_rule_key(struct edit *d, const struct buf *before, bool first, const char *key,
+			 const char *value)
 {
 	if (first)
 		buf_add(&d->add, before->data, before->len);
@@ -315,7 +321,8 @@ static void add_key(struct edit *d, const struct buf *before, bool first, const 
 	buf_adds(&d->add, edit_break(d, d->behind));
 }
 
-static int add_http(struct edit *d, const struct buf *before, struct ynode *rule)
+/* Adds `http:` with one request to a new rule. */
+static int add_rule_http(struct edit *d, const struct buf *before, struct ynode *rule)
 {
 	struct ynode *key = edit_new_text("http"), *list = ynode_new(YNODE_SEQ, 0, 0),
 		     *en = ynode_new(YNODE_MAP, 0, 0);
@@ -352,17 +359,17 @@ int edit_add_rule(struct edit *d)
 	int r = edit_check_host(d, d->ed->host);
 
 	r = r < 0 || !d->ed->http ? r : edit_check_text(d, d->ed->http, d->ed->pattern);
-	r = r < 0 ? r : open_allow(d, &list, &before);
+	r = r < 0 ? r : open_allow_list(d, &list, &before);
 	if (r < 0)
 		return r;
 	snprintf(port, sizeof(port), "%u", d->ed->port);
 	n = ynode_new(YNODE_MAP, 0, 0);
 	r = n ? edit_add_pair(n, key, d->ed->host) : -ENOMEM;
 	r = r < 0 ? r : edit_add_pair(n, "port", port);
-	add_key(d, &before, true, key, d->ed->host);
+	add_rule_key(d, &before, true, key, d->ed->host);
 	buf_addf(&d->add, "%*sport: %s%s", (int)before.len, "", port, edit_break(d, d->behind));
 	if (r == 0 && d->ed->http)
-		r = add_http(d, &before, n);
+		r = add_rule_http(d, &before, n);
 	if (r < 0) {
 		ynode_free(n);
 		return edit_no_memory(d);
@@ -370,8 +377,8 @@ int edit_add_rule(struct edit *d)
 	return ynode_add(list, NULL, n) < 0 ? edit_no_memory(d) : 0;
 }
 
-/* Its lines as they are, but for what is in front of them where the lists are indented otherwise. */
-static void carry_lines(struct edit *d, const struct buf *old, const struct buf *new)
+/* Copies the rule's lines, adjusting only the indentation if the lists are indented differently. */
+static void move_rule_lines(struct edit *d, const struct buf *old, const struct buf *new)
 {
 	for (unsigned i = d->cut_from; i <= d->cut_to; i++) {
 		const struct line *l = &d->lines[i];
@@ -397,21 +404,21 @@ int edit_move_rule(struct edit *d)
 	struct ynode *list = NULL, *to = NULL, *rule;
 	const char *key = NULL;
 	size_t at = 0, k;
-	int r = find_rule(d, true, &key, &list, &at);
+	int r = find_rule_by_line(d, true, &key, &list, &at);
 
 	if (r < 0 || !key || !list)
 		return r < 0 ? r : edit_cannot(d, d->ed->rule_line, NO_RULE);
 	if (!str_eq(key, "ask"))
-		return edit_cannot(d, d->ed->rule_line, "the rule does not stand under 'ask:'");
+		return edit_cannot(d, d->ed->rule_line, "the rule is not under 'ask:'");
 	r = edit_margin(d, list->items[at], true, &old);
-	r = r < 0 ? r : open_allow(d, &to, &new);
+	r = r < 0 ? r : open_allow_list(d, &to, &new);
 	if (r < 0)
 		return r;
 	rule = list->items[at];
 	d->cut_from = rule->line;
 	d->cut_to = rule->end_line;
-	/* The next one may begin in its last line only in brackets, which were refused. */
-	carry_lines(d, &old, &new);
+	/* Only in brackets could the next element begin in its last line, and those were refused. */
+	move_rule_lines(d, &old, &new);
 	rule = edit_take_out(list, at);
 	if (list->n == 0) {
 		k = edit_place(edit_section(d), "ask");

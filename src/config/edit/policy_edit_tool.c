@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rules on tools, and `apply:`. */
+/* Edits of rules on tools, and of `apply:`. */
 #include "config/edit/policy_edit_int.h"
 
 #include "base/cleanup.h"
@@ -10,7 +10,7 @@
 
 #define NO_TOOL "there is no rule on tools in that line that asks"
 
-/* One name of one rule. */
+/* One name in one rule. */
 struct tool_at {
 	struct ynode *list; /* tools: */
 	size_t at;	    /* the rule in it */
@@ -18,20 +18,20 @@ struct tool_at {
 	size_t name; /* in names, where that is a list */
 };
 
-static bool names_it(const struct edit *d, const struct ynode *n)
+static bool is_tool_name(const struct edit *d, const struct ynode *n)
 {
 	return n->kind == YNODE_TEXT && n->line == d->ed->entry_line && str_eq(n->text, d->ed->name);
 }
 
 /* How often the rule has that name in that line. */
-static size_t count_in(const struct edit *d, const struct ynode *names, size_t *ret)
+static size_t count_tool_name(const struct edit *d, const struct ynode *names, size_t *ret)
 {
 	size_t n = 0;
 
 	if (names->kind == YNODE_TEXT)
-		return names_it(d, names);
+		return is_tool_name(d, names);
 	for (size_t i = 0; names->kind == YNODE_SEQ && i < names->n; i++) {
-		if (names_it(d, names->items[i])) {
+		if (is_tool_name(d, names->items[i])) {
 			*ret = i;
 			n++;
 		}
@@ -39,14 +39,15 @@ static size_t count_in(const struct edit *d, const struct ynode *names, size_t *
 	return n;
 }
 
-static int find_tool(struct edit *d, struct tool_at *x)
+/* Finds the rule on tools, and the name in it, that asks in the given line. */
+static int find_tool_rule(struct edit *d, struct tool_at *x)
 {
 	size_t found = 0;
 
 	x->list = edit_child(d->tree, "tools");
 	for (size_t i = 0; x->list && x->list->kind == YNODE_SEQ && i < x->list->n; i++) {
 		struct ynode *el = x->list->items[i], *names = edit_child(el, "ask");
-		size_t n = names ? count_in(d, names, &x->name) : 0;
+		size_t n = names ? count_tool_name(d, names, &x->name) : 0;
 
 		found += n;
 		if (!n)
@@ -61,14 +62,14 @@ static int find_tool(struct edit *d, struct tool_at *x)
 	if (found > 1)
 		return edit_cannot(d, d->ed->entry_line, "the tool is named there more than once");
 	if (edit_has_literal(x->el))
-		return edit_cannot(d, d->ed->entry_line, "there is a text of several lines in it");
+		return edit_cannot(d, d->ed->entry_line, "it contains a text of several lines");
 	return 0;
 }
 
 /* --- one more rule ------------------------------------------------------------------------------------------------ */
 
-/* As JSON has it, which means one thing wherever it stands. */
-static int add_when(struct edit *d, const struct ynode *when, struct buf *out)
+/* In JSON syntax, which YAML reads the same way everywhere. */
+static int add_conditions(struct edit *d, const struct ynode *when, struct buf *out)
 {
 	int r = 0;
 
@@ -86,12 +87,13 @@ static int add_when(struct edit *d, const struct ynode *when, struct buf *out)
 	return r;
 }
 
-static int write_rule(struct edit *d, const struct tool_at *x, const struct ynode *when)
+/* Writes the new rule, in the style of the list. */
+static int write_tool_rule(struct edit *d, const struct tool_at *x, const struct ynode *when)
 {
 	autobuf struct buf before = BUF_INIT, cond = BUF_INIT, all = BUF_INIT;
 	const char *nl = edit_break(d, x->el->end_line);
 	size_t at = 0;
-	int r = when ? add_when(d, when, &cond) : 0;
+	int r = when ? add_conditions(d, when, &cond) : 0;
 
 	if (r < 0)
 		return r;
@@ -114,16 +116,16 @@ static int write_rule(struct edit *d, const struct tool_at *x, const struct ynod
 	return buf_error(&cond) || buf_error(&before) ? edit_no_memory(d) : 0;
 }
 
-/* `- allow: ENTRY`, with all that the rule says beside the names. */
-static int put_rule(struct edit *d, const struct tool_at *x)
+/* Adds `- allow: ENTRY` with everything else that the rule has besides its names. */
+static int add_tool_rule(struct edit *d, const struct tool_at *x)
 {
 	const struct ynode *when = ynode_get(x->el, "when");
 	struct ynode *n, *copy = NULL, *key = NULL;
 	int r = edit_check_text(d, d->ed->entry, false);
 
 	if (r == 0 && x->el->n != 1u + (when != NULL))
-		r = edit_cannot(d, x->el->line, "the rule says more than whom it asks about, and when");
-	r = r < 0 ? r : write_rule(d, x, when);
+		r = edit_cannot(d, x->el->line, "the rule has keys other than 'ask' and 'when'");
+	r = r < 0 ? r : write_tool_rule(d, x, when);
 	if (r < 0)
 		return r;
 	n = ynode_new(YNODE_MAP, 0, 0);
@@ -147,9 +149,9 @@ static int put_rule(struct edit *d, const struct tool_at *x)
 int edit_add_tool(struct edit *d)
 {
 	struct tool_at x = { 0 };
-	int r = find_tool(d, &x);
+	int r = find_tool_rule(d, &x);
 
-	return r < 0 ? r : put_rule(d, &x);
+	return r < 0 ? r : add_tool_rule(d, &x);
 }
 
 /* --- the rule that is for exactly that ----------------------------------------------------------------------------- */
@@ -159,8 +161,9 @@ static bool is_blank(char c)
 	return c == ' ' || c == '\t';
 }
 
-/* Out of brackets, with one comma: the one behind it, or in front of the last. */
-static int cut_in_brackets(struct edit *d, const struct tool_at *x)
+/* Removes an element of a list in brackets with one comma: the one after it, or the one before the last
+ * element. */
+static int cut_name_in_brackets(struct edit *d, const struct tool_at *x)
 {
 	const struct ynode *n = x->names->items[x->name];
 	size_t at = 0, end;
@@ -170,7 +173,7 @@ static int cut_in_brackets(struct edit *d, const struct tool_at *x)
 		return r;
 	end = at + strlen(n->text) + (n->quoted ? 2 : 0);
 	if (end > d->len || memcmp(d->text + at + n->quoted, n->text, strlen(n->text)) != 0)
-		return edit_cannot(d, n->line, "it cannot be told where that stands");
+		return edit_cannot(d, n->line, "its position cannot be determined");
 	if (x->name + 1 == x->names->n) {
 		while (at && is_blank(d->text[at - 1]))
 			at--;
@@ -188,7 +191,7 @@ static int cut_in_brackets(struct edit *d, const struct tool_at *x)
 	return edit_splice(d, at, end - at, "");
 }
 
-static int cut_line(struct edit *d, const struct tool_at *x)
+static int cut_name_line(struct edit *d, const struct tool_at *x)
 {
 	autobuf struct buf before = BUF_INIT;
 	const struct ynode *n = x->names->items[x->name];
@@ -202,14 +205,14 @@ static int cut_line(struct edit *d, const struct tool_at *x)
 int edit_turn_tool(struct edit *d)
 {
 	struct tool_at x = { 0 };
-	int r = find_tool(d, &x);
+	int r = find_tool_rule(d, &x);
 
 	if (r < 0 || !x.names)
 		return r < 0 ? r : edit_cannot(d, d->ed->entry_line, NO_TOOL);
 	if (x.names->kind == YNODE_TEXT || x.names->n == 1)
 		return edit_word(d, x.key, "ask", "allow");
-	r = x.names->flow ? cut_in_brackets(d, &x) : cut_line(d, &x);
-	r = r < 0 ? r : put_rule(d, &x);
+	r = x.names->flow ? cut_name_in_brackets(d, &x) : cut_name_line(d, &x);
+	r = r < 0 ? r : add_tool_rule(d, &x);
 	if (r < 0)
 		return r;
 	ynode_free(edit_take_out(x.names, x.name));

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Parses the text of a rule that an agent requests (widen.h). The text is hostile; it is shown to people only
+ * in its one canonical spelling.
+ */
+
 #include "config/edit/widen.h"
 
 #include "base/cleanup.h"
@@ -9,7 +14,7 @@
 
 #define SSH_PORT 22
 
-static int private_name(const struct policy_rule *r, struct err *e)
+static int refuse_private_name(const struct policy_rule *r, struct err *e)
 {
 	static const char *const local[] = { ".localhost", ".local",	 ".internal",
 					     ".lan",	   ".home.arpa", ".invalid" };
@@ -18,12 +23,12 @@ static int private_name(const struct policy_rule *r, struct err *e)
 
 	for (size_t i = 0; i < ARRAY_SIZE(local); i++)
 		dead = dead || str_ends(base, local[i]) || str_eq(base, local[i] + 1);
-	return dead ? err_set(e, -EINVAL, "%s is a name of a private network, which cannot be asked for",
+	return dead ? err_set(e, -EINVAL, "%s is a name of a private network, which cannot be requested",
 			      r->host.text)
 		    : 0;
 }
 
-static int parse_host(const char *text, size_t len, struct policy_rule *r, struct err *e)
+static int parse_widen_host(const char *text, size_t len, struct policy_rule *r, struct err *e)
 {
 	struct host h;
 	int x;
@@ -33,9 +38,9 @@ static int parse_host(const char *text, size_t len, struct policy_rule *r, struc
 		return addr_range_parse(h.text, h.len, &r->range, e);
 	}
 	if (len && memchr(text, '/', len))
-		return err_set(e, -EINVAL, "a range of addresses cannot be asked for, only a single one");
+		return err_set(e, -EINVAL, "a range of addresses cannot be requested, only a single address");
 	x = hostpat_parse(text, len, &r->host, e);
-	return x < 0 ? x : private_name(r, e);
+	return x < 0 ? x : refuse_private_name(r, e);
 }
 
 /* "host", "host:port", "[v6]:port". */
@@ -59,17 +64,17 @@ static int parse_authority(const char *text, size_t len, uint16_t port, struct p
 	r->n_ports = 1;
 	r->port_given = true;
 	r->ports[0] = any ? (struct policy_ports){ 1, 65535 } : (struct policy_ports){ port, port };
-	return parse_host(text, len, r, e);
+	return parse_widen_host(text, len, r, e);
 }
 
-/* A policy knows ports, not schemes: only on these two ports is one as good as the other. Elsewhere a rule opens both, and its one
- * spelling says so. */
+/* A policy knows ports, not schemes: only on these two ports the scheme determines the port. On any other
+ * port a rule allows both, and its canonical spelling shows that. */
 static const struct scheme {
 	const char *text;
 	uint16_t port;
 } schemes[] = { { "https://", 443 }, { "http://", 80 }, { "http(s)://", 0 } };
 
-static const struct scheme *scheme_of(const char *url)
+static const struct scheme *scheme_of_url(const char *url)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(schemes); i++) {
 		if (str_starts(url, schemes[i].text))
@@ -78,7 +83,7 @@ static const struct scheme *scheme_of(const char *url)
 	return NULL;
 }
 
-static const struct scheme *scheme_for(uint16_t port)
+static const struct scheme *scheme_for_port(uint16_t port)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(schemes); i++) {
 		if (schemes[i].port == port)
@@ -87,10 +92,11 @@ static const struct scheme *scheme_for(uint16_t port)
 	return &schemes[ARRAY_SIZE(schemes) - 1];
 }
 
-static int parse_request(const char *text, const char *space, struct policy_rule *r, struct err *e)
+/* METHOD SCHEME://HOST[:PORT]/PATH. */
+static int parse_widen_request(const char *text, const char *space, struct policy_rule *r, struct err *e)
 {
 	struct policy_entry en = { .kind = POLICY_HTTP, .action = POLICY_ALLOW };
-	const struct scheme *scheme = scheme_of(space + 1), *shown;
+	const struct scheme *scheme = scheme_of_url(space + 1), *shown;
 	const char *host, *path;
 	int x = method_parse(text, (size_t)(space - text), &en.methods, e);
 
@@ -108,16 +114,17 @@ static int parse_request(const char *text, const char *space, struct policy_rule
 		return x;
 	if (r->ports[0].lo != r->ports[0].hi)
 		return err_set(e, -EINVAL, "a request goes to one port");
-	/* What is shown as one and opens the other. */
-	shown = scheme_for(r->ports[0].lo);
+	/* The text must not show one scheme and open the other's port. */
+	shown = scheme_for_port(r->ports[0].lo);
 	if (shown->port && shown != scheme)
 		return err_set(e, -EINVAL, "%s does not go to port %u", scheme->text, shown->port);
 	if (!r->ports[0].lo)
-		return err_set(e, -EINVAL, "%s wants a port", scheme->text);
+		return err_set(e, -EINVAL, "%s needs a port", scheme->text);
 	en.path = (char *)path;
 	return policy_rule_add_entry(r, &en, e);
 }
 
+/* HOST[:PORT]; the port is left out if it is `omit`, and is "any" for all ports. */
 static void add_authority(const struct policy_rule *r, uint16_t omit, struct buf *out)
 {
 	struct host h;
@@ -134,10 +141,10 @@ static void add_authority(const struct policy_rule *r, uint16_t omit, struct buf
 		buf_addf(out, ":%u", r->ports[0].lo);
 }
 
-static void add_canon(const struct policy_rule *r, struct buf *out)
+static void add_canonical_text(const struct policy_rule *r, struct buf *out)
 {
 	if (r->n_entries) {
-		const struct scheme *s = scheme_for(r->ports[0].lo);
+		const struct scheme *s = scheme_for_port(r->ports[0].lo);
 
 		method_format(r->entries[0].methods, out);
 		buf_addf(out, " %s", s->text);
@@ -158,15 +165,15 @@ int widen_parse(const char *text, struct policy_rule *ret, struct buf *canon, st
 	if (strlen(text) > WIDEN_TEXT_MAX)
 		return err_set(e, -E2BIG, "a rule is at most %d bytes long", WIDEN_TEXT_MAX);
 	if (text[0] == '@')
-		return err_set(e, -EINVAL, "a preset cannot be asked for: name the hosts");
-	x = space ? parse_request(text, space, &r, e) : parse_authority(text, strlen(text), 443, &r, e);
+		return err_set(e, -EINVAL, "a preset cannot be requested: name the hosts");
+	x = space ? parse_widen_request(text, space, &r, e) : parse_authority(text, strlen(text), 443, &r, e);
 	if (x < 0)
 		return x;
-	/* As in a file: what speaks on SSH's port is neither TLS nor HTTP. */
+	/* As in a file: port 22 has neither TLS nor HTTP. */
 	if (!r.n_entries && r.ports[0].lo == SSH_PORT && r.ports[0].hi == SSH_PORT)
 		r.depth = POLICY_TUNNEL;
 	if (canon)
-		add_canon(&r, canon);
+		add_canonical_text(&r, canon);
 	if (canon && buf_error(canon))
 		return err_set(e, -ENOMEM, "out of memory");
 	*ret = r;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The API's sockets, and coffer-web: started with the first connection, started again when it dies. */
+/*
+ * The broker's sockets, and coffer-web: started with the first connection, restarted when it dies; messages
+ * from it are hostile.
+ */
 #include "daemon/broker/webd.h"
 
 #include "base/fd.h"
@@ -25,18 +28,18 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define OWN_ID 65531 /* the host's root does not run coffer-web; nobody has this id */
+#define OWN_ID 65531 /* coffer-web's uid if started by the host's root; no user has this id */
 #define QUEUE_MAX 4096
 #define CHANNEL_BUFFER (4 << 20)
 #define LISTEN_FILE_MAX 8192
-#define CLIENT_BUFFER (128 << 10) /* bytes that wait in the kernel for a client; it doubles them */
+#define CLIENT_BUFFER (128 << 10) /* send buffer of a client connection in bytes; the kernel doubles it */
 
-static void on_api(struct watch *w, uint32_t events);
-static void on_knock(struct watch *w, uint32_t events);
+static void on_owner_connection(struct watch *w, uint32_t events);
+static void on_listener_knock(struct watch *w, uint32_t events);
 
-/* --- coffer-web ------------------------------------------------------------------------------------------------------- */
+/* --- coffer-web ----------------------------------------------------------------------------------------- */
 
-static void drop_queue(struct webd *d)
+static void drop_message_queue(struct webd *d)
 {
 	while (d->queue) {
 		struct outgoing *o = d->queue;
@@ -50,7 +53,7 @@ static void drop_queue(struct webd *d)
 	d->n_queue = d->n_queue_fds = 0;
 }
 
-static void on_again(struct timer *t);
+static void on_listen_again_timer(struct timer *t);
 
 static void add_stats(struct web_stats *sum, const struct web_stats *s)
 {
@@ -59,14 +62,14 @@ static void add_stats(struct web_stats *sum, const struct web_stats *s)
 	sum->dropped += s->dropped;
 }
 
-/* Its numbers begin anew with each coffer-web; those of all that there were are added up. */
-static void bank_stats(struct webd *d)
+/* The counters of each coffer-web start at 0; keep the sum of earlier ones. */
+static void save_web_stats(struct webd *d)
 {
 	add_stats(&d->before, &d->stats);
 	d->stats = (struct web_stats){ 0 };
 }
 
-/* Everything that it had is gone with it; whoever knocks next, or the timer, starts another one. */
+/* All its connections die with it; the next connection, or the timer, starts another one. */
 void webd_kill(struct webd *d, const char *why)
 {
 	uint64_t now = clock_nsec(CLOCK_MONOTONIC), wait;
@@ -78,9 +81,9 @@ void webd_kill(struct webd *d, const char *why)
 	loop_unwatch(d->w.loop, &d->channel);
 	loop_timer_off(d->w.loop, &d->drown);
 	d->channel.fd = fd_close(d->channel.fd);
-	drop_queue(d);
+	drop_message_queue(d);
 	webd_end_jobs(d);
-	bank_stats(d);
+	save_web_stats(d);
 	wait = helper_died(d->w.helpers, &d->helper, now, why);
 	for (size_t i = 0; i < d->n_listeners; i++)
 		loop_unwatch(d->w.loop, &d->listeners[i].w);
@@ -88,24 +91,24 @@ void webd_kill(struct webd *d, const char *why)
 	loop_timer(d->w.loop, &d->again, now + wait);
 }
 
-static int send_now(struct webd *d, const struct webp_answer *a, const int *fds, size_t n)
+static int send_message(struct webd *d, const struct webp_answer *a, const int *fds, size_t n)
 {
 	return fdpass_send(d->channel.fd, a, sizeof(*a), fds, n);
 }
 
-/* W6: who does not take what it asked for is not heard meanwhile. Where that cannot be it is ended, but not from here: those who call go
- * through the jobs. */
-static void arm(struct webd *d)
+/* webd.W6: while messages are queued for it, coffer-web is not read from. If even that fails it is killed,
+ * but from a timer: callers are iterating over the jobs. */
+static void arm_channel(struct webd *d)
 {
 	if (loop_watch(d->w.loop, &d->channel, d->queue ? EPOLLOUT : EPOLLIN) < 0)
 		loop_timer(d->w.loop, &d->drown, clock_nsec(CLOCK_MONOTONIC));
 }
 
-static void flush(struct webd *d)
+static void flush_queue(struct webd *d)
 {
 	while (d->queue) {
 		struct outgoing *o = d->queue;
-		int r = send_now(d, &o->a, o->fds, o->n);
+		int r = send_message(d, &o->a, o->fds, o->n);
 
 		if (r == -EAGAIN)
 			break;
@@ -120,12 +123,12 @@ static void flush(struct webd *d)
 	}
 }
 
-static void on_drown(struct timer *t)
+static void on_queue_full(struct timer *t)
 {
 	webd_kill(t->ctx, "it does not read");
 }
 
-void webd_say(struct webd *d, const struct webp_answer *a, const int *fds, size_t n)
+void webd_send(struct webd *d, const struct webp_answer *a, const int *fds, size_t n)
 {
 	bool room = d->n_queue < QUEUE_MAX && d->n_queue_fds + n <= WEBD_QUEUE_FDS;
 	struct outgoing *o = d->channel.fd >= 0 && room ? calloc(1, sizeof(*o)) : NULL;
@@ -133,7 +136,7 @@ void webd_say(struct webd *d, const struct webp_answer *a, const int *fds, size_
 	if (!o) {
 		for (size_t i = 0; i < n; i++)
 			fd_close(fds[i]);
-		/* An answer is lost: it cannot go on. */
+		/* A response is lost, so this coffer-web cannot continue. */
 		if (d->channel.fd >= 0)
 			loop_timer(d->w.loop, &d->drown, clock_nsec(CLOCK_MONOTONIC));
 		return;
@@ -146,13 +149,13 @@ void webd_say(struct webd *d, const struct webp_answer *a, const int *fds, size_
 	d->queue_end = &o->next;
 	d->n_queue++;
 	d->n_queue_fds += n;
-	flush(d);
+	flush_queue(d);
 	if (d->queue)
-		arm(d);
+		arm_channel(d);
 }
 
-/* P1 */
-static bool obey(struct webd *d, const struct webp_msg *m)
+/* webproto.P1: ids and message types by the table; anything else is fatal for coffer-web. */
+static bool obey_web_message(struct webd *d, const struct webp_msg *m)
 {
 	bool known = m->req.id <= d->last_id;
 
@@ -171,7 +174,7 @@ static bool obey(struct webd *d, const struct webp_msg *m)
 	return true;
 }
 
-static void on_channel(struct watch *w, uint32_t events)
+static void on_web_channel(struct watch *w, uint32_t events)
 {
 	static char data[WEBP_MAX + 1];
 	struct webd *d = w->ctx;
@@ -181,8 +184,8 @@ static void on_channel(struct watch *w, uint32_t events)
 	int r;
 
 	if (events & EPOLLOUT) {
-		flush(d);
-		arm(d);
+		flush_queue(d);
+		arm_channel(d);
 		return;
 	}
 	r = fdpass_recv_some(w->fd, data, sizeof(data), &len, none, 0);
@@ -190,13 +193,14 @@ static void on_channel(struct watch *w, uint32_t events)
 		return;
 	if (r < 0)
 		webd_kill(d, "it ended");
-	else if (webp_parse(data, len, &m) < 0 || !obey(d, &m))
-		webd_kill(d, "it said what it may not say");
+	else if (webp_parse(data, len, &m) < 0 || !obey_web_message(d, &m))
+		webd_kill(d, "it sent an illegal message");
 	else
 		helper_is_up(d->w.helpers, &d->helper, clock_nsec(CLOCK_MONOTONIC));
 }
 
-/* It sees the end of the channel too, but is not to go on for a moment without somebody who judges what it wants. */
+/* coffer-web would also notice the end of its channel, but must not run a moment without its judge: it dies
+ * with cofferd. */
 static int start_coffer_web(int program, int sock, pid_t *ret, struct err *e)
 {
 	char *argv[] = { (char *)"coffer-web", NULL };
@@ -217,17 +221,17 @@ static int start_coffer_web(int program, int sock, pid_t *ret, struct err *e)
 	return 0;
 }
 
-static void hand_listener(struct webd *d, const struct webd_listener *l)
+static void send_listener(struct webd *d, const struct webd_listener *l)
 {
 	struct webp_answer a = { .magic = WEBP_MAGIC, .type = WEBP_LISTEN, .status = l->port };
 	int fd = fcntl(l->fd, F_DUPFD_CLOEXEC, 3);
 
 	snprintf(a.message, sizeof(a.message), "%s", l->hosts);
 	if (fd >= 0)
-		webd_say(d, &a, &fd, 1);
+		webd_send(d, &a, &fd, 1);
 }
 
-static int start_web(struct webd *d, struct err *e)
+static int ensure_coffer_web(struct webd *d, struct err *e)
 {
 	autoclose int program = -1;
 	const int size = CHANNEL_BUFFER;
@@ -244,7 +248,7 @@ static int start_web(struct webd *d, struct err *e)
 		(void)!setsockopt(sv[i], SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
 	r = start_coffer_web(program, sv[1], &d->pid, e);
 	fd_close(sv[1]);
-	d->channel = (struct watch){ .fd = sv[0], .fn = on_channel, .ctx = d };
+	d->channel = (struct watch){ .fd = sv[0], .fn = on_web_channel, .ctx = d };
 	if (r == 0 && loop_watch(d->w.loop, &d->channel, EPOLLIN) < 0)
 		r = err_set(e, -EAGAIN, "cannot watch coffer-web");
 	if (r < 0) {
@@ -255,30 +259,30 @@ static int start_web(struct webd *d, struct err *e)
 	randombytes_buf(d->owner, sizeof(d->owner));
 	for (size_t i = 0; i < d->n_listeners; i++) {
 		loop_unwatch(d->w.loop, &d->listeners[i].w);
-		hand_listener(d, &d->listeners[i]);
+		send_listener(d, &d->listeners[i]);
 	}
 	return 0;
 }
 
-/* Nobody is served until somebody knocks: the sockets are watched here. */
-static void listen_again(struct webd *d)
+/* While there is no coffer-web, cofferd watches the sockets itself. */
+static void watch_sockets(struct webd *d)
 {
 	(void)!loop_watch(d->w.loop, &d->api, EPOLLIN);
 	for (size_t i = 0; i < d->n_listeners && d->channel.fd < 0; i++)
 		(void)!loop_watch(d->w.loop, &d->listeners[i].w, EPOLLIN);
 }
 
-static void on_again(struct timer *t)
+static void on_listen_again_timer(struct timer *t)
 {
-	listen_again(t->ctx);
+	watch_sockets(t->ctx);
 }
 
-static void start_or_wait(struct webd *d)
+static void start_web_or_wait(struct webd *d)
 {
 	struct err e = ERR_INIT;
 	uint64_t now = clock_nsec(CLOCK_MONOTONIC);
 
-	if (start_web(d, &e) == 0)
+	if (ensure_coffer_web(d, &e) == 0)
 		return;
 	for (size_t i = 0; i < d->n_listeners; i++)
 		loop_unwatch(d->w.loop, &d->listeners[i].w);
@@ -286,14 +290,14 @@ static void start_or_wait(struct webd *d)
 	loop_timer(d->w.loop, &d->again, now + helper_died(d->w.helpers, &d->helper, now, e.msg));
 }
 
-static void on_knock(struct watch *w, uint32_t events)
+static void on_listener_knock(struct watch *w, uint32_t events)
 {
 	(void)events;
-	start_or_wait(((struct webd_listener *)w->ctx)->d);
+	start_web_or_wait(((struct webd_listener *)w->ctx)->d);
 }
 
-/* The owner's connections: accepted and looked at here, so that coffer-web cannot say that there was one (P3). */
-static void on_api(struct watch *w, uint32_t events)
+/* The owner's connections are accepted and checked here, so that coffer-web cannot claim one (webproto.P3). */
+static void on_owner_connection(struct watch *w, uint32_t events)
 {
 	struct webd *d = w->ctx;
 	struct webp_answer a = { .magic = WEBP_MAGIC, .type = WEBP_CONN };
@@ -302,25 +306,26 @@ static void on_api(struct watch *w, uint32_t events)
 	int fd;
 
 	(void)events;
-	start_or_wait(d);
+	start_web_or_wait(d);
 	if (d->channel.fd < 0)
 		return;
 	fd = accept4(w->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	if (fd < 0)
 		return;
-	/* Root could be him anyway. */
+	/* Root could impersonate the owner anyway. */
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0 ||
 	    (cred.uid != geteuid() && cred.uid != 0)) {
 		fd_close(fd);
 		return;
 	}
 	memcpy(a.key, d->owner, HASH_LEN);
-	webd_say(d, &a, &fd, 1);
+	webd_send(d, &a, &fd, 1);
 }
 
-/* --- listening -------------------------------------------------------------------------------------------------------- */
+/* --- listening
+ * -------------------------------------------------------------------------------------------------- */
 
-static int open_api(struct webd *d, struct err *e)
+static int open_api_socket(struct webd *d, struct err *e)
 {
 	struct sockaddr_un a = { .sun_family = AF_UNIX };
 	autoclose int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -336,12 +341,12 @@ static int open_api(struct webd *d, struct err *e)
 	umask(old);
 	if (r < 0)
 		return err_sys(e, r, "cannot listen on %s/" WEBD_SOCKET, d->w.st->path);
-	d->api = (struct watch){ .fd = TAKE_FD(fd), .fn = on_api, .ctx = d };
+	d->api = (struct watch){ .fd = TAKE_FD(fd), .fn = on_owner_connection, .ctx = d };
 	return loop_watch(d->w.loop, &d->api, EPOLLIN);
 }
 
-/* W5 */
-static int check_place(const struct host *h, bool is_public, struct err *e)
+/* webd.W5: refuses public addresses without "public". */
+static int check_listen_address(const struct host *h, bool is_public, struct err *e)
 {
 	enum addr_class c = h->kind == HOST_ADDR ? addr_special(&h->addr) : ADDR_GLOBAL;
 
@@ -349,28 +354,26 @@ static int check_place(const struct host *h, bool is_public, struct err *e)
 		err_set(e, -EINVAL, "'%s' is no address", h->text);
 		return err_hint(e, -EINVAL, "127.0.0.1:8787, 10.0.0.5:8787, [::1]:8787");
 	}
-	/* Which link it is on cannot be said here (fe80::1%eth0), and the kernel does not guess. */
+	/* An IPv6 link-local address needs a scope (fe80::1%eth0), which cannot be given here. */
 	if (c == ADDR_LINK_LOCAL && !addr_is_v4(&h->addr)) {
-		err_set(e, -EINVAL,
-			"%s is an address of one link only, and which link that is cannot be said: it is not taken",
-			h->text);
+		err_set(e, -EINVAL, "%s is a link-local address, whose link cannot be named here", h->text);
 		return err_hint(e, -EINVAL, "127.0.0.1:8787, 10.0.0.5:8787, [::1]:8787");
 	}
 	if (c == ADDR_LOOPBACK || c == ADDR_PRIVATE || c == ADDR_ULA || c == ADDR_CGNAT ||
 	    c == ADDR_LINK_LOCAL || is_public)
 		return 0;
 	err_set(e, -EPERM,
-		"%s can be reached by the whole network, where tokens travel unencrypted and whoever has one steers your "
-		"sandboxes",
+		"%s can be reached by the whole network, where tokens travel unencrypted and anyone who has one controls "
+		"your sandboxes",
 		h->text);
 	return err_hint(e, -EPERM,
 			"listen on 127.0.0.1 and put a TLS proxy or SSH in front; or say --public");
 }
 
-static int log_change(struct webd *d, const char *type, const struct webctl *c, struct err *e);
+static int log_control_change(struct webd *d, const char *type, const struct webctl *c, struct err *e);
 
-/* is_new: somebody wants it now. It is written down when it is known to be possible, and before anybody is let in. */
-static int listen_on(struct webd *d, const struct webctl *c, bool is_new, struct err *e)
+/* is_new: requested now. It is logged once it is known to be possible, and before any client is accepted. */
+static int listen_on_address(struct webd *d, const struct webctl *c, bool is_new, struct err *e)
 {
 	struct webd_listener *l = &d->listeners[d->n_listeners];
 	_Alignas(struct sockaddr_in6) uint8_t sa[ADDR_SOCKADDR_LEN];
@@ -383,7 +386,7 @@ static int listen_on(struct webd *d, const struct webctl *c, bool is_new, struct
 	int r = host_port_parse(c->listen, strlen(c->listen), 8787, &h, &port, e);
 
 	if (r == 0)
-		r = check_place(&h, c->is_public, e);
+		r = check_listen_address(&h, c->is_public, e);
 	if (r < 0)
 		return r;
 	if (d->n_listeners == WEBD_LISTENERS)
@@ -391,30 +394,30 @@ static int listen_on(struct webd *d, const struct webctl *c, bool is_new, struct
 	sa_len = (socklen_t)addr_to_sockaddr(&h.addr, port, sa);
 	fd = socket(((struct sockaddr *)sa)->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) < 0 ||
-	    /* Each connection has these from the listener: no megabytes in the kernel for who does not read, and an event does
-	     * not wait until the one before is acknowledged. */
+	    /* Inherited by each connection: no megabytes in the kernel for a client that does not read, and
+	     * no delay of events by Nagle's algorithm. */
 	    setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof(room)) < 0 ||
 	    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)) < 0 ||
 	    bind(fd, (struct sockaddr *)sa, sa_len) < 0 || listen(fd, SOMAXCONN) < 0)
 		return err_sys(e, -errno, "cannot listen on %s", c->listen);
-	r = is_new ? log_change(d, "api.listen", c, e) : 0;
+	r = is_new ? log_control_change(d, "api.listen", c, e) : 0;
 	if (r < 0)
 		return r;
 	host_add(&text, &h, port);
 	*l = (struct webd_listener){ .fd = TAKE_FD(fd), .port = port, .is_public = c->is_public, .d = d };
 	snprintf(l->text, sizeof(l->text), "%s", buf_cstr(&text));
 	snprintf(l->hosts, sizeof(l->hosts), "%s", c->hosts);
-	l->w = (struct watch){ .fd = l->fd, .fn = on_knock, .ctx = l };
+	l->w = (struct watch){ .fd = l->fd, .fn = on_listener_knock, .ctx = l };
 	d->n_listeners++;
 	if (d->channel.fd >= 0) {
-		hand_listener(d, l);
+		send_listener(d, l);
 		return 0;
 	}
 	return loop_watch(d->w.loop, &l->w, EPOLLIN);
 }
 
-/* One address a line, "public" and names behind it: the next cofferd listens there too. */
-static int remember(struct webd *d, struct err *e)
+/* One address per line, followed by "public" and host names: the next cofferd listens there too. */
+static int save_listeners(struct webd *d, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT;
 	int r;
@@ -426,7 +429,7 @@ static int remember(struct webd *d, struct err *e)
 	return r < 0 ? err_sys(e, r, "cannot write %s/" WEBD_FILE, d->w.st->path) : 0;
 }
 
-static void recall(struct webd *d)
+static void restore_listeners(struct webd *d)
 {
 	autobuf struct buf b = BUF_INIT;
 	char *save = NULL;
@@ -443,15 +446,15 @@ static void recall(struct webd *d)
 		c.is_public = str_eq(how, "public");
 		if (str_eq(c.hosts, "-"))
 			c.hosts[0] = '\0';
-		if (listen_on(d, &c, false, &e) < 0)
+		if (listen_on_address(d, &c, false, &e) < 0)
 			(void)helper_died(d->w.helpers, &d->helper, clock_nsec(CLOCK_MONOTONIC), e.msg);
 	}
 }
 
-/* --- control ---------------------------------------------------------------------------------------------------------- */
+/* --- control -------------------------------------------------------------------------------------------- */
 
-/* W2 */
-static int log_change(struct webd *d, const char *type, const struct webctl *c, struct err *e)
+/* webd.W2: logged before the change is made. */
+static int log_control_change(struct webd *d, const char *type, const struct webctl *c, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT;
 	struct json j = JSON_INIT(&b);
@@ -473,7 +476,7 @@ static int log_change(struct webd *d, const char *type, const struct webctl *c, 
 	return err_hint(e, -EIO, "coffer audit verify says what is wrong with it");
 }
 
-static int add_cred(struct webd *d, const struct webctl *c, struct err *e)
+static int add_token(struct webd *d, const struct webctl *c, struct err *e)
 {
 	struct db_cred row = { .made = clock_nsec(CLOCK_REALTIME), .expires = c->expires };
 	int r;
@@ -487,15 +490,15 @@ static int add_cred(struct webd *d, const struct webctl *c, struct err *e)
 	snprintf(row.role, sizeof(row.role), "%s", web_role_name((enum web_role)c->role));
 	snprintf(row.name, sizeof(row.name), "%s", c->name);
 	r = webd_check_cred(d, &row, e);
-	r = r < 0 ? r : log_change(d, "api.token", c, e);
+	r = r < 0 ? r : log_control_change(d, "api.token", c, e);
 	return r < 0 ? r : webd_add_cred(d, &row, e);
 }
 
-static int remove_cred(struct webd *d, const struct webctl *c, struct err *e)
+static int remove_token(struct webd *d, const struct webctl *c, struct err *e)
 {
 	int r = webd_has_cred(d, c->name, e);
 
-	r = r < 0 ? r : log_change(d, "api.revoke", c, e);
+	r = r < 0 ? r : log_control_change(d, "api.revoke", c, e);
 	return r < 0 ? r : webd_remove_cred(d, c->name, e);
 }
 
@@ -507,20 +510,20 @@ static int start_listening(struct webd *d, const struct webctl *c, struct err *e
 		if (str_eq(d->listeners[i].text, c->listen))
 			return 0;
 	}
-	r = listen_on(d, c, true, e);
-	return r < 0 ? r : remember(d, e);
+	r = listen_on_address(d, c, true, e);
+	return r < 0 ? r : save_listeners(d, e);
 }
 
-static int do_control(struct webd *d, const struct webctl *c, struct err *e)
+static int apply_control(struct webd *d, const struct webctl *c, struct err *e)
 {
 	switch (c->op) {
 	case WEBCTL_LISTEN:
 		return start_listening(d, c, e);
 	case WEBCTL_TOKEN:
 	case WEBCTL_LOGIN:
-		return add_cred(d, c, e);
+		return add_token(d, c, e);
 	case WEBCTL_RM:
-		return remove_cred(d, c, e);
+		return remove_token(d, c, e);
 	default:
 		return webd_load_creds(d, e);
 	}
@@ -531,7 +534,7 @@ int webd_control(struct webd *d, const struct webctl *c, int *ret_fd, struct err
 	autobuf struct buf b = BUF_INIT;
 	struct json j = JSON_INIT(&b);
 	autoclose int fd = memfd_create("webctl", MFD_CLOEXEC);
-	int r = do_control(d, c, e);
+	int r = apply_control(d, c, e);
 
 	if (r < 0)
 		return r;
@@ -550,9 +553,10 @@ int webd_control(struct webd *d, const struct webctl *c, int *ret_fd, struct err
 	return 0;
 }
 
-/* --- the whole -------------------------------------------------------------------------------------------------------- */
+/* --- opening and closing
+ * ---------------------------------------------------------------------------------------- */
 
-static void on_rest(struct timer *t)
+static void on_rest_over(struct timer *t)
 {
 	webd_start_more(t->ctx);
 }
@@ -570,18 +574,18 @@ int webd_open(struct webd **ret, const struct webd_with *w, struct err *e)
 	d->channel = WATCH_INIT;
 	d->api = WATCH_INIT;
 	d->queue_end = &d->queue;
-	d->drown = (struct timer){ .fn = on_drown, .ctx = d };
-	d->rest = (struct timer){ .fn = on_rest, .ctx = d };
-	d->again = (struct timer){ .fn = on_again, .ctx = d };
+	d->drown = (struct timer){ .fn = on_queue_full, .ctx = d };
+	d->rest = (struct timer){ .fn = on_rest_over, .ctx = d };
+	d->again = (struct timer){ .fn = on_listen_again_timer, .ctx = d };
 	webd_jobs_open(d);
 	d->refusals = webd_refusals_new(d);
 	helpers_add(w->helpers, &d->helper, "coffer-web");
-	r = d->refusals ? open_api(d, e) : err_set(e, -ENOMEM, "out of memory");
+	r = d->refusals ? open_api_socket(d, e) : err_set(e, -ENOMEM, "out of memory");
 	if (r < 0) {
 		webd_close(d);
 		return r;
 	}
-	recall(d);
+	restore_listeners(d);
 	*ret = d;
 	return 0;
 }
@@ -595,10 +599,10 @@ void webd_close(struct webd *d)
 	loop_timer_off(d->w.loop, &d->rest);
 	webd_refusals_free(d->refusals);
 	webd_end_jobs(d);
-	/* It ends with its channel. */
+	/* coffer-web exits when its channel closes. */
 	loop_unwatch(d->w.loop, &d->channel);
 	fd_close(d->channel.fd);
-	drop_queue(d);
+	drop_message_queue(d);
 	for (size_t i = 0; i < d->n_listeners; i++) {
 		loop_unwatch(d->w.loop, &d->listeners[i].w);
 		fd_close(d->listeners[i].fd);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who is who: tokens, sessions and login codes, in memory as they are in gateway.db. */
+/*
+ * Credentials of the API: tokens, sessions and login codes, in memory as in gateway.db. Only hashes are kept.
+ */
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "daemon/broker/webd_int.h"
@@ -9,17 +11,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static uint64_t now(void)
+static uint64_t real_now(void)
 {
 	return clock_nsec(CLOCK_REALTIME);
 }
 
-static bool is_over(const struct cred *c)
+static bool cred_has_expired(const struct cred *c)
 {
-	return c->row.expires && c->row.expires <= now();
+	return c->row.expires && c->row.expires <= real_now();
 }
 
-static int keep(void *ctx, const struct db_cred *row)
+static int keep_cred(void *ctx, const struct db_cred *row)
 {
 	struct webd *d = ctx;
 	struct cred *c = calloc(1, sizeof(*c));
@@ -33,7 +35,7 @@ static int keep(void *ctx, const struct db_cred *row)
 	return 0;
 }
 
-static void drop(struct webd *d, struct cred *c)
+static void drop_cred(struct webd *d, struct cred *c)
 {
 	struct cred **p = &d->creds;
 	unsigned char hash[HASH_LEN];
@@ -43,23 +45,23 @@ static void drop(struct webd *d, struct cred *c)
 	*p = c->next;
 	d->n_creds--;
 	if (hash_unhex(c->row.hash, HASH_LEN, hash) == 0)
-		webd_end_streams_of(d, hash); /* W4 */
+		webd_end_streams_of(d, hash); /* webd.W4: at once */
 	free(c);
 }
 
-#define LOOK_AGAIN (600 * NSEC_PER_SEC) /* the clock may be set */
+#define LOOK_AGAIN (600 * NSEC_PER_SEC) /* the clock may be changed */
 
-static void forget_old(struct webd *d);
+static void forget_expired(struct webd *d);
 
-static void on_expiry(struct timer *t)
+static void on_cred_expiry(struct timer *t)
 {
-	forget_old(t->ctx);
+	forget_expired(t->ctx);
 }
 
-/* W4: by the time of day, which a timer does not go by. */
-static void arm_expiry(struct webd *d)
+/* webd.W4: expiry is by wall-clock time, which timers do not follow, so it is checked at intervals. */
+static void arm_expiry_timer(struct webd *d)
 {
-	uint64_t wait = LOOK_AGAIN, real = now();
+	uint64_t wait = LOOK_AGAIN, real = real_now();
 
 	loop_timer_off(d->w.loop, &d->expiry);
 	if (!d->creds)
@@ -70,20 +72,20 @@ static void arm_expiry(struct webd *d)
 		if (c->row.expires && left < wait)
 			wait = left;
 	}
-	d->expiry = (struct timer){ .fn = on_expiry, .ctx = d };
+	d->expiry = (struct timer){ .fn = on_cred_expiry, .ctx = d };
 	loop_timer(d->w.loop, &d->expiry, clock_nsec(CLOCK_MONOTONIC) + wait + NSEC_PER_SEC / 100);
 }
 
-static void forget_old(struct webd *d)
+static void forget_expired(struct webd *d)
 {
 	for (struct cred *c = d->creds, *next; c; c = next) {
 		next = c->next;
-		if (!is_over(c))
+		if (!cred_has_expired(c))
 			continue;
 		(void)!db_cred_forget(d->db, c->row.hash, NULL);
-		drop(d, c);
+		drop_cred(d, c);
 	}
-	arm_expiry(d);
+	arm_expiry_timer(d);
 }
 
 int webd_load_creds(struct webd *d, struct err *e)
@@ -96,11 +98,11 @@ int webd_load_creds(struct webd *d, struct err *e)
 	if (!d->db)
 		r = db_open(&d->db, d->w.st, &how, e);
 	if (r == 0)
-		r = db_cred_each(d->db, keep, d, e);
+		r = db_cred_each(d->db, keep_cred, d, e);
 	if (r < 0)
 		return r;
 	d->has_creds = true;
-	forget_old(d);
+	forget_expired(d);
 	return 0;
 }
 
@@ -119,8 +121,8 @@ void webd_release_creds(struct webd *d)
 	d->has_creds = false;
 }
 
-/* All are compared, each in constant time: how long it takes tells nothing of what is near. */
-static struct cred *find(struct webd *d, const char *kind, const unsigned char key[HASH_LEN])
+/* All are compared, each in constant time: the duration does not tell whether a guess was close. */
+static struct cred *find_cred(struct webd *d, const char *kind, const unsigned char key[HASH_LEN])
 {
 	char hex[HASH_HEX_LEN + 1];
 	struct cred *found = NULL;
@@ -132,10 +134,10 @@ static struct cred *find(struct webd *d, const char *kind, const unsigned char k
 		if (sodium_memcmp(c->row.hash, hex, HASH_HEX_LEN) == 0 && str_eq(c->row.kind, kind))
 			found = c;
 	}
-	return found && !is_over(found) ? found : NULL;
+	return found && !cred_has_expired(found) ? found : NULL;
 }
 
-bool webd_who(struct webd *d, enum web_cred kind, const unsigned char key[HASH_LEN], struct who *ret)
+bool webd_find_caller(struct webd *d, enum web_cred kind, const unsigned char key[HASH_LEN], struct who *ret)
 {
 	static const char *const kinds[] = { [WEB_CRED_TOKEN] = "token", [WEB_CRED_SESSION] = "session" };
 	struct cred *c;
@@ -147,7 +149,7 @@ bool webd_who(struct webd *d, enum web_cred kind, const unsigned char key[HASH_L
 	}
 	if (kind == WEB_CRED_NONE)
 		return false;
-	c = find(d, kinds[kind], key);
+	c = find_cred(d, kinds[kind], key);
 	role = c ? web_role_parse(c->row.role) : -EINVAL;
 	if (role < 0)
 		return false;
@@ -161,7 +163,7 @@ int webd_check_cred(struct webd *d, const struct db_cred *row, struct err *e)
 
 	if (r < 0)
 		return r;
-	forget_old(d);
+	forget_expired(d);
 	if (d->n_creds >= WEBD_CREDS)
 		return err_set(e, -ENOSPC,
 			       "there are %d tokens and sessions already; coffer token rm takes one away",
@@ -179,14 +181,14 @@ int webd_add_cred(struct webd *d, const struct db_cred *row, struct err *e)
 	int r = webd_check_cred(d, row, e);
 
 	r = r < 0 ? r : db_cred_put(d->db, row, e);
-	if (r == 0 && keep(d, row) < 0)
+	if (r == 0 && keep_cred(d, row) < 0)
 		r = err_set(e, -ENOMEM, "out of memory");
 	if (r == 0)
-		arm_expiry(d);
+		arm_expiry_timer(d);
 	return r;
 }
 
-static int make_session(struct webd *d, const struct cred *login, struct buf *ret_secret, struct err *e)
+static int make_session_cred(struct webd *d, const struct cred *login, struct buf *ret_secret, struct err *e)
 {
 	struct db_cred row = login->row;
 	unsigned char hash[HASH_LEN];
@@ -196,26 +198,26 @@ static int make_session(struct webd *d, const struct cred *login, struct buf *re
 		return r;
 	hash_hex(hash, HASH_LEN, row.hash);
 	snprintf(row.kind, sizeof(row.kind), "session");
-	row.made = now();
+	row.made = real_now();
 	row.expires = row.made + WEBD_SESSION_FOR * NSEC_PER_SEC;
 	return webd_add_cred(d, &row, e);
 }
 
-static struct cred *find_login(struct webd *d, const char *code)
+static struct cred *find_login_code(struct webd *d, const char *code)
 {
 	unsigned char hash[HASH_LEN];
 
 	web_secret_hash(code, strlen(code), hash);
-	return find(d, "login", hash);
+	return find_cred(d, "login", hash);
 }
 
-int webd_login_who(struct webd *d, const char *code, struct who *ret, struct err *e)
+int webd_find_login(struct webd *d, const char *code, struct who *ret, struct err *e)
 {
-	const struct cred *c = find_login(d, code);
+	const struct cred *c = find_login_code(d, code);
 	int role = c ? web_role_parse(c->row.role) : -EINVAL;
 
 	if (!c)
-		return err_set(e, -ENOENT, "this code is none, was used, or is over");
+		return err_set(e, -ENOENT, "this code is unknown, was used already, or has expired");
 	if (role < 0)
 		return err_set(e, -EINVAL, "this code has no role");
 	*ret = (struct who){ (enum web_role)role, c->row.name, "session" };
@@ -225,34 +227,34 @@ int webd_login_who(struct webd *d, const char *code, struct who *ret, struct err
 int webd_login(struct webd *d, const char *code, struct buf *ret_secret, struct who *ret, struct err *e)
 {
 	struct cred *c, once;
-	int r = webd_login_who(d, code, ret, e);
+	int r = webd_find_login(d, code, ret, e);
 
 	if (r < 0)
 		return r;
-	c = find_login(d, code);
+	c = find_login_code(d, code);
 	once = *c;
-	/* Once: gone before anything comes of it. */
+	/* Single use: it is gone before the session is made. */
 	r = db_cred_forget(d->db, c->row.hash, e);
 	if (r < 0)
 		return r;
-	drop(d, c);
-	r = make_session(d, &once, ret_secret, e);
+	drop_cred(d, c);
+	r = make_session_cred(d, &once, ret_secret, e);
 	ret->name = r == 0 ? d->creds->row.name : "";
 	return r;
 }
 
-void webd_remove_hash(struct webd *d, const unsigned char hash[HASH_LEN])
+void webd_remove_session(struct webd *d, const unsigned char hash[HASH_LEN])
 {
-	struct cred *c = find(d, "session", hash);
+	struct cred *c = find_cred(d, "session", hash);
 
 	if (!c)
 		return;
 	(void)!db_cred_forget(d->db, c->row.hash, NULL);
-	drop(d, c);
+	drop_cred(d, c);
 }
 
-/* An id is how a hash begins. */
-static bool is_meant(const struct cred *c, const char *name)
+/* An id is the beginning of the hash. */
+static bool cred_matches(const struct cred *c, const char *name)
 {
 	return str_eq(c->row.name, name) || (strlen(name) == 8 && strncmp(c->row.hash, name, 8) == 0);
 }
@@ -264,7 +266,7 @@ int webd_has_cred(struct webd *d, const char *name, struct err *e)
 	if (r < 0)
 		return r;
 	for (const struct cred *c = d->creds; c; c = c->next) {
-		if (is_meant(c, name))
+		if (cred_matches(c, name))
 			return 0;
 	}
 	return err_set(e, -ENOENT, "there is no token or session '%s'", name);
@@ -277,11 +279,11 @@ int webd_remove_cred(struct webd *d, const char *name, struct err *e)
 
 	for (struct cred *c = d->creds, *next; r == 0 && c; c = next) {
 		next = c->next;
-		if (!is_meant(c, name))
+		if (!cred_matches(c, name))
 			continue;
 		r = db_cred_forget(d->db, c->row.hash, e);
 		if (r == 0)
-			drop(d, c);
+			drop_cred(d, c);
 		n++;
 	}
 	if (r == 0 && !n)
@@ -289,12 +291,12 @@ int webd_remove_cred(struct webd *d, const char *name, struct err *e)
 	return r;
 }
 
-static int add_cred_json(void *ctx, const struct db_cred *row)
+static int add_cred_object(void *ctx, const struct db_cred *row)
 {
 	struct json *j = ctx;
 	char text[CLOCK_TEXT_LEN], id[9];
 
-	if ((row->expires && row->expires <= now()) || str_eq(row->kind, "login"))
+	if ((row->expires && row->expires <= real_now()) || str_eq(row->kind, "login"))
 		return 0;
 	snprintf(id, sizeof(id), "%.8s", row->hash);
 	json_obj(j, NULL);
@@ -312,26 +314,26 @@ void webd_creds_json(struct webd *d, struct json *j, const char *key)
 {
 	json_arr(j, key);
 	for (const struct cred *c = d->creds; c; c = c->next)
-		(void)!add_cred_json(j, &c->row);
+		(void)!add_cred_object(j, &c->row);
 	json_end_arr(j);
 }
 
-int webd_look_creds(const struct state *st, struct buf *ret, bool *ret_old, struct err *e)
+int webd_read_creds(const struct state *st, struct buf *ret, bool *ret_old, struct err *e)
 {
 	struct json j = JSON_INIT(ret);
 	struct db *db = NULL;
-	int r = db_open_look(&db, st, ret_old, e);
+	int r = db_open_read_only(&db, st, ret_old, e);
 
 	json_obj(&j, NULL);
 	json_arr(&j, "listen");
 	json_end_arr(&j);
 	json_arr(&j, "tokens");
 	if (r == 0)
-		r = db_cred_each(db, add_cred_json, &j, e);
+		r = db_cred_each(db, add_cred_object, &j, e);
 	json_end_arr(&j);
 	json_end_obj(&j);
 	buf_addc(ret, '\n');
 	db_close(db);
-	/* Nobody has made one yet. */
+	/* There is no database: nobody has made a token yet. */
 	return r == -ENOENT ? 0 : r < 0 ? r : buf_error(ret) ? err_set(e, -ENOMEM, "out of memory") : 0;
 }

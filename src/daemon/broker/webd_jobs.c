@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The work for requests: `coffer` is executed, its output is the answer. Who waits for what, in which order, and how it ended. */
+/*
+ * The processes that work for API requests: executes `coffer` and returns its output. Decides which job
+ * starts when, and translates how it ended.
+ */
 #include "audit/query.h"
 #include "base/fd.h"
 #include "base/str.h"
@@ -20,7 +23,7 @@
 #define SAID_MAX 2048
 #define FEED_PAST 512 /* events */
 #define FEED_PAUSE (NSEC_PER_SEC / 2)
-#define EXIT_SAYS 3 /* of `coffer web-work`: code, message and hint are three lines on stderr */
+#define EXIT_SAYS 3 /* exit code of `coffer web-work`: code, message and hint are three lines on stderr */
 
 void webd_refuse(struct webd *d, uint64_t id, unsigned status, const char *code, const char *message,
 		 const char *hint)
@@ -30,31 +33,32 @@ void webd_refuse(struct webd *d, uint64_t id, unsigned status, const char *code,
 	snprintf(a.code, sizeof(a.code), "%s", code);
 	snprintf(a.message, sizeof(a.message), "%.590s", message);
 	snprintf(a.hint, sizeof(a.hint), "%.590s", hint ? hint : "");
-	webd_say(d, &a, NULL, 0);
+	webd_send(d, &a, NULL, 0);
 }
 
 void webd_reply(struct webd *d, uint64_t id, int fd, unsigned flags)
 {
 	struct webp_answer a = { .magic = WEBP_MAGIC, .type = WEBP_REPLY, .id = id, .flags = flags };
 
-	webd_say(d, &a, &fd, fd >= 0 ? 1 : 0);
+	webd_send(d, &a, &fd, fd >= 0 ? 1 : 0);
 }
 
-/* --- jobs ------------------------------------------------------------------------------------------------------------- */
+/* --- jobs ----------------------------------------------------------------------------------------------- */
 
-/* W3: what takes long does not hold up what does not. Of WEBD_WORKERS, so many may be busy with each kind at a time, and so many
- * more may wait; together they leave one for answers to questions and whatever else is over in a moment. */
+/* webd.W3: slow work must not delay fast work. For each class the number of workers that it may occupy, and
+ * the number of jobs that may wait; together the slow classes leave a worker for answers and other short
+ * work. */
 static const struct {
 	unsigned workers, waiting;
-} lanes[] = {
+} lane_limits[] = {
 	[WEBD_QUICK] = { WEBD_WORKERS, WEBD_WAITING },
 	[WEBD_LOG] = { 3, 256 },
 	[WEBD_WHOLE_LOG] = { 1, 64 },
 	[WEBD_SLOW] = { 3, 64 },
 };
-static_assert(ARRAY_SIZE(lanes) == WEBD_LANE_COUNT, "a row for each");
+static_assert(ARRAY_SIZE(lane_limits) == WEBD_LANE_COUNT, "a row for each");
 
-static enum webd_lane lane_of(enum web_op op)
+static enum webd_lane lane_for_op(enum web_op op)
 {
 	switch (op) {
 	case WEB_AUDIT:
@@ -77,45 +81,45 @@ static enum webd_lane lane_of(enum web_op op)
 
 bool webd_has_room(const struct webd *d, enum web_op op)
 {
-	enum webd_lane l = lane_of(op);
+	enum webd_lane l = lane_for_op(op);
 
 	return d->n_jobs - d->n_streams < WEBD_WAITING &&
-	       d->lane[l].open < lanes[l].waiting + lanes[l].workers;
+	       d->lane[l].open < lane_limits[l].waiting + lane_limits[l].workers;
 }
 
-/* Pages of the log for streams are one credential's word, and many streams' work. */
-static bool is_counted(enum web_cred kind, enum web_op op)
+/* Pages of the log are fetched with one credential, but serve many streams, so they are not counted. */
+static bool counts_for_credential(enum web_cred kind, enum web_op op)
 {
 	return kind != WEB_CRED_OWNER && op != WEB_BACKLOG;
 }
 
-static unsigned count_of(const struct webd *d, const unsigned char key[HASH_LEN], bool running)
+static unsigned count_jobs_of(const struct webd *d, const unsigned char key[HASH_LEN], bool running)
 {
 	unsigned n = 0;
 
 	for (const struct job *x = d->jobs; x; x = x->next)
-		n += x->state == WEBP_ST_WORK && is_counted(x->kind, x->op) && (x->pid || !running) &&
-		     memcmp(x->key, key, HASH_LEN) == 0;
+		n += x->state == WEBP_ST_WORK && counts_for_credential(x->kind, x->op) &&
+		     (x->pid || !running) && memcmp(x->key, key, HASH_LEN) == 0;
 	return n;
 }
 
 bool webd_has_share(const struct webd *d, const struct webp_req *q)
 {
-	return !is_counted(q->cred, q->op) ||
-	       count_of(d, q->key, false) < WEBD_WORKERS_EACH + WEBD_WAITING_EACH;
+	return !counts_for_credential(q->cred, q->op) ||
+	       count_jobs_of(d, q->key, false) < WEBD_WORKERS_EACH + WEBD_WAITING_EACH;
 }
 
 static struct job *find_job(struct webd *d, uint64_t id)
 {
 	struct job *x = d->jobs;
 
-	/* Ids begin anew with each coffer-web; work that goes on for the one before it is nobody's. */
+	/* Ids start again with each coffer-web; jobs that continue for an earlier one have no client. */
 	while (x && (x->id != id || x->is_gone))
 		x = x->next;
 	return x;
 }
 
-static void stop_feed(struct webd *d)
+static void stop_event_feed(struct webd *d)
 {
 	loop_timer_off(d->w.loop, &d->feed_again);
 	if (d->feed > 0)
@@ -133,7 +137,7 @@ void webd_free_job(struct webd *d, struct job *x)
 	d->n_jobs--;
 	d->lane[x->lane].open -= x->state == WEBP_ST_WORK;
 	if (x->state == WEBP_ST_STREAM && --d->n_streams == 0)
-		stop_feed(d);
+		stop_event_feed(d);
 	strv_release(&x->argv);
 	fd_close(x->in);
 	fd_close(x->out);
@@ -151,7 +155,7 @@ struct job *webd_add_job(struct webd *d, const struct webp_req *q, enum webp_sta
 			   .state = s,
 			   .op = q->op,
 			   .kind = q->cred,
-			   .lane = lane_of(q->op),
+			   .lane = lane_for_op(q->op),
 			   .in = -1,
 			   .out = -1,
 			   .err = -1 };
@@ -164,11 +168,12 @@ struct job *webd_add_job(struct webd *d, const struct webp_req *q, enum webp_sta
 	return x;
 }
 
-/* Three descriptors, and of the environment what it needs to find the same state and configuration. Work that changes something goes on
- * when cofferd dies; in -1: nothing. 0: it could not be started. */
+/* Starts `coffer` with three descriptors, and the environment that it needs to find the same state and
+ * configuration. Work that changes something continues if cofferd dies (SPAWN_OUTLIVES). Returns 0 if it
+ * could not be started. */
 static pid_t start_coffer(const struct webd *d, const struct strv *argv, const int fds[3], unsigned flags)
 {
-	/* Where the owner's configuration and the vault's key are looked for. */
+	/* To find the owner's configuration and the vault's key. */
 	static const char *const places[] = { "HOME", "XDG_CONFIG_HOME", "CREDENTIALS_DIRECTORY" };
 	autostrv struct strv env = STRV_INIT;
 	struct spawn s = { .exe = d->w.coffer_fd,
@@ -190,7 +195,7 @@ static pid_t start_coffer(const struct webd *d, const struct strv *argv, const i
 	return got.pid;
 }
 
-static int start_job(struct webd *d, struct job *x)
+static int spawn_job(struct webd *d, struct job *x)
 {
 	x->out = memfd_create("answer", MFD_CLOEXEC);
 	x->err = memfd_create("said", MFD_CLOEXEC);
@@ -212,22 +217,23 @@ void webd_start_more(struct webd *d)
 	for (struct job *x = d->jobs; x && d->n_running < WEBD_WORKERS; x = next) {
 		next = x->next;
 		if (x->state != WEBP_ST_WORK || x->pid || x->with ||
-		    d->lane[x->lane].running >= lanes[x->lane].workers)
+		    d->lane[x->lane].running >= lane_limits[x->lane].workers)
 			continue;
-		if (is_counted(x->kind, x->op) && count_of(d, x->key, true) >= WEBD_WORKERS_EACH)
+		if (counts_for_credential(x->kind, x->op) &&
+		    count_jobs_of(d, x->key, true) >= WEBD_WORKERS_EACH)
 			continue;
-		if (!webd_may_begin(d, x))
+		if (!webd_may_start_job(d, x))
 			continue;
-		if (start_job(d, x) < 0) {
+		if (spawn_job(d, x) < 0) {
 			webd_refuse(d, x->id, 503, "unavailable", "no process can be started", NULL);
 			webd_free_job(d, x);
 			continue;
 		}
-		webd_has_begun(d, x);
+		webd_job_started(d, x);
 	}
 }
 
-/* A command's output goes to coffer-web and nowhere else. */
+/* A command's output goes to coffer-web only, over pipes. */
 int webd_start_exec(struct webd *d, struct job *x)
 {
 	struct webp_answer a = { .magic = WEBP_MAGIC, .type = WEBP_OUT, .id = x->id };
@@ -251,13 +257,13 @@ int webd_start_exec(struct webd *d, struct job *x)
 	}
 	(void)!fd_set_nonblock(out[0], true);
 	(void)!fd_set_nonblock(err[0], true);
-	webd_say(d, &a, (int[]){ out[0], err[0] }, 2);
+	webd_send(d, &a, (int[]){ out[0], err[0] }, 2);
 	return 0;
 }
 
-/* It begins some way before the log's end: streams that were away for a moment find there what they missed. So it is
- * never behind what a stream is told that it begins with (WEBP_OPEN). */
-static int start_feed(struct webd *d, uint64_t last)
+/* Starts the event feed some way before the end of the log, so that streams that reconnect find what they
+ * missed. It thus never starts after the position that a stream is told (WEBP_OPEN). */
+static int start_event_feed(struct webd *d, uint64_t last)
 {
 	struct webp_answer a = { .magic = WEBP_MAGIC, .type = WEBP_FEED };
 	autostrv struct strv argv = STRV_INIT;
@@ -277,16 +283,16 @@ static int start_feed(struct webd *d, uint64_t last)
 		return -EAGAIN;
 	}
 	(void)!fd_set_nonblock(fds[0], true);
-	webd_say(d, &a, fds, 1);
+	webd_send(d, &a, fds, 1);
 	return 0;
 }
 
-/* What changes something is not stopped half-way; a command is hung up on, and who reads for nobody is ended. */
-static void end_unwanted(struct webd *d, const struct job *x)
+/* Work that changes something is not killed; a command, or a read without a client, is. */
+static void kill_if_unwanted(struct webd *d, const struct job *x)
 {
 	bool may = x->state == WEBP_ST_EXEC || !web_route(x->op)->changes;
 
-	if (x->is_gone && x->pid > 0 && may && !webd_sharer(d, x))
+	if (x->is_gone && x->pid > 0 && may && !webd_next_sharer(d, x))
 		kill(x->pid, SIGKILL);
 }
 
@@ -295,11 +301,11 @@ static void cancel_job(struct webd *d, struct job *x)
 	struct job *with = x->with;
 
 	x->is_gone = true;
-	end_unwanted(d, x);
+	kill_if_unwanted(d, x);
 	if (!x->pid)
 		webd_free_job(d, x);
 	if (with)
-		end_unwanted(d, with);
+		kill_if_unwanted(d, with);
 }
 
 void webd_cancel(struct webd *d, uint64_t id)
@@ -310,7 +316,7 @@ void webd_cancel(struct webd *d, uint64_t id)
 		cancel_job(d, x);
 }
 
-/* Not by its id: those begin anew with each coffer-web, and one that is gone may have the id of another. */
+/* Not by id: ids start again with each coffer-web, and an abandoned job may have the id of another. */
 void webd_end_jobs(struct webd *d)
 {
 	for (struct job *x = d->jobs, *next; x; x = next) {
@@ -318,7 +324,7 @@ void webd_end_jobs(struct webd *d)
 		if (!x->is_gone)
 			cancel_job(d, x);
 	}
-	stop_feed(d);
+	stop_event_feed(d);
 }
 
 void webd_end_streams_of(struct webd *d, const unsigned char hash[HASH_LEN])
@@ -330,14 +336,15 @@ void webd_end_streams_of(struct webd *d, const unsigned char hash[HASH_LEN])
 		if (x->is_gone || memcmp(x->key, hash, HASH_LEN) != 0 ||
 		    (x->state != WEBP_ST_STREAM && x->state != WEBP_ST_EXEC))
 			continue;
-		webd_say(d, &a, NULL, 0);
+		webd_send(d, &a, NULL, 0);
 		cancel_job(d, x);
 	}
 }
 
-/* --- how it ended ----------------------------------------------------------------------------------------------------- */
+/* --- results
+ * ---------------------------------------------------------------------------------------------------- */
 
-static unsigned status_of(const char *code)
+static unsigned http_status_of(const char *code)
 {
 	static const struct {
 		const char *code;
@@ -353,19 +360,20 @@ static unsigned status_of(const char *code)
 	return 500;
 }
 
-/* "code\nmessage\nhint\n", of our own `coffer web-work`. */
-static void refuse_as_said(struct webd *d, const struct job *x, char *text)
+/* Parses "code\nmessage\nhint\n" of our own `coffer web-work`. */
+static void refuse_with_web_error(struct webd *d, const struct job *x, char *text)
 {
 	char *save = NULL, *code = strtok_r(text, "\n", &save),
 	     *message = code ? strtok_r(NULL, "\n", &save) : NULL;
 
-	webd_refuse(d, x->id, status_of(code ? code : ""), code && status_of(code) != 500 ? code : "failed",
-		    message ? message : "it failed without a word",
+	webd_refuse(d, x->id, http_status_of(code ? code : ""),
+		    code && http_status_of(code) != 500 ? code : "failed",
+		    message ? message : "it failed without a message",
 		    message ? strtok_r(NULL, "\n", &save) : NULL);
 }
 
-/* "coffer: message\n  try: hint\n", as for a person. */
-static void refuse_as_told(struct webd *d, const struct job *x, char *text)
+/* Parses "coffer: message\n  try: hint\n", as printed for a person. */
+static void refuse_with_cli_error(struct webd *d, const struct job *x, char *text)
 {
 	char *save = NULL, *line = strtok_r(text, "\n", &save),
 	     *hint = line ? strtok_r(NULL, "\n", &save) : NULL;
@@ -373,15 +381,15 @@ static void refuse_as_told(struct webd *d, const struct job *x, char *text)
 	if (line && str_starts(line, "coffer: "))
 		line += strlen("coffer: ");
 	hint = hint && str_starts(hint, "  try: ") ? hint + strlen("  try: ") : NULL;
-	webd_refuse(d, x->id, 409, "conflict", line ? line : "it failed without a word", hint);
+	webd_refuse(d, x->id, 409, "conflict", line ? line : "it failed without a message", hint);
 }
 
-static void tell_end(struct webd *d, struct job *x, int status)
+static void answer_job(struct webd *d, struct job *x, int status)
 {
 	autobuf struct buf said = BUF_INIT;
 	char text[SAID_MAX];
 	int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-	/* A broken log is an answer too. */
+	/* A broken log is a result, not a failure. */
 	bool good = code == 0 || (x->op == WEB_VERIFY && code == 1);
 
 	if (x->state == WEBP_ST_EXEC) {
@@ -389,7 +397,7 @@ static void tell_end(struct webd *d, struct job *x, int status)
 			.magic = WEBP_MAGIC, .type = WEBP_EXIT, .id = x->id, .status = (uint32_t)code
 		};
 
-		webd_say(d, &a, NULL, 0);
+		webd_send(d, &a, NULL, 0);
 		return;
 	}
 	if (good && web_route(x->op)->status == 204) {
@@ -404,13 +412,13 @@ static void tell_end(struct webd *d, struct job *x, int status)
 		(void)!fd_read_all(x->err, SAID_MAX - 1, &said);
 	snprintf(text, sizeof(text), "%s", buf_cstr(&said));
 	if (code == EXIT_SAYS)
-		refuse_as_said(d, x, text);
+		refuse_with_web_error(d, x, text);
 	else
-		refuse_as_told(d, x, text);
+		refuse_with_cli_error(d, x, text);
 }
 
-/* A file of his own, at its beginning: copies of a descriptor have one place for all who read. */
-static int reopen(int fd)
+/* Opens the file anew, at its start: duplicates of a descriptor share one position. */
+static int reopen_at_start(int fd)
 {
 	char path[40];
 
@@ -418,37 +426,38 @@ static int reopen(int fd)
 	return fd < 0 ? -1 : open(path, O_RDONLY | O_CLOEXEC);
 }
 
-static void tell_sharers(struct webd *d, const struct job *x, int status)
+static void answer_sharers(struct webd *d, const struct job *x, int status)
 {
 	struct job *y;
 
-	while ((y = webd_sharer(d, x))) {
+	while ((y = webd_next_sharer(d, x))) {
 		y->with = NULL;
-		/* W6: while coffer-web does not take what there is for it, it is not sent a hundred more. They wait for the next. */
+		/* webd.W6: while coffer-web does not read, it is not sent a hundred more. These wait for the
+		 * next run. */
 		if (d->queue)
 			continue;
-		y->out = reopen(x->out);
-		y->err = reopen(x->err);
+		y->out = reopen_at_start(x->out);
+		y->err = reopen_at_start(x->err);
 		if (y->out < 0 || y->err < 0)
 			webd_refuse(d, y->id, 503, "unavailable", "no file can be opened", NULL);
 		else
-			tell_end(d, y, status);
+			answer_job(d, y, status);
 		webd_free_job(d, y);
 	}
 }
 
-static void on_feed_again(struct timer *t)
+static void on_feed_restart(struct timer *t)
 {
 	struct webd *d = t->ctx;
 	uint64_t last;
 
-	if (d->n_streams && (audit_last_seq(d->w.st->fd, &last, NULL) < 0 || start_feed(d, last) < 0))
+	if (d->n_streams && (audit_last_seq(d->w.st->fd, &last, NULL) < 0 || start_event_feed(d, last) < 0))
 		loop_timer(d->w.loop, t, clock_nsec(CLOCK_MONOTONIC) + FEED_PAUSE);
 }
 
 void webd_jobs_open(struct webd *d)
 {
-	d->feed_again = (struct timer){ .fn = on_feed_again, .ctx = d };
+	d->feed_again = (struct timer){ .fn = on_feed_restart, .ctx = d };
 }
 
 bool webd_job_reaped(struct webd *d, pid_t pid, int status)
@@ -456,7 +465,7 @@ bool webd_job_reaped(struct webd *d, pid_t pid, int status)
 	struct job *x = d->jobs;
 
 	if (pid == d->feed) {
-		/* Not at once: one that cannot read the log would be started all the time. */
+		/* With a pause: a feed that cannot read the log would be restarted in a tight loop. */
 		d->feed = 0;
 		loop_timer(d->w.loop, &d->feed_again, clock_nsec(CLOCK_MONOTONIC) + FEED_PAUSE);
 		return true;
@@ -465,10 +474,10 @@ bool webd_job_reaped(struct webd *d, pid_t pid, int status)
 		x = x->next;
 	if (!x)
 		return false;
-	tell_sharers(d, x, status);
+	answer_sharers(d, x, status);
 	if (!x->is_gone)
-		tell_end(d, x, status);
-	webd_has_ended(d, x);
+		answer_job(d, x, status);
+	webd_job_ended(d, x);
 	if (x->state == WEBP_ST_WORK) {
 		d->n_running--;
 		d->lane[x->lane].running--;
@@ -485,11 +494,11 @@ void webd_open_stream(struct webd *d, const struct webp_req *q)
 
 	if (x)
 		d->n_streams++;
-	if (!x || audit_last_seq(d->w.st->fd, &a.seq, NULL) < 0 || start_feed(d, a.seq) < 0) {
+	if (!x || audit_last_seq(d->w.st->fd, &a.seq, NULL) < 0 || start_event_feed(d, a.seq) < 0) {
 		webd_refuse(d, q->id, 503, "unavailable", "the log cannot be followed now", NULL);
 		if (x)
 			webd_free_job(d, x);
 		return;
 	}
-	webd_say(d, &a, NULL, 0);
+	webd_send(d, &a, NULL, 0);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * api.refused: the first refusal of a credential and an act is in the log at once; those that follow within FOLD are counted, and are
- * one line when it is over. Who is refused again and again does not push out of the log what was there before.
+ * Logs api.refused: the first refusal of a credential and an act is logged at once; repetitions within FOLD
+ * are counted and logged as one line afterwards. A caller that is refused repeatedly cannot flood the log.
  */
 #include "daemon/broker/webd_int.h"
 
@@ -10,7 +10,7 @@
 #include <string.h>
 
 #define FOLD (10 * NSEC_PER_SEC)
-#define ENTRIES 256 /* at once; what is more is counted together */
+#define ENTRIES 256 /* at a time; further ones are counted together */
 
 struct refusal {
 	bool used;
@@ -19,7 +19,7 @@ struct refusal {
 	enum web_role role;
 	char name[72], via[16];
 	uint64_t until; /* CLOCK_MONOTONIC ns */
-	uint64_t times; /* that are not in the log yet */
+	uint64_t times; /* not logged yet */
 };
 
 struct webd_refusals {
@@ -29,7 +29,7 @@ struct webd_refusals {
 	uint64_t others;
 };
 
-static void write_line(struct webd *d, const struct refusal *x, uint64_t times)
+static void log_refusal(struct webd *d, const struct refusal *x, uint64_t times)
 {
 	autobuf struct buf b = BUF_INIT;
 	struct json j = JSON_INIT(&b);
@@ -41,13 +41,13 @@ static void write_line(struct webd *d, const struct refusal *x, uint64_t times)
 		json_str(&j, "via", x->via);
 	}
 	json_u64(&j, "times", times);
-	/* It was refused; where this cannot be written, nothing was done that should stand there. */
+	/* A failure is ignored: the request was refused, so nothing happened that must be on record. */
 	if (!buf_error(&b))
 		(void)!audit_append(d->w.audit, "api.refused", NULL, &b, NULL);
 }
 
-/* Those whose time is over, or all. */
-static void settle(struct webd_refusals *t, bool all)
+/* Logs and removes entries whose time is over, or all. */
+static void flush_refusals(struct webd_refusals *t, bool all)
 {
 	uint64_t now = clock_nsec(CLOCK_MONOTONIC), next = 0;
 
@@ -61,19 +61,19 @@ static void settle(struct webd_refusals *t, bool all)
 			continue;
 		}
 		if (x->times)
-			write_line(t->d, x, x->times);
+			log_refusal(t->d, x, x->times);
 		*x = (struct refusal){ 0 };
 	}
 	if (t->others)
-		write_line(t->d, NULL, t->others);
+		log_refusal(t->d, NULL, t->others);
 	t->others = 0;
 	if (next)
 		loop_timer(t->d->w.loop, &t->timer, next);
 }
 
-static void on_timer(struct timer *timer)
+static void on_refusal_timer(struct timer *timer)
 {
-	settle(timer->ctx, false);
+	flush_refusals(timer->ctx, false);
 }
 
 struct webd_refusals *webd_refusals_new(struct webd *d)
@@ -82,7 +82,7 @@ struct webd_refusals *webd_refusals_new(struct webd *d)
 
 	if (t) {
 		t->d = d;
-		t->timer = (struct timer){ .fn = on_timer, .ctx = t };
+		t->timer = (struct timer){ .fn = on_refusal_timer, .ctx = t };
 	}
 	return t;
 }
@@ -92,7 +92,7 @@ void webd_refusals_free(struct webd_refusals *t)
 	if (!t)
 		return;
 	loop_timer_off(t->d->w.loop, &t->timer);
-	settle(t, true);
+	flush_refusals(t, true);
 	loop_timer_off(t->d->w.loop, &t->timer);
 	free(t);
 }
@@ -122,7 +122,7 @@ void webd_note_refusal(struct webd *d, const struct webp_req *q, const struct wh
 	memcpy(room->key, q->key, HASH_LEN);
 	snprintf(room->name, sizeof(room->name), "%s", who->name);
 	snprintf(room->via, sizeof(room->via), "%s", who->via);
-	write_line(d, room, 1);
+	log_refusal(d, room, 1);
 	if (!t->timer.armed)
 		loop_timer(d->w.loop, &t->timer, room->until);
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests: who asks, whether he may, and what is to be executed for it (webd_jobs.c). See webd.h for what holds. */
+/*
+ * API requests: finds the caller, checks the role (webd.W1), logs changes (webd.W2) and plans the command
+ * line that webd_jobs.c executes.
+ */
 #include "base/fd.h"
 #include "base/str.h"
 #include "daemon/broker/webd_int.h"
@@ -10,7 +13,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-static int file_of(const struct buf *b)
+static int make_memory_file(const struct buf *b)
 {
 	autoclose int fd = memfd_create("answer", MFD_CLOEXEC);
 
@@ -19,8 +22,9 @@ static int file_of(const struct buf *b)
 	return TAKE_FD(fd);
 }
 
-/* W2 */
-static int write_down(struct webd *d, const struct webp_req *q, const struct who *who, const char *sandbox)
+/* webd.W2: on record before it is begun. */
+static int log_api_request(struct webd *d, const struct webp_req *q, const struct who *who,
+			   const char *sandbox)
 {
 	autobuf struct buf b = BUF_INIT;
 	struct json j = JSON_INIT(&b);
@@ -39,7 +43,7 @@ static int write_down(struct webd *d, const struct webp_req *q, const struct who
 	return audit_append(d->w.audit, "api.request", sandbox, &b, &e);
 }
 
-static int add_texts(struct strv *argv, const struct web_value *v, const char *option)
+static int add_arguments(struct strv *argv, const struct web_value *v, const char *option)
 {
 	int r = 0;
 
@@ -50,11 +54,12 @@ static int add_texts(struct strv *argv, const struct web_value *v, const char *o
 	return r;
 }
 
-/* Each value as "name=value"; the reader takes them by name. */
-static int add_values(struct strv *argv, const struct webp_req *q, const struct who *who)
+/* Adds each value as "name=value", by which the reader finds it. */
+static int add_web_work_values(struct strv *argv, const struct webp_req *q, const struct who *who)
 {
 	const struct web_route *route = web_route(q->op);
-	/* For what is written down. Who reads is nobody in particular: the same words are the same work (webd_share.c). */
+	/* Changes record their caller. Reads do not name one, so that identical reads are identical work
+	 * (webd_share.c). */
 	int r = route->changes ? strv_addf(argv, "who=%s", who->name) : 0;
 
 	if (r == 0 && route->changes)
@@ -63,7 +68,7 @@ static int add_values(struct strv *argv, const struct webp_req *q, const struct 
 		const struct web_field *f = &route->fields[i];
 		const struct web_value *v = &q->v[i];
 
-		/* Bytes are for a descriptor: whoever may list processes reads a command line. */
+		/* Bytes are passed by descriptor: a command line is visible in the process list. */
 		if (!v->has || f->kind == WEB_BYTES || f->kind == WEB_BASE64)
 			continue;
 		if (f->kind == WEB_FLAG || f->kind == WEB_NUM)
@@ -76,7 +81,7 @@ static int add_values(struct strv *argv, const struct webp_req *q, const struct 
 	return r;
 }
 
-static int add_words(struct strv *argv, const char *const *words)
+static int add_argument_words(struct strv *argv, const char *const *words)
 {
 	int r = 0;
 
@@ -85,30 +90,30 @@ static int add_words(struct strv *argv, const char *const *words)
 	return r;
 }
 
-#define ADD_ALL(argv, ...) add_words(argv, (const char *const[]){ __VA_ARGS__, NULL })
+#define ADD_ALL(argv, ...) add_argument_words(argv, (const char *const[]){ __VA_ARGS__, NULL })
 
-static const struct web_value *stdin_of(const struct webp_req *q)
+static const struct web_value *stdin_value(const struct webp_req *q)
 {
 	const struct web_value *text = webp_get(q, "stdin");
 
 	return text ? text : webp_get(q, "stdin_base64");
 }
 
-static int plan_exec(struct strv *argv, const struct webp_req *q, const char *id)
+static int plan_exec_argv(struct strv *argv, const struct webp_req *q, const char *id)
 {
 	const struct web_value *workdir = webp_get(q, "workdir");
 	int r = strv_add(argv, "exec");
 
-	if (r == 0 && stdin_of(q))
+	if (r == 0 && stdin_value(q))
 		r = strv_add(argv, "-i");
-	r = r < 0 ? r : add_texts(argv, webp_get(q, "env"), "-e");
+	r = r < 0 ? r : add_arguments(argv, webp_get(q, "env"), "-e");
 	if (r == 0 && workdir)
 		r = ADD_ALL(argv, "-w", workdir->s);
 	r = r < 0 ? r : ADD_ALL(argv, id, "--");
-	return r < 0 ? r : add_texts(argv, webp_get(q, "command"), NULL);
+	return r < 0 ? r : add_arguments(argv, webp_get(q, "command"), NULL);
 }
 
-static int plan_checkpoint(struct strv *argv, const struct webp_req *q, const char *id)
+static int plan_checkpoint_argv(struct strv *argv, const struct webp_req *q, const char *id)
 {
 	int r = ADD_ALL(argv, "checkpoint", "--json");
 
@@ -117,7 +122,7 @@ static int plan_checkpoint(struct strv *argv, const struct webp_req *q, const ch
 	return r < 0 ? r : strv_add(argv, id);
 }
 
-static int plan_rollback(struct strv *argv, const struct webp_req *q, const char *id)
+static int plan_rollback_argv(struct strv *argv, const struct webp_req *q, const char *id)
 {
 	int r = strv_add(argv, "rollback");
 
@@ -126,8 +131,8 @@ static int plan_rollback(struct strv *argv, const struct webp_req *q, const char
 	return r < 0 ? r : ADD_ALL(argv, "--", id, webp_str(q, "checkpoint"));
 }
 
-/* What to execute. `id` is the sandbox that is meant, whole. */
-static int plan(struct strv *argv, const struct webp_req *q, const struct who *who, const char *id)
+/* Plans the command line. `id` is the full id of the sandbox. */
+static int plan_argv(struct strv *argv, const struct webp_req *q, const struct who *who, const char *id)
 {
 	int r = strv_add(argv, "coffer");
 
@@ -141,24 +146,24 @@ static int plan(struct strv *argv, const struct webp_req *q, const struct who *w
 	case WEB_REMOVE:
 		return ADD_ALL(argv, "rm", webp_num(q, "force", 0) ? "--force" : "--", id);
 	case WEB_EXEC:
-		return plan_exec(argv, q, id);
+		return plan_exec_argv(argv, q, id);
 	case WEB_CHECKPOINTS:
 		return ADD_ALL(argv, "checkpoint", "ls", id, "--json");
 	case WEB_CHECKPOINT:
-		return plan_checkpoint(argv, q, id);
+		return plan_checkpoint_argv(argv, q, id);
 	case WEB_ROLLBACK:
-		return plan_rollback(argv, q, id);
+		return plan_rollback_argv(argv, q, id);
 	case WEB_VERIFY:
 		return ADD_ALL(argv, "audit", "verify", "--json");
 	case WEB_GATEWAY:
 		return ADD_ALL(argv, "gateway", "status", "--json");
 	default:
 		r = ADD_ALL(argv, "web-work", web_route(q->op)->name);
-		return r < 0 ? r : add_values(argv, q, who);
+		return r < 0 ? r : add_web_work_values(argv, q, who);
 	}
 }
 
-static void add_who(struct json *j, const char *key, const struct who *who)
+static void add_caller(struct json *j, const char *key, const struct who *who)
 {
 	json_obj(j, key);
 	json_str(j, "name", who->name);
@@ -167,7 +172,7 @@ static void add_who(struct json *j, const char *key, const struct who *who)
 	json_end_obj(j);
 }
 
-static void tell_status(struct webd *d, const struct webp_req *q, const struct who *who)
+static void answer_status(struct webd *d, const struct webp_req *q, const struct who *who)
 {
 	autobuf struct buf b = BUF_INIT;
 	struct json j = JSON_INIT(&b);
@@ -179,25 +184,25 @@ static void tell_status(struct webd *d, const struct webp_req *q, const struct w
 	json_u64(&j, "pid", (uint64_t)getpid());
 	json_str(&j, "started", clock_format(d->w.started, text));
 	json_u64(&j, "uptime_s", now > d->w.started ? (now - d->w.started) / NSEC_PER_SEC : 0);
-	add_who(&j, "you", who);
+	add_caller(&j, "you", who);
 	json_arr(&j, "listen");
 	for (size_t i = 0; i < d->n_listeners; i++)
 		json_str(&j, NULL, d->listeners[i].text);
 	json_end_arr(&j);
 	json_end_obj(&j);
 	buf_addc(&b, '\n');
-	webd_reply(d, q->id, file_of(&b), 0);
+	webd_reply(d, q->id, make_memory_file(&b), 0);
 }
 
-static void log_in(struct webd *d, const struct webp_req *q)
+static void answer_login(struct webd *d, const struct webp_req *q)
 {
 	autobuf struct buf b = { .wipe = true }, secret = { .wipe = true };
 	struct json j = JSON_INIT(&b);
 	struct who who = { 0 };
 	struct err e = ERR_INIT;
-	int r = webd_login_who(d, webp_str(q, "code"), &who, &e);
+	int r = webd_find_login(d, webp_str(q, "code"), &who, &e);
 
-	if (r == 0 && write_down(d, q, &who, NULL) < 0) {
+	if (r == 0 && log_api_request(d, q, &who, NULL) < 0) {
 		webd_refuse(d, q->id, 503, "unavailable",
 			    "this cannot be written to the audit log, so it is not done",
 			    "coffer audit verify says what is wrong with it");
@@ -209,25 +214,26 @@ static void log_in(struct webd *d, const struct webp_req *q)
 		return;
 	}
 	json_obj(&j, NULL);
-	add_who(&j, "you", &who);
+	add_caller(&j, "you", &who);
 	json_str(&j, "session", buf_cstr(&secret));
 	json_end_obj(&j);
 	buf_addc(&b, '\n');
-	webd_reply(d, q->id, file_of(&b), 0);
+	webd_reply(d, q->id, make_memory_file(&b), 0);
 }
 
-static void tell_metrics(struct webd *d, const struct webp_req *q)
+static void answer_metrics(struct webd *d, const struct webp_req *q)
 {
 	autobuf struct buf b = BUF_INIT;
 
 	if (!d->w.metrics || d->w.metrics(d->w.metrics_ctx, &b) < 0)
 		webd_refuse(d, q->id, 500, "failed", "the counters cannot be read", NULL);
 	else
-		webd_reply(d, q->id, file_of(&b), WEBP_F_TEXT);
+		webd_reply(d, q->id, make_memory_file(&b), WEBP_F_TEXT);
 }
 
-/* The sandbox that is meant. The log and the questions also know those that are gone; they resolve for themselves. */
-static int resolve(struct webd *d, const struct webp_req *q, char id[RUN_ID_LEN + 1], struct err *e)
+/* Finds the full id of the sandbox. The log and the asks also know removed sandboxes and resolve names
+ * themselves. */
+static int resolve_sandbox(struct webd *d, const struct webp_req *q, char id[RUN_ID_LEN + 1], struct err *e)
 {
 	bool by_path = web_route(q->op)->fields[0].kind == WEB_REF &&
 		       web_route(q->op)->fields[0].from == WEB_IN_PATH;
@@ -238,10 +244,10 @@ static int resolve(struct webd *d, const struct webp_req *q, char id[RUN_ID_LEN 
 	return state_resolve(d->w.st, webp_str(q, "sandbox"), id, e);
 }
 
-/* All of it is there before the command is, so nobody has to be waited for who does not read; behind it is the end. */
-static int begin_exec(struct webd *d, struct job *x, const struct webp_req *q)
+/* All of stdin is in a file before the command starts, so a command that does not read blocks nobody. */
+static int begin_exec_job(struct webd *d, struct job *x, const struct webp_req *q)
 {
-	const struct web_value *v = stdin_of(q);
+	const struct web_value *v = stdin_value(q);
 
 	if (v) {
 		x->in = memfd_create("stdin", MFD_CLOEXEC);
@@ -251,7 +257,7 @@ static int begin_exec(struct webd *d, struct job *x, const struct webp_req *q)
 	return webd_start_exec(d, x);
 }
 
-static void begin_work(struct webd *d, const struct webp_req *q, const struct who *who, const char *id)
+static void begin_job(struct webd *d, const struct webp_req *q, const struct who *who, const char *id)
 {
 	struct job *x = webd_add_job(d, q, q->op == WEB_EXEC ? WEBP_ST_EXEC : WEBP_ST_WORK);
 
@@ -260,7 +266,7 @@ static void begin_work(struct webd *d, const struct webp_req *q, const struct wh
 		return;
 	}
 	x->role = who->role;
-	if (plan(&x->argv, q, who, id) < 0 || (q->op == WEB_EXEC && begin_exec(d, x, q) < 0)) {
+	if (plan_argv(&x->argv, q, who, id) < 0 || (q->op == WEB_EXEC && begin_exec_job(d, x, q) < 0)) {
 		webd_refuse(d, q->id, 503, "unavailable", "no process can be started", NULL);
 		webd_free_job(d, x);
 		return;
@@ -268,16 +274,16 @@ static void begin_work(struct webd *d, const struct webp_req *q, const struct wh
 	webd_start_more(d);
 }
 
-static void serve(struct webd *d, const struct webp_req *q, const struct who *who)
+static void serve_request(struct webd *d, const struct webp_req *q, const struct who *who)
 {
 	char id[RUN_ID_LEN + 1];
 	struct err e = ERR_INIT;
 
-	if (resolve(d, q, id, &e) < 0) {
+	if (resolve_sandbox(d, q, id, &e) < 0) {
 		webd_refuse(d, q->id, 404, "not_found", e.msg, "GET /v1/sandboxes lists them");
 		return;
 	}
-	if (web_route(q->op)->changes && write_down(d, q, who, *id ? id : NULL) < 0) {
+	if (web_route(q->op)->changes && log_api_request(d, q, who, *id ? id : NULL) < 0) {
 		webd_refuse(d, q->id, 503, "unavailable",
 			    "this cannot be written to the audit log, so it is not done",
 			    "coffer audit verify says what is wrong with it");
@@ -285,20 +291,20 @@ static void serve(struct webd *d, const struct webp_req *q, const struct who *wh
 	}
 	switch (q->op) {
 	case WEB_STATUS:
-		tell_status(d, q, who);
+		answer_status(d, q, who);
 		return;
 	case WEB_SESSION_CLOSE:
-		webd_remove_hash(d, q->key);
+		webd_remove_session(d, q->key);
 		webd_reply(d, q->id, -1, 0);
 		return;
 	case WEB_METRICS:
-		tell_metrics(d, q);
+		answer_metrics(d, q);
 		return;
 	case WEB_EVENTS:
 		webd_open_stream(d, q);
 		return;
 	default:
-		begin_work(d, q, who, id);
+		begin_job(d, q, who, id);
 	}
 }
 
@@ -311,10 +317,10 @@ void webd_request(struct webd *d, const struct webp_req *q)
 		webd_refuse(d, q->id, 503, "unavailable", "the gateway has too much to do",
 			    "try again in a moment");
 	} else if (q->op == WEB_SESSION_OPEN) {
-		log_in(d, q);
-	} else if (!webd_who(d, q->cred, q->key, &who)) {
+		answer_login(d, q);
+	} else if (!webd_find_caller(d, q->cred, q->key, &who)) {
 		webd_refuse(d, q->id, 401, "unauthorized",
-			    "this token or session is none, was revoked, or has expired",
+			    "this token or session is unknown, was revoked, or has expired",
 			    "coffer token new makes a token, coffer ui opens the page");
 	} else if (who.role < route->role) {
 		char text[160];
@@ -327,6 +333,6 @@ void webd_request(struct webd *d, const struct webp_req *q)
 		webd_refuse(d, q->id, 429, "too_many_requests", "too many of your requests wait already",
 			    "wait for some of them");
 	} else {
-		serve(d, q, &who);
+		serve_request(d, q, &who);
 	}
 }

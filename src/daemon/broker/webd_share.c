@@ -1,20 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Many who ask for the same have one answer, and what reads the whole log has its pauses. Pure but for the clock: webd_jobs.c starts,
- * ends and tells.
+ * Shares identical work between API requests, and limits reads of the whole log. Only reads the clock:
+ * webd_jobs.c starts, ends and answers jobs.
  *
- *  H1  Shared is only what changes nothing, is the same work word for word, and is asked for in the same role.
- *  H2  No answer is older than the question: who comes while the same work runs waits for the next, which all have who wait by then. So
- *      nobody is told of a time before something that he knows to be done.
- *  H3  Nobody is held up by another's share of the workers: whoever of them has his turn first starts it for all.
- *  H4  Work goes on as long as one of those who share it waits.
- *  H5  After the whole log was read, it is not read again for WEBD_REST times as long as that took, WEBD_REST_MOST at most, whoever asks.
+ * Invariants (cited elsewhere as webd_share.H1 …)
+ * H1  Work is shared only if it changes nothing, has the same arguments, and is requested with the same role.
+ * H2  No answer is older than its request: a request that arrives while the same work runs waits for the next
+ *     run, which all requests waiting by then share. So nobody gets a state from before an act that he knows
+ *     to be done.
+ * H3  Nobody is delayed by another caller's quota: the first of the sharers whose turn it is starts the work
+ *     for all.
+ * H4  Work continues as long as one of its sharers waits.
+ * H5  After a read of the whole log there is a pause of WEBD_REST times its duration, at most WEBD_REST_MOST,
+ *     for all callers.
  */
 #include "base/str.h"
 #include "daemon/broker/webd_int.h"
 
-/* H1 */
-static bool is_same(const struct job *a, const struct job *b)
+/* webd_share.H1 */
+static bool is_same_work(const struct job *a, const struct job *b)
 {
 	if (a->state != WEBP_ST_WORK || b->state != WEBP_ST_WORK || a->op != b->op || a->role != b->role ||
 	    web_route(a->op)->changes || a->argv.n != b->argv.n)
@@ -26,8 +30,8 @@ static bool is_same(const struct job *a, const struct job *b)
 	return true;
 }
 
-/* H5 */
-static bool is_resting(struct webd *d, const struct job *x)
+/* webd_share.H5: the pause after a read of the whole log. */
+static bool must_rest(struct webd *d, const struct job *x)
 {
 	if (x->lane != WEBD_WHOLE_LOG || clock_nsec(CLOCK_MONOTONIC) >= d->rest_until)
 		return false;
@@ -35,25 +39,25 @@ static bool is_resting(struct webd *d, const struct job *x)
 	return true;
 }
 
-bool webd_may_begin(struct webd *d, const struct job *x)
+bool webd_may_start_job(struct webd *d, const struct job *x)
 {
 	for (const struct job *y = d->jobs; y; y = y->next) {
-		if (y->pid && is_same(x, y))
+		if (y->pid && is_same_work(x, y))
 			return false;
 	}
-	return !is_resting(d, x);
+	return !must_rest(d, x);
 }
 
-void webd_has_begun(struct webd *d, struct job *x)
+void webd_job_started(struct webd *d, struct job *x)
 {
 	x->began = clock_nsec(CLOCK_MONOTONIC);
 	for (struct job *y = d->jobs; y; y = y->next) {
-		if (y != x && !y->pid && !y->with && is_same(x, y))
+		if (y != x && !y->pid && !y->with && is_same_work(x, y))
 			y->with = x;
 	}
 }
 
-void webd_has_ended(struct webd *d, const struct job *x)
+void webd_job_ended(struct webd *d, const struct job *x)
 {
 	uint64_t now = clock_nsec(CLOCK_MONOTONIC), rest = (now - x->began) * WEBD_REST;
 
@@ -61,7 +65,7 @@ void webd_has_ended(struct webd *d, const struct job *x)
 		d->rest_until = now + (rest < WEBD_REST_MOST ? rest : WEBD_REST_MOST);
 }
 
-struct job *webd_sharer(struct webd *d, const struct job *x)
+struct job *webd_next_sharer(struct webd *d, const struct job *x)
 {
 	struct job *y = d->jobs;
 

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The table of cofferd's helper processes (helpers.h): restart pauses and log entries. Starts nothing itself.
+ */
 #include "daemon/child/helpers.h"
 
 #include <stdio.h>
@@ -26,8 +29,8 @@ bool helper_may_start(const struct helper *h, uint64_t now)
 	return now >= h->not_before;
 }
 
-/* That it cannot be said stops nobody: nothing has been opened by it. */
-static void say(const struct helpers *t, const struct helper *h, const char *event, uint64_t wait)
+/* A failure to log is ignored: a helper grants nothing. */
+static void log_helper(const struct helpers *t, const struct helper *h, const char *event, uint64_t wait)
 {
 	autobuf struct buf b = BUF_INIT;
 	struct json j = JSON_INIT(&b);
@@ -47,7 +50,7 @@ static void say(const struct helpers *t, const struct helper *h, const char *eve
 void helper_is_up(const struct helpers *t, struct helper *h, uint64_t now)
 {
 	if (h->is_down)
-		say(t, h, "up", 0);
+		log_helper(t, h, "up", 0);
 	h->is_down = false;
 	h->since = now;
 }
@@ -63,7 +66,7 @@ uint64_t helper_died(struct helpers *t, struct helper *h, uint64_t now, const ch
 	h->not_before = now + wait;
 	h->is_down = true;
 	snprintf(h->why, sizeof(h->why), "%s", why);
-	say(t, h, "died", wait);
+	log_helper(t, h, "died", wait);
 	return wait;
 }
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Restart policies and the growing pauses between restarts (restart.h). Pure. */
 #include "daemon/child/restart.h"
 
 #include "base/cleanup.h"
@@ -19,10 +20,10 @@ uint64_t backoff_next(struct backoff *b, uint64_t lasted)
 	return wait < BACKOFF_MAX ? wait : BACKOFF_MAX;
 }
 
-static const char *const names[] = { "no", "on-failure", "always" };
-static_assert(ARRAY_SIZE(names) == RESTART_WHEN_COUNT, "a name for each");
+static const char *const restart_names[] = { "no", "on-failure", "always" };
+static_assert(ARRAY_SIZE(restart_names) == RESTART_WHEN_COUNT, "a name for each");
 
-static int parse_max(const char *text, uint32_t *ret, struct err *e)
+static int parse_restart_max(const char *text, uint32_t *ret, struct err *e)
 {
 	uint64_t n;
 
@@ -37,14 +38,14 @@ int restart_parse(const char *text, struct restart *ret, struct err *e)
 	size_t n = strcspn(text, ":");
 	struct restart r = { 0 };
 
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-		if (strlen(names[i]) != n || strncmp(names[i], text, n) != 0)
+	for (size_t i = 0; i < ARRAY_SIZE(restart_names); i++) {
+		if (strlen(restart_names[i]) != n || strncmp(restart_names[i], text, n) != 0)
 			continue;
 		r.when = (enum restart_when)i;
 		if (text[n] && r.when != RESTART_ON_FAILURE)
 			return err_set(e, -EINVAL,
-				       "a number of tries goes with on-failure only, as in on-failure:3");
-		if (text[n] && parse_max(text + n + 1, &r.max, e) < 0)
+				       "only on-failure takes a number of tries, as in on-failure:3");
+		if (text[n] && parse_restart_max(text + n + 1, &r.max, e) < 0)
 			return -EINVAL;
 		*ret = r;
 		return 0;
@@ -55,9 +56,9 @@ int restart_parse(const char *text, struct restart *ret, struct err *e)
 char *restart_format(const struct restart *r, char out[RESTART_TEXT_LEN])
 {
 	if (r->max)
-		snprintf(out, RESTART_TEXT_LEN, "%s:%u", names[r->when], r->max);
+		snprintf(out, RESTART_TEXT_LEN, "%s:%u", restart_names[r->when], r->max);
 	else
-		snprintf(out, RESTART_TEXT_LEN, "%s", names[r->when]);
+		snprintf(out, RESTART_TEXT_LEN, "%s", restart_names[r->when]);
 	return out;
 }
 

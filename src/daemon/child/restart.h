@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether and when something that has ended is started again. Pure: ends and times come in, a verdict goes out.
+ * Decides whether and when an ended process is restarted. Pure: ends and times go in, a verdict comes out.
  *
  *	no                never
  *	on-failure[:N]    unless it exited with 0; N times in a row at most
  *	always            however it ended
  *
- * The pause before a start doubles with each one in a row, up to a minute; what has run for BACKOFF_LASTING begins anew.
+ * The pause before a start doubles with each start in a row, up to a minute; a run that lasted
+ * BACKOFF_LASTING resets it.
  */
 #ifndef DAEMON_RESTART_H
 #define DAEMON_RESTART_H
@@ -25,7 +26,7 @@ struct backoff {
 	uint32_t tries; /* starts in a row that did not last */
 };
 
-/* After an end: how long to wait before the next start. `lasted` is how long it ran. */
+/* After an end: the pause before the next start. `lasted` is how long it ran. */
 uint64_t backoff_next(struct backoff *b, uint64_t lasted);
 
 enum restart_when { RESTART_NO, RESTART_ON_FAILURE, RESTART_ALWAYS, RESTART_WHEN_COUNT };
@@ -43,14 +44,14 @@ int restart_parse(const char *text, struct restart *ret, struct err *e) MUST_CHE
 char *restart_format(const struct restart *r, char out[RESTART_TEXT_LEN]);
 
 struct restart_end {
-	bool by_itself; /* the command's own exit; false: it was ended, or broken off, or never started */
+	bool by_itself; /* the command's own exit; false: it was killed, broken off, or never started */
 	int exit_code;
 	uint64_t lasted; /* ns */
 };
 
 enum restart_verdict {
 	RESTART_AGAIN,	/* after *ret_wait */
-	RESTART_DONE,	/* the policy is content with that end */
+	RESTART_DONE,	/* the policy wants no restart after that end */
 	RESTART_GIVE_UP /* too many in a row */
 };
 

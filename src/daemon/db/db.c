@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cofferd's database (db.h): opening, checking and migrating the file, and the rows of sandboxes, history and
+ * cofferd's own starts.
+ */
 #include "daemon/db/db_int.h"
 
 #include "base/cleanup.h"
@@ -14,8 +18,8 @@
 
 #define BUSY_MSEC 5000
 
-/* How to come from schema i to i + 1. What was released is never changed: another step is added. */
-static const char *const steps[] = {
+/* The SQL that migrates schema i to i + 1. A released step never changes: add another one. */
+static const char *const migrations[] = {
 	"CREATE TABLE sandbox ("
 	" id TEXT PRIMARY KEY NOT NULL CHECK (length(id) = 12),"
 	" name TEXT NOT NULL,"
@@ -55,7 +59,7 @@ static const char *const steps[] = {
 	" made INTEGER NOT NULL,"
 	" expires INTEGER NOT NULL DEFAULT 0) STRICT;",
 };
-static_assert(ARRAY_SIZE(steps) == DB_SCHEMA, "a step to each schema");
+static_assert(ARRAY_SIZE(migrations) == DB_SCHEMA, "a step to each schema");
 
 static const char *const state_names[] = { "up", "wait", "starting", "over" };
 static_assert(ARRAY_SIZE(state_names) == DB_STATE_COUNT, "a name for each");
@@ -65,8 +69,8 @@ const char *db_state_name(enum db_state s)
 	return state_names[s];
 }
 
-/* -ENOSPC and -EBADMSG are what callers tell apart. */
-static int errno_of(int code)
+/* Callers distinguish -ENOSPC and -EBADMSG. */
+static int sqlite_errno(int code)
 {
 	switch (code & 0xff) {
 	case SQLITE_FULL:
@@ -87,18 +91,18 @@ static int errno_of(int code)
 	}
 }
 
-static int fail(struct db *d, const char *what, struct err *e)
+static int db_fail(struct db *d, const char *what, struct err *e)
 {
-	int r = errno_of(sqlite3_extended_errcode(d->c));
+	int r = sqlite_errno(sqlite3_extended_errcode(d->c));
 
 	err_set(e, r, "%s " DB_FILE ": %s", what, sqlite3_errmsg(d->c));
 	return r == -ENOSPC ? err_hint(e, r, "make room where the state directory is (coffer prune)") : r;
 }
 
-/* Text of ours, without parameters: pragmas, steps, transactions. */
+/* Runs SQL of our own without parameters: pragmas, migrations, transactions. */
 static int run_sql(struct db *d, const char *sql, struct err *e)
 {
-	return sqlite3_exec(d->c, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : fail(d, "cannot write", e);
+	return sqlite3_exec(d->c, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : db_fail(d, "cannot write", e);
 }
 
 static void finalizep(sqlite3_stmt **s)
@@ -108,12 +112,12 @@ static void finalizep(sqlite3_stmt **s)
 
 #define autostmt CLEANUP(finalizep)
 
-static int prepare(struct db *d, sqlite3_stmt **ret, const char *sql, struct err *e)
+static int db_prepare(struct db *d, sqlite3_stmt **ret, const char *sql, struct err *e)
 {
-	return sqlite3_prepare_v2(d->c, sql, -1, ret, NULL) == SQLITE_OK ? 0 : fail(d, "cannot use", e);
+	return sqlite3_prepare_v2(d->c, sql, -1, ret, NULL) == SQLITE_OK ? 0 : db_fail(d, "cannot use", e);
 }
 
-/* Binding fails only for want of memory, and the step then says so by a constraint. */
+/* Binding fails only for lack of memory; the step then fails by a constraint. */
 static void bind_text(sqlite3_stmt *s, int at, const char *text)
 {
 	(void)!sqlite3_bind_text(s, at, text, -1, SQLITE_STATIC);
@@ -126,25 +130,26 @@ static void bind_int(sqlite3_stmt *s, int at, uint64_t v)
 
 static int step_done(struct db *d, sqlite3_stmt *s, struct err *e)
 {
-	return sqlite3_step(s) == SQLITE_DONE ? 0 : fail(d, "cannot write", e);
+	return sqlite3_step(s) == SQLITE_DONE ? 0 : db_fail(d, "cannot write", e);
 }
 
 static int query_int(struct db *d, const char *sql, int64_t *ret, struct err *e)
 {
 	autostmt sqlite3_stmt *s = NULL;
-	int r = prepare(d, &s, sql, e);
+	int r = db_prepare(d, &s, sql, e);
 
 	if (r < 0)
 		return r;
 	if (sqlite3_step(s) != SQLITE_ROW)
-		return fail(d, "cannot read", e);
+		return db_fail(d, "cannot read", e);
 	*ret = sqlite3_column_int64(s, 0);
 	return 0;
 }
 
-/* --- opening --------------------------------------------------------------------------------------------------------- */
+/* --- opening
+ * ----------------------------------------------------------------------------------------------------- */
 
-bool db_is_there(const struct state *st)
+bool db_exists(const struct state *st)
 {
 	return faccessat(st->fd, DB_FILE, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
@@ -162,8 +167,9 @@ static void db_closep(struct db **d)
 	db_close(*d);
 }
 
-/* The directory is 0700 and its owner's; a file in it that is not is somebody's mistake, and is not written to. */
-static int check_file(const struct state *st, struct err *e)
+/* The directory has mode 0700; a file in it that is not the owner's alone is a mistake, and is not written
+ * to. */
+static int check_db_file(const struct state *st, struct err *e)
 {
 	autoclose int fd =
 		openat(st->fd, DB_FILE, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, 0600);
@@ -190,7 +196,7 @@ static int connect_db(struct db **ret, const struct state *st, struct err *e)
 	}
 	if (sqlite3_open_v2(path, &d->c, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX,
 			    NULL) != SQLITE_OK)
-		return d->c ? fail(d, "cannot open", e) : err_set(e, -ENOMEM, "out of memory");
+		return d->c ? db_fail(d, "cannot open", e) : err_set(e, -ENOMEM, "out of memory");
 	sqlite3_extended_result_codes(d->c, 1);
 	sqlite3_busy_timeout(d->c, BUSY_MSEC);
 	r = run_sql(d,
@@ -203,11 +209,11 @@ static int connect_db(struct db **ret, const struct state *st, struct err *e)
 	return 0;
 }
 
-/* Rows that tell of a fault; "ok" alone tells of none. */
-static int check_with(struct db *d, const char *sql, struct err *e)
+/* Fails if a row reports a fault; the single row "ok" reports none. */
+static int run_check(struct db *d, const char *sql, struct err *e)
 {
 	autostmt sqlite3_stmt *s = NULL;
-	int r = prepare(d, &s, sql, e), n;
+	int r = db_prepare(d, &s, sql, e), n;
 
 	if (r < 0)
 		return r;
@@ -218,14 +224,14 @@ static int check_with(struct db *d, const char *sql, struct err *e)
 			return err_set(e, -EBADMSG, DB_FILE " is damaged: %.200s",
 				       text ? text : "it has no text");
 	}
-	return n == SQLITE_DONE ? 0 : fail(d, "cannot check", e);
+	return n == SQLITE_DONE ? 0 : db_fail(d, "cannot check", e);
 }
 
 int db_check(struct db *d, struct err *e)
 {
-	int r = check_with(d, "PRAGMA integrity_check(1)", e);
+	int r = run_check(d, "PRAGMA integrity_check(1)", e);
 
-	return r < 0 ? r : check_with(d, "PRAGMA foreign_key_check", e);
+	return r < 0 ? r : run_check(d, "PRAGMA foreign_key_check", e);
 }
 
 int db_limit(struct db *d, unsigned pages, struct err *e)
@@ -238,8 +244,8 @@ int db_limit(struct db *d, unsigned pages, struct err *e)
 
 #define COPY_TMP DB_FILE ".copy"
 
-/* VACUUM INTO takes an empty file, which then has the mode that we gave it; SQLite itself would make it 0644. */
-static int make_empty(const struct state *st, const char *name)
+/* VACUUM INTO accepts an empty file and keeps its mode; a file made by SQLite would have 0644. */
+static int make_empty_copy(const struct state *st, const char *name)
 {
 	int fd;
 
@@ -249,13 +255,14 @@ static int make_empty(const struct state *st, const char *name)
 	return fd < 0 ? -errno : fd;
 }
 
-/* B1: under its name the copy is whole and on the disk. One of the same schema that is there already is from an earlier time. */
-static int keep_copy(struct db *d, const struct state *st, int64_t version, struct db_opened *how,
-		     struct err *e)
+/* db.B1: under its final name the copy is complete and synced. An existing copy of the same schema is older
+ * and is replaced. */
+static int keep_old_copy(struct db *d, const struct state *st, int64_t version, struct db_opened *how,
+			 struct err *e)
 {
 	autostmt sqlite3_stmt *s = NULL;
 	autofree char *path = NULL;
-	autoclose int fd = make_empty(st, COPY_TMP);
+	autoclose int fd = make_empty_copy(st, COPY_TMP);
 	int r = fd < 0 ? fd : 0;
 
 	snprintf(how->kept, sizeof(how->kept), DB_FILE ".v%lld", (long long)version);
@@ -265,7 +272,7 @@ static int keep_copy(struct db *d, const struct state *st, int64_t version, stru
 	}
 	if (r < 0)
 		return err_sys(e, r, "cannot keep a copy of %s/" DB_FILE " as it was", st->path);
-	r = prepare(d, &s, "VACUUM INTO ?1", e);
+	r = db_prepare(d, &s, "VACUUM INTO ?1", e);
 	if (r == 0) {
 		bind_text(s, 1, path);
 		r = step_done(d, s, e);
@@ -278,7 +285,7 @@ static int keep_copy(struct db *d, const struct state *st, int64_t version, stru
 	return r;
 }
 
-static int migrate(struct db *d, int64_t from, struct err *e)
+static int migrate_schema(struct db *d, int64_t from, struct err *e)
 {
 	char version[48];
 	int r;
@@ -287,7 +294,7 @@ static int migrate(struct db *d, int64_t from, struct err *e)
 		return 0;
 	r = run_sql(d, "BEGIN IMMEDIATE", e);
 	for (int64_t i = from; r == 0 && i < DB_SCHEMA; i++)
-		r = run_sql(d, steps[i], e);
+		r = run_sql(d, migrations[i], e);
 	snprintf(version, sizeof(version), "PRAGMA user_version = %d", DB_SCHEMA);
 	if (r == 0)
 		r = run_sql(d, version, e);
@@ -300,8 +307,8 @@ static int migrate(struct db *d, int64_t from, struct err *e)
 	return 0;
 }
 
-/* B1. Nothing is written before the number is known. */
-static int settle(struct db *d, const struct state *st, struct db_opened *how, struct err *e)
+/* db.B1: nothing is written before the schema number is known. */
+static int check_and_migrate(struct db *d, const struct state *st, struct db_opened *how, struct err *e)
 {
 	int64_t version = 0;
 	int r = query_int(d, "PRAGMA user_version", &version, e);
@@ -322,16 +329,16 @@ static int settle(struct db *d, const struct state *st, struct db_opened *how, s
 	how->from = (int)version;
 	r = db_check(d, e);
 	if (r == 0 && version > 0 && version < DB_SCHEMA)
-		r = keep_copy(d, st, version, how, e);
+		r = keep_old_copy(d, st, version, how, e);
 	if (r == 0)
 		r = run_sql(d, "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;", e);
-	return r < 0 ? r : migrate(d, version, e);
+	return r < 0 ? r : migrate_schema(d, version, e);
 }
 
-/* B2 */
-static int move_aside(const struct state *st, struct db_opened *how, struct err *e)
+/* db.B2: a broken database is moved, never deleted. */
+static int move_broken_aside(const struct state *st, struct db_opened *how, struct err *e)
 {
-	/* The file itself last: as long as it is there, this can be done again. */
+	/* The main file last: while it is there, an interrupted move can be repeated. */
 	static const char *const parts[] = { "-wal", "-shm", "" };
 	char text[CLOCK_TEXT_LEN];
 
@@ -348,15 +355,15 @@ static int move_aside(const struct state *st, struct db_opened *how, struct err 
 	return 0;
 }
 
-static int open_once(struct db **ret, const struct state *st, struct db_opened *how, struct err *e)
+static int open_database(struct db **ret, const struct state *st, struct db_opened *how, struct err *e)
 {
 	CLEANUP(db_closep) struct db *d = NULL;
-	int r = check_file(st, e);
+	int r = check_db_file(st, e);
 
 	if (r == 0)
 		r = connect_db(&d, st, e);
 	if (r == 0 && d)
-		r = settle(d, st, how, e);
+		r = check_and_migrate(d, st, how, e);
 	if (r == 0)
 		*ret = TAKE_PTR(d);
 	return r;
@@ -366,19 +373,19 @@ int db_open(struct db **ret, const struct state *st, struct db_opened *how, stru
 {
 	int r;
 
-	*how = (struct db_opened){ .fresh = !db_is_there(st) };
-	r = open_once(ret, st, how, e);
+	*how = (struct db_opened){ .fresh = !db_exists(st) };
+	r = open_database(ret, st, how, e);
 	if (r == -EBADMSG) {
 		snprintf(how->broken, sizeof(how->broken), "%.255s", e ? e->msg : "damaged");
-		r = move_aside(st, how, e);
+		r = move_broken_aside(st, how, e);
 		if (r == 0)
-			r = open_once(ret, st, how, e);
+			r = open_database(ret, st, how, e);
 		how->fresh = true;
 	}
 	return r;
 }
 
-/* A path as a URI of SQLite's has it. */
+/* Quotes a path for an SQLite URI. */
 static void add_uri_path(struct buf *b, const char *path)
 {
 	for (; *path; path++) {
@@ -389,7 +396,7 @@ static void add_uri_path(struct buf *b, const char *path)
 	}
 }
 
-int db_open_look(struct db **ret, const struct state *st, bool *ret_old, struct err *e)
+int db_open_read_only(struct db **ret, const struct state *st, bool *ret_old, struct err *e)
 {
 	CLEANUP(db_closep) struct db *d = calloc(1, sizeof(*d));
 	autobuf struct buf uri = BUF_INIT;
@@ -397,17 +404,17 @@ int db_open_look(struct db **ret, const struct state *st, bool *ret_old, struct 
 	struct stat wal;
 	int r;
 
-	if (!db_is_there(st))
+	if (!db_exists(st))
 		return err_set(e, -ENOENT, "there is no %s/" DB_FILE, st->path);
 	buf_adds(&uri, "file:");
 	add_uri_path(&uri, st->path);
-	/* Without this it would have to make files beside it. */
+	/* `immutable` keeps SQLite from making files beside it. */
 	buf_adds(&uri, "/" DB_FILE "?immutable=1");
 	if (!d || buf_error(&uri))
 		return err_set(e, -ENOMEM, "out of memory");
 	if (sqlite3_open_v2(buf_cstr(&uri), &d->c,
 			    SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK)
-		return d->c ? fail(d, "cannot open", e) : err_set(e, -ENOMEM, "out of memory");
+		return d->c ? db_fail(d, "cannot open", e) : err_set(e, -ENOMEM, "out of memory");
 	r = run_sql(d, "PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON;", e);
 	if (r == 0)
 		r = query_int(d, "PRAGMA user_version", &version, e);
@@ -420,12 +427,13 @@ int db_open_look(struct db **ret, const struct state *st, bool *ret_old, struct 
 	return 0;
 }
 
-/* --- sandboxes -------------------------------------------------------------------------------------------------------- */
+/* --- sandboxes
+ * -------------------------------------------------------------------------------------------------- */
 
-static int put_row(struct db *d, const struct db_sandbox *x, const struct buf *start, struct err *e)
+static int write_sandbox_row(struct db *d, const struct db_sandbox *x, const struct buf *start, struct err *e)
 {
 	autostmt sqlite3_stmt *s = NULL;
-	int r = prepare(
+	int r = db_prepare(
 		d, &s,
 		"INSERT INTO sandbox (id, name, policy, state, tries, restarts, since, next_at, boot, exit_code, cause,"
 		" why, start) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)"
@@ -453,13 +461,13 @@ static int put_row(struct db *d, const struct db_sandbox *x, const struct buf *s
 	return step_done(d, s, e);
 }
 
-static int add_note(struct db *d, const char *id, const struct db_note *n, struct err *e)
+static int add_history(struct db *d, const char *id, const struct db_note *n, struct err *e)
 {
 	autostmt sqlite3_stmt *s = NULL, *old = NULL;
-	int r = prepare(d, &s,
-			"INSERT INTO history (sandbox, at, kind, exit_code, cause, wait)"
-			" VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-			e);
+	int r = db_prepare(d, &s,
+			   "INSERT INTO history (sandbox, at, kind, exit_code, cause, wait)"
+			   " VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+			   e);
 
 	if (r < 0)
 		return r;
@@ -471,10 +479,10 @@ static int add_note(struct db *d, const char *id, const struct db_note *n, struc
 	bind_int(s, 6, n->wait);
 	r = step_done(d, s, e);
 	if (r == 0)
-		r = prepare(d, &old,
-			    "DELETE FROM history WHERE sandbox = ?1 AND seq <= (SELECT seq FROM history"
-			    " WHERE sandbox = ?1 ORDER BY seq DESC LIMIT 1 OFFSET ?2)",
-			    e);
+		r = db_prepare(d, &old,
+			       "DELETE FROM history WHERE sandbox = ?1 AND seq <= (SELECT seq FROM history"
+			       " WHERE sandbox = ?1 ORDER BY seq DESC LIMIT 1 OFFSET ?2)",
+			       e);
 	if (r < 0)
 		return r;
 	bind_text(old, 1, id);
@@ -489,12 +497,12 @@ int db_put(struct db *d, const struct db_sandbox *x, const struct buf *start, co
 
 	if (r < 0)
 		return r;
-	r = put_row(d, x, start, e);
+	r = write_sandbox_row(d, x, start, e);
 	if (r == 0 && n)
-		r = add_note(d, x->id, n, e);
+		r = add_history(d, x->id, n, e);
 	if (r == 0)
 		r = run_sql(d, "COMMIT", e);
-	/* SQLite may have taken it back itself already. */
+	/* SQLite may have rolled it back already. */
 	if (r < 0 && !sqlite3_get_autocommit(d->c))
 		(void)!run_sql(d, "ROLLBACK", NULL);
 	return r;
@@ -503,7 +511,7 @@ int db_put(struct db *d, const struct db_sandbox *x, const struct buf *start, co
 int db_forget(struct db *d, const char *id, struct err *e)
 {
 	autostmt sqlite3_stmt *s = NULL;
-	int r = prepare(d, &s, "DELETE FROM sandbox WHERE id = ?1", e);
+	int r = db_prepare(d, &s, "DELETE FROM sandbox WHERE id = ?1", e);
 
 	if (r < 0)
 		return r;
@@ -511,21 +519,21 @@ int db_forget(struct db *d, const char *id, struct err *e)
 	return step_done(d, s, e);
 }
 
-static void take_text(sqlite3_stmt *s, int column, char *out, size_t size)
+static void column_text(sqlite3_stmt *s, int column, char *out, size_t size)
 {
 	const char *text = (const char *)sqlite3_column_text(s, column);
 
 	snprintf(out, size, "%s", text ? text : "");
 }
 
-static void take_row(sqlite3_stmt *s, struct db_sandbox *x)
+static void read_sandbox_row(sqlite3_stmt *s, struct db_sandbox *x)
 {
 	char state[16];
 
-	take_text(s, 0, x->id, sizeof(x->id));
-	take_text(s, 1, x->name, sizeof(x->name));
-	take_text(s, 2, x->policy, sizeof(x->policy));
-	take_text(s, 3, state, sizeof(state));
+	column_text(s, 0, x->id, sizeof(x->id));
+	column_text(s, 1, x->name, sizeof(x->name));
+	column_text(s, 2, x->policy, sizeof(x->policy));
+	column_text(s, 3, state, sizeof(state));
 	for (size_t i = 0; i < ARRAY_SIZE(state_names); i++) {
 		if (str_eq(state, state_names[i]))
 			x->state = (enum db_state)i;
@@ -534,16 +542,16 @@ static void take_row(sqlite3_stmt *s, struct db_sandbox *x)
 	x->restarts = (uint64_t)sqlite3_column_int64(s, 5);
 	x->since = (uint64_t)sqlite3_column_int64(s, 6);
 	x->next_at = (uint64_t)sqlite3_column_int64(s, 7);
-	take_text(s, 8, x->boot, sizeof(x->boot));
+	column_text(s, 8, x->boot, sizeof(x->boot));
 	x->exit_code = sqlite3_column_int(s, 9);
-	take_text(s, 10, x->cause, sizeof(x->cause));
-	take_text(s, 11, x->why, sizeof(x->why));
+	column_text(s, 10, x->cause, sizeof(x->cause));
+	column_text(s, 11, x->why, sizeof(x->why));
 }
 
 int db_each(struct db *d, int (*fn)(void *ctx, const struct db_sandbox *s), void *ctx, struct err *e)
 {
 	autostmt sqlite3_stmt *s = NULL;
-	int r = prepare(
+	int r = db_prepare(
 		    d, &s,
 		    "SELECT id, name, policy, state, tries, restarts, since, next_at, boot, exit_code, cause,"
 		    " why FROM sandbox ORDER BY rowid",
@@ -553,16 +561,16 @@ int db_each(struct db *d, int (*fn)(void *ctx, const struct db_sandbox *s), void
 	while (r == 0 && (n = sqlite3_step(s)) == SQLITE_ROW) {
 		struct db_sandbox x = { 0 };
 
-		take_row(s, &x);
+		read_sandbox_row(s, &x);
 		r = fn(ctx, &x);
 	}
-	return r == 0 && n != SQLITE_DONE ? fail(d, "cannot read", e) : r;
+	return r == 0 && n != SQLITE_DONE ? db_fail(d, "cannot read", e) : r;
 }
 
 int db_read_start(struct db *d, const char *id, struct buf *ret, struct err *e)
 {
 	autostmt sqlite3_stmt *s = NULL;
-	int r = prepare(d, &s, "SELECT start FROM sandbox WHERE id = ?1 AND start IS NOT NULL", e), n;
+	int r = db_prepare(d, &s, "SELECT start FROM sandbox WHERE id = ?1 AND start IS NOT NULL", e), n;
 
 	if (r < 0)
 		return r;
@@ -571,7 +579,7 @@ int db_read_start(struct db *d, const char *id, struct buf *ret, struct err *e)
 	if (n == SQLITE_DONE)
 		return err_set(e, -ENOENT, "how %s was started is not known", id);
 	if (n != SQLITE_ROW)
-		return fail(d, "cannot read", e);
+		return db_fail(d, "cannot read", e);
 	buf_add(ret, sqlite3_column_blob(s, 0), (size_t)sqlite3_column_bytes(s, 0));
 	return buf_error(ret) ? err_set(e, -ENOMEM, "out of memory") : 0;
 }
@@ -580,7 +588,7 @@ int db_history(struct db *d, const char *id, int (*fn)(void *ctx, const struct d
 	       struct err *e)
 {
 	autostmt sqlite3_stmt *s = NULL;
-	int r = prepare(
+	int r = db_prepare(
 		    d, &s,
 		    "SELECT kind, at, exit_code, cause, wait FROM history WHERE sandbox = ?1 ORDER BY seq",
 		    e),
@@ -599,17 +607,18 @@ int db_history(struct db *d, const char *id, int (*fn)(void *ctx, const struct d
 
 		r = fn(ctx, &note);
 	}
-	return r == 0 && n != SQLITE_DONE ? fail(d, "cannot read", e) : r;
+	return r == 0 && n != SQLITE_DONE ? db_fail(d, "cannot read", e) : r;
 }
 
-/* --- cofferd's own ---------------------------------------------------------------------------------------------------- */
+/* --- starts of cofferd
+ * ------------------------------------------------------------------------------------------ */
 
-#define STARTS_MAX 1000 /* that are remembered */
+#define STARTS_MAX 1000 /* number of starts kept */
 
 int db_begin(struct db *d, const char *version, const char *boot, uint64_t at, struct err *e)
 {
 	autostmt sqlite3_stmt *s = NULL, *old = NULL;
-	int r = prepare(d, &s, "INSERT INTO gateway (at, boot, version) VALUES (?1, ?2, ?3)", e);
+	int r = db_prepare(d, &s, "INSERT INTO gateway (at, boot, version) VALUES (?1, ?2, ?3)", e);
 
 	if (r < 0)
 		return r;
@@ -620,7 +629,7 @@ int db_begin(struct db *d, const char *version, const char *boot, uint64_t at, s
 	if (r < 0)
 		return r;
 	d->run = sqlite3_last_insert_rowid(d->c);
-	r = prepare(d, &old, "DELETE FROM gateway WHERE seq <= ?1", e);
+	r = db_prepare(d, &old, "DELETE FROM gateway WHERE seq <= ?1", e);
 	if (r < 0)
 		return r;
 	(void)!sqlite3_bind_int64(old, 1, d->run - STARTS_MAX);
@@ -630,7 +639,7 @@ int db_begin(struct db *d, const char *version, const char *boot, uint64_t at, s
 int db_end(struct db *d, uint64_t at, struct err *e)
 {
 	autostmt sqlite3_stmt *s = NULL;
-	int r = prepare(d, &s, "UPDATE gateway SET ended = ?1 WHERE seq = ?2", e);
+	int r = db_prepare(d, &s, "UPDATE gateway SET ended = ?1 WHERE seq = ?2", e);
 
 	if (r < 0)
 		return r;
@@ -649,7 +658,7 @@ int db_starts(struct db *d, uint64_t *ret_starts, uint64_t *ret_crashes, struct 
 	if (r < 0)
 		return r;
 	*ret_starts = (uint64_t)all;
-	/* We are one of those that have not ended. */
+	/* Our own row has not ended either. */
 	*ret_crashes = (uint64_t)(open > 0 && d->run ? open - 1 : open);
 	return 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of db.h share. */
+/* Shared by the files of the database. */
 #ifndef DAEMON_DB_INT_H
 #define DAEMON_DB_INT_H
 
@@ -9,7 +9,7 @@
 
 struct db {
 	sqlite3 *c;
-	int64_t run; /* our own row in `gateway` */
+	int64_t run; /* our own row in the table `gateway` */
 };
 
 #endif

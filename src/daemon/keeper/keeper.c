@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The keeper's list, database and decisions (keeper.h). Restarts are decided here and carried out in
+ * keeper_run.c.
+ */
 #include "daemon/keeper/keeper.h"
 
 #include "base/fd.h"
@@ -14,9 +18,10 @@
 #define KEPT_MAX 4096
 #define START_FILE_MAX (8u << 20)
 
-/* --- saying and saving ------------------------------------------------------------------------------------------------ */
+/* --- logging and saving
+ * ------------------------------------------------------------------------------------------ */
 
-static void add_fields(struct json *j, const struct kept *x)
+static void add_kept_fields(struct json *j, const struct kept *x)
 {
 	const struct db_sandbox *r = &x->row;
 
@@ -29,13 +34,14 @@ static void add_fields(struct json *j, const struct kept *x)
 	}
 }
 
-static int append(struct keeper *k, const char *type, const struct kept *x, const char *why, struct err *e)
+static int append_keeper_event(struct keeper *k, const char *type, const struct kept *x, const char *why,
+			       struct err *e)
 {
 	autobuf struct buf b = BUF_INIT;
 	struct json j = JSON_INIT(&b);
 
 	if (x)
-		add_fields(&j, x);
+		add_kept_fields(&j, x);
 	if (why)
 		json_str(&j, "why", why);
 	if (buf_error(&b))
@@ -45,11 +51,11 @@ static int append(struct keeper *k, const char *type, const struct kept *x, cons
 
 void keeper_say(struct keeper *k, const char *type, const struct kept *x, const char *why)
 {
-	/* What has happened already has happened; only a start waits for its line. */
-	(void)!append(k, type, x, why, NULL);
+	/* A failure is ignored: the event has already happened. Only a start depends on its log entry. */
+	(void)!append_keeper_event(k, type, x, why, NULL);
 }
 
-/* G8: what cannot be written is written later. */
+/* adr/0012 G8: state that cannot be saved now is saved later. */
 void kept_save(struct kept *x, const struct db_note *n)
 {
 	struct keeper *k = x->k;
@@ -64,7 +70,7 @@ void kept_save(struct kept *x, const struct db_note *n)
 	loop_timer(k->w.loop, &k->again, clock_nsec(CLOCK_MONOTONIC) + SAVE_AGAIN);
 }
 
-static void on_again(struct timer *t)
+static void on_save_again(struct timer *t)
 {
 	struct keeper *k = t->ctx;
 
@@ -75,7 +81,7 @@ static void on_again(struct timer *t)
 	}
 }
 
-static void note(struct kept *x, const char *kind, uint64_t wait)
+static void save_with_note(struct kept *x, const char *kind, uint64_t wait)
 {
 	kept_save(x, &(struct db_note){ .kind = kind,
 					.at = clock_nsec(CLOCK_REALTIME),
@@ -84,7 +90,8 @@ static void note(struct kept *x, const char *kind, uint64_t wait)
 					.wait = wait });
 }
 
-/* --- the list --------------------------------------------------------------------------------------------------------- */
+/* --- the list
+ * ---------------------------------------------------------------------------------------------------- */
 
 static void unlink_kept(struct kept *x)
 {
@@ -99,7 +106,7 @@ static void unlink_kept(struct kept *x)
 	free(x);
 }
 
-/* A row that cannot be removed from the database is found again, and dropped again. */
+/* A row that cannot be deleted from the database is found and dropped again by the next cofferd. */
 static void forget_kept(struct kept *x)
 {
 	struct keeper *k = x->k;
@@ -124,13 +131,13 @@ void kept_over(struct kept *x, const char *why)
 	x->row.state = DB_OVER;
 	x->row.next_at = 0;
 	snprintf(x->row.why, sizeof(x->row.why), "%s", why);
-	note(x, "over", 0);
+	save_with_note(x, "over", 0);
 	keeper_say(x->k, "run.restart.over", x, why);
 }
 
 void kept_ended(struct kept *x, const struct restart_end *end, const char *cause)
 {
-	struct backoff b = { x->rebooted ? 0 : x->row.tries }; /* not its fault */
+	struct backoff b = { x->rebooted ? 0 : x->row.tries }; /* a reboot is not the sandbox's failure */
 	uint64_t wait = 0;
 	enum restart_verdict v;
 
@@ -153,11 +160,11 @@ void kept_ended(struct kept *x, const struct restart_end *end, const char *cause
 	x->rebooted = false;
 	x->row.state = DB_WAIT;
 	x->row.next_at = clock_nsec(CLOCK_REALTIME) + wait;
-	note(x, "end", wait);
+	save_with_note(x, "end", wait);
 	kept_start_at(x, wait);
 }
 
-static struct kept *find(struct keeper *k, const char *id)
+static struct kept *find_kept(struct keeper *k, const char *id)
 {
 	struct kept *x = k->list;
 
@@ -166,7 +173,7 @@ static struct kept *find(struct keeper *k, const char *id)
 	return x;
 }
 
-static struct kept *add(struct keeper *k, const struct db_sandbox *row, struct err *e)
+static struct kept *add_kept(struct keeper *k, const struct db_sandbox *row, struct err *e)
 {
 	struct kept *x, **p = &k->list;
 	struct restart policy;
@@ -187,22 +194,23 @@ static struct kept *add(struct keeper *k, const struct db_sandbox *row, struct e
 	return x;
 }
 
-/* --- finding ---------------------------------------------------------------------------------------------------------- */
+/* --- finding runs
+ * ------------------------------------------------------------------------------------------------ */
 
-static int on_row(void *ctx, const struct db_sandbox *row)
+static int on_sandbox_row(void *ctx, const struct db_sandbox *row)
 {
 	struct keeper *k = ctx;
 	struct err e = ERR_INIT;
 
-	if (!add(k, row, &e))
+	if (!add_kept(k, row, &e))
 		snprintf(k->trouble, sizeof(k->trouble), "a sandbox in " DB_FILE " cannot be kept: %.180s",
 			 e.msg);
 	return 0;
 }
 
-/* What a run's own directory says; -ENOENT when it has no policy. */
-static int read_run(struct keeper *k, const char *id, struct db_sandbox *row, struct buf *start,
-		    struct err *e)
+/* Reads the row of a run from its own directory; -ENOENT if it has no restart policy. */
+static int read_restart_run(struct keeper *k, const char *id, struct db_sandbox *row, struct buf *start,
+			    struct err *e)
 {
 	CLEANUP(run_meta_release) struct run_meta m = { 0 };
 	bool alive = false;
@@ -223,14 +231,14 @@ static int read_run(struct keeper *k, const char *id, struct db_sandbox *row, st
 	return 0;
 }
 
-/* G5, G6: in the database before it is watched. */
-static int take_run(struct keeper *k, const char *id, const char *kind, struct err *e)
+/* adr/0012 G5, G6: it is in the database before it is watched. */
+static int register_run(struct keeper *k, const char *id, const char *kind, struct err *e)
 {
 	autobuf struct buf start = BUF_INIT;
 	struct db_sandbox row;
 	const struct db_note n = { .kind = kind, .at = clock_nsec(CLOCK_REALTIME) };
-	struct kept *x = find(k, id);
-	int r = read_run(k, id, &row, &start, e);
+	struct kept *x = find_kept(k, id);
+	int r = read_restart_run(k, id, &row, &start, e);
 
 	if (r < 0)
 		return r;
@@ -241,7 +249,7 @@ static int take_run(struct keeper *k, const char *id, const char *kind, struct e
 	if (r < 0)
 		return r;
 	if (!x)
-		x = add(k, &row, e);
+		x = add_kept(k, &row, e);
 	if (!x)
 		return e->code;
 	kept_look(x);
@@ -250,12 +258,12 @@ static int take_run(struct keeper *k, const char *id, const char *kind, struct e
 
 int keeper_keep(struct keeper *k, const char *id, struct err *e)
 {
-	return take_run(k, id, "keep", e);
+	return register_run(k, id, "keep", e);
 }
 
-/* Those that have a policy, and of which nobody told us: whoever started them died before it could, or the database was
- * lost. One that somebody ended for good is nothing to keep. */
-static int find_runs(struct keeper *k, struct err *e)
+/* Finds runs with a restart policy that are not registered: their starter died before it could register them,
+ * or the database was lost. A run that a person stopped is not kept. */
+static int find_unregistered_runs(struct keeper *k, struct err *e)
 {
 	autostrv struct strv ids = STRV_INIT;
 	int r = state_run_list(k->w.st, &ids, e);
@@ -263,18 +271,19 @@ static int find_runs(struct keeper *k, struct err *e)
 	for (size_t i = 0; r == 0 && i < ids.n; i++) {
 		CLEANUP(run_meta_release) struct run_meta m = { 0 };
 		bool alive = false;
-		autoclose int fd = find(k, ids.v[i]) ? -1 : state_run_open(k->w.st, ids.v[i], &alive, NULL);
+		autoclose int fd =
+			find_kept(k, ids.v[i]) ? -1 : state_run_open(k->w.st, ids.v[i], &alive, NULL);
 		struct err why = ERR_INIT;
 
 		if (fd < 0 || run_meta_read(fd, &m, NULL) < 0 || !m.restart || state_run_is_over(fd))
 			continue;
-		if (take_run(k, ids.v[i], "found", &why) < 0 && why.code != -ENOENT)
+		if (register_run(k, ids.v[i], "found", &why) < 0 && why.code != -ENOENT)
 			snprintf(k->trouble, sizeof(k->trouble), "%.255s", why.msg);
 	}
 	return r;
 }
 
-int keeper_look(struct keeper *k, struct err *e)
+int keeper_look_at_all(struct keeper *k, struct err *e)
 {
 	struct kept *next;
 
@@ -282,12 +291,13 @@ int keeper_look(struct keeper *k, struct err *e)
 		next = x->next;
 		kept_look(x);
 	}
-	return find_runs(k, e);
+	return find_unregistered_runs(k, e);
 }
 
-/* --- opening ---------------------------------------------------------------------------------------------------------- */
+/* --- opening
+ * ---------------------------------------------------------------------------------------------------- */
 
-static int read_boot(char ret[DB_BOOT_LEN + 1], struct err *e)
+static int read_boot_id(char ret[DB_BOOT_LEN + 1], struct err *e)
 {
 	autobuf struct buf b = BUF_INIT;
 	int r = fd_read_file(AT_FDCWD, "/proc/sys/kernel/random/boot_id", 256, &b);
@@ -299,7 +309,7 @@ static int read_boot(char ret[DB_BOOT_LEN + 1], struct err *e)
 	return 0;
 }
 
-static void say_lost(struct keeper *k)
+static void log_moved_aside(struct keeper *k)
 {
 	char text[400];
 
@@ -313,7 +323,7 @@ static void say_lost(struct keeper *k)
 	keeper_say(k, "gateway.database", NULL, text);
 }
 
-static void say_brought_forward(struct keeper *k)
+static void log_migrated(struct keeper *k)
 {
 	char text[160];
 
@@ -325,31 +335,31 @@ static void say_brought_forward(struct keeper *k)
 	keeper_say(k, "gateway.database", NULL, text);
 }
 
-static int open_all(struct keeper *k, struct err *e)
+static int open_and_examine(struct keeper *k, struct err *e)
 {
-	int r = read_boot(k->boot, e);
+	int r = read_boot_id(k->boot, e);
 
 	if (r == 0)
 		r = db_open(&k->db, k->w.st, &k->opened, e);
 	if (r == 0)
 		r = db_begin(k->db, COFFER_VERSION, k->boot, clock_nsec(CLOCK_REALTIME), e);
-	/* Where the disk is full, what is there can still be kept going. */
+	/* With a full disk the known sandboxes can still be kept running. */
 	if (r == -ENOSPC && k->db) {
 		snprintf(k->trouble, sizeof(k->trouble), "%.255s", e->msg);
 		*e = ERR_INIT;
 		r = 0;
 	}
 	if (r == 0) {
-		say_lost(k);
-		say_brought_forward(k);
+		log_moved_aside(k);
+		log_migrated(k);
 	}
 	if (r == 0)
-		r = db_each(k->db, on_row, k, e);
-	return r < 0 ? r : keeper_look(k, e);
+		r = db_each(k->db, on_sandbox_row, k, e);
+	return r < 0 ? r : keeper_look_at_all(k, e);
 }
 
-/* Each start is work for a processor; after a reboot all want to start at once. */
-static unsigned starters_max(void)
+/* Each start occupies a processor, and after a reboot all sandboxes are due at once. */
+static unsigned max_starters(void)
 {
 	long n = sysconf(_SC_NPROCESSORS_ONLN);
 
@@ -364,9 +374,9 @@ int keeper_open(struct keeper **ret, const struct keeper_with *w, struct err *e)
 	if (!k)
 		return err_set(e, -ENOMEM, "out of memory");
 	k->w = *w;
-	k->starters_max = starters_max();
-	k->again = (struct timer){ .fn = on_again, .ctx = k };
-	r = open_all(k, e);
+	k->starters_max = max_starters();
+	k->again = (struct timer){ .fn = on_save_again, .ctx = k };
+	r = open_and_examine(k, e);
 	if (r < 0) {
 		keeper_close(k);
 		return r;
@@ -382,7 +392,7 @@ void keeper_close(struct keeper *k)
 	while (k->list)
 		unlink_kept(k->list);
 	loop_timer_off(k->w.loop, &k->again);
-	/* Then it counts as one that died, which harms nobody. */
+	/* On failure this start counts as a crash, which is harmless. */
 	if (k->db)
 		(void)!db_end(k->db, clock_nsec(CLOCK_REALTIME), NULL);
 	db_close(k->db);
@@ -409,9 +419,10 @@ bool keeper_reaped(struct keeper *k, pid_t pid, int status)
 	return false;
 }
 
-/* --- telling ---------------------------------------------------------------------------------------------------------- */
+/* --- status
+ * ----------------------------------------------------------------------------------------------------- */
 
-/* Nobody watches a sandbox that is over. The log has said that it was removed (run.rm), so there is nothing more to say. */
+/* A finished sandbox is not watched, so its removal is noticed here. The log has it already (run.rm). */
 static void forget_removed(struct keeper *k)
 {
 	struct kept *next;

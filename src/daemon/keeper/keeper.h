@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The sandboxes with a restart policy, in cofferd: notices their end, starts them again, remembers (doc/adr/0012, whose
- * invariants are cited here by number).
+ * The keeper: the part of cofferd that owns sandboxes with a restart policy. It notices their end, restarts
+ * them, and records that (doc/adr/0012, whose invariants are cited as adr/0012 G1 …).
  *
- * A sandbox that runs is watched by a connection to its control socket, over which nothing is said; its end is the event.
- * What follows, the clearing up by its launcher or guard, is over when nobody holds the run: that is asked for with growing
- * pauses. Starting one is executing `coffer run --again ID`.
+ * A running sandbox is watched by a connection to its control socket, over which nothing is sent; its end is
+ * the event. Then its launcher or guard cleans up, which is complete when nobody holds the run's lock: that
+ * is polled with growing pauses. A sandbox is restarted by executing `coffer run --again ID`.
  */
 #ifndef DAEMON_KEEPER_H
 #define DAEMON_KEEPER_H
@@ -24,29 +24,30 @@ struct keeper_with {
 	struct loop *loop;
 	struct audit *audit;
 	int coffer_fd;		      /* the program that starts them */
-	bool (*is_locked)(void *ctx); /* is the vault? */
+	bool (*is_locked)(void *ctx); /* is the vault locked? */
 	void *ctx;
 };
 
-/* What `coffer run --again` exits with when the sandbox wants secrets, and the vault is locked: no try of the sandbox's. */
+/* Exit code of `coffer run --again` if the sandbox needs secrets and the vault is locked: not counted as an
+ * attempt. */
 #define KEEPER_EXIT_LOCKED 75
 
-/* Opens the database and finds all again. Everything in *w must live as long. */
+/* Opens the database and examines all its sandboxes. Everything in *w must outlive the keeper. */
 int keeper_open(struct keeper **ret, const struct keeper_with *w, struct err *e) MUST_CHECK;
-/* Says in the database that this end was meant. The sandboxes go on. */
+/* Records in the database that this end was intended. The sandboxes continue. */
 void keeper_close(struct keeper *k);
 
-/* A run with a restart policy that has just been started; it is in the database when this returns 0. */
+/* Registers a run with a restart policy that was just started; it is in the database when this returns 0. */
 int keeper_keep(struct keeper *k, const char *id, struct err *e) MUST_CHECK;
-/* Looks at all of them, and for those that nobody told us of. */
-int keeper_look(struct keeper *k, struct err *e) MUST_CHECK;
+/* Examines all of them, and finds runs that were never registered. */
+int keeper_look_at_all(struct keeper *k, struct err *e) MUST_CHECK;
 
-/* The vault is open: those that waited for it are started. */
+/* The vault is open: starts sandboxes that waited for it. */
 void keeper_unlocked(struct keeper *k);
 
-/* Is there one that may have to be started again? */
+/* Is there one that may have to be restarted? */
 bool keeper_is_busy(const struct keeper *k);
-/* A child of ours has ended; false when it is not one of the keeper's. */
+/* A child of cofferd has ended; false if it is none of the keeper's. */
 bool keeper_reaped(struct keeper *k, pid_t pid, int status);
 
 /* Members "database" and "sandboxes" of the status object. */

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* keeper.c: what is remembered and decided. keeper_run.c: looking, watching, starting. */
+/*
+ * Shared by keeper.c, which owns the list, the database and the decisions, and keeper_run.c, which checks,
+ * watches and starts sandboxes.
+ */
 #ifndef DAEMON_KEEPER_INT_H
 #define DAEMON_KEEPER_INT_H
 
@@ -10,11 +13,11 @@
 #define PAUSE_FIRST (5 * NSEC_PER_MSEC)
 #define PAUSE_MAX (1 * NSEC_PER_SEC)
 #define SAVE_AGAIN (5 * NSEC_PER_SEC)
-/* Before a start is tried again that failed for a reason of our own. */
+/* Pauses after a start that failed by our own fault. */
 #define OWN_PAUSE_FIRST (1 * NSEC_PER_SEC)
 #define OWN_PAUSE_MAX (30 * NSEC_PER_SEC)
 #define STARTERS_MIN 2u
-/* A rollback ends a sandbox and starts it again itself; so long it may take, or it has died. */
+/* A rollback ends a sandbox and restarts it itself; after this long the rollback is assumed dead. */
 #define ROLLBACK_TIME (60 * NSEC_PER_SEC)
 
 struct kept {
@@ -22,17 +25,17 @@ struct kept {
 	struct keeper *k;
 	struct db_sandbox row;
 	struct restart policy;
-	struct watch w;	    /* its control socket; fd -1: not connected */
-	struct timer t;	    /* the next look, or the next start */
-	uint64_t pause;	    /* between two looks */
-	uint64_t own_pause; /* since a start failed for a reason of our own; 0: none did */
-	uint64_t rolled_at; /* CLOCK_MONOTONIC ns: first seen ended for a rollback; 0: not */
-	bool rebooted;	    /* it was started before this boot */
-	bool unsaved;	    /* the database does not have it as it is */
-	bool waits;	    /* its time has come, but enough others are being started */
-	bool locked;	    /* it wants secrets, and the vault was locked when it was tried last */
-	pid_t starter;	    /* 0: none */
-	int said;	    /* what the starter says on stderr; -1: none */
+	struct watch w;	    /* connection to its control socket; fd -1: not connected */
+	struct timer t;	    /* the next check, or the next start */
+	uint64_t pause;	    /* ns between checks */
+	uint64_t own_pause; /* ns, after starts that failed by our own fault; 0: none did */
+	uint64_t rolled_at; /* CLOCK_MONOTONIC ns: when it was first seen ended for a rollback; 0: not */
+	bool rebooted;	    /* its last start was before this boot */
+	bool unsaved;	    /* the database does not have its current state */
+	bool waits;	    /* due, but starters_max others are being started */
+	bool locked;	    /* it needs secrets, and the vault was locked at the last attempt */
+	pid_t starter;	    /* pid of the process that starts it; 0: none */
+	int said;	    /* standard error of the starter; -1: none */
 };
 
 struct keeper {
@@ -41,8 +44,8 @@ struct keeper {
 	struct db_opened opened;
 	struct kept *list;
 	unsigned starters_max;
-	struct timer again; /* saving what could not be */
-	char trouble[256];  /* why something could not be saved; empty: all is */
+	struct timer again; /* retries saving */
+	char trouble[256];  /* why something could not be saved; empty: all is saved */
 	char boot[DB_BOOT_LEN + 1];
 };
 
@@ -50,7 +53,7 @@ struct keeper {
 void kept_save(struct kept *x, const struct db_note *n);
 void kept_drop(struct kept *x, const char *why); /* its run is gone */
 void kept_over(struct kept *x, const char *why);
-/* It has ended: what is to be done by its policy. */
+/* It has ended: decides by its restart policy. */
 void kept_ended(struct kept *x, const struct restart_end *end, const char *cause);
 void keeper_say(struct keeper *k, const char *type, const struct kept *x, const char *why);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Looking at a kept sandbox, watching it, starting it again. See keeper.h. */
+/* Checks a kept sandbox, watches it, and starts it again (keeper.h). */
 #include "base/fd.h"
 #include "base/str.h"
 #include "daemon/child/helpers.h"
@@ -17,7 +17,7 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 
-static uint64_t now(void)
+static uint64_t mono_now(void)
 {
 	return clock_nsec(CLOCK_MONOTONIC);
 }
@@ -30,32 +30,33 @@ void kept_unwatch(struct kept *x)
 	x->w.fd = fd_close(x->w.fd);
 }
 
-static void on_look(struct timer *t)
+static void on_check_timer(struct timer *t)
 {
 	kept_look(t->ctx);
 }
 
-/* Again after a pause that grows until something is different. */
-static void look_later(struct kept *x)
+/* Checks again after a pause that grows until something changes. */
+static void check_later(struct kept *x)
 {
 	x->pause = x->pause ? x->pause * 2 : PAUSE_FIRST;
 	if (x->pause > PAUSE_MAX)
 		x->pause = PAUSE_MAX;
-	x->t.fn = on_look;
+	x->t.fn = on_check_timer;
 	x->t.ctx = x;
-	loop_timer(x->k->w.loop, &x->t, now() + x->pause);
+	loop_timer(x->k->w.loop, &x->t, mono_now() + x->pause);
 }
 
 void kept_look_soon(struct kept *x)
 {
 	x->pause = 0;
-	look_later(x);
+	check_later(x);
 }
 
-/* --- watching --------------------------------------------------------------------------------------------------------- */
+/* --- watching
+ * ---------------------------------------------------------------------------------------------------- */
 
-/* The launcher has nothing to tell who asks nothing; only its end counts. */
-static void on_link(struct watch *w, uint32_t events)
+/* The launcher sends nothing without a request; only the end of the connection matters. */
+static void on_control_link(struct watch *w, uint32_t events)
 {
 	struct kept *x = w->ctx;
 	char data[512];
@@ -68,7 +69,7 @@ static void on_link(struct watch *w, uint32_t events)
 	kept_look_soon(x);
 }
 
-static bool is_own(int fd)
+static bool launcher_is_own(int fd)
 {
 	struct ucred cred;
 	socklen_t len = sizeof(cred);
@@ -76,8 +77,8 @@ static bool is_own(int fd)
 	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) == 0 && cred.uid == geteuid();
 }
 
-/* G2. Not yet, or not any more: then nobody listens there. */
-static int watch_run(struct kept *x, int run_fd)
+/* adr/0012 G2. Without a listener the launcher has not begun or has already ended. */
+static int watch_control_socket(struct kept *x, int run_fd)
 {
 	struct sockaddr_un a = { .sun_family = AF_UNIX };
 	autoclose int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -88,9 +89,9 @@ static int watch_run(struct kept *x, int run_fd)
 	snprintf(a.sun_path, sizeof(a.sun_path), "/proc/self/fd/%d/ctl.sock", run_fd);
 	if (connect(fd, (struct sockaddr *)&a, sizeof(a)) < 0)
 		return -errno;
-	if (!is_own(fd))
+	if (!launcher_is_own(fd))
 		return -EPERM;
-	x->w = (struct watch){ .fd = fd, .fn = on_link, .ctx = x };
+	x->w = (struct watch){ .fd = fd, .fn = on_control_link, .ctx = x };
 	r = loop_watch(x->k->w.loop, &x->w, EPOLLIN | EPOLLRDHUP);
 	if (r < 0) {
 		x->w = WATCH_INIT;
@@ -100,14 +101,14 @@ static int watch_run(struct kept *x, int run_fd)
 	return 0;
 }
 
-/* It runs: ours is to notice when it does not. */
-static void is_alive(struct kept *x, int run_fd)
+/* It runs: watch for its end. */
+static void kept_is_alive(struct kept *x, int run_fd)
 {
 	if (x->w.fd >= 0)
 		return;
 	loop_timer_off(x->k->w.loop, &x->t);
-	if (watch_run(x, run_fd) < 0) {
-		look_later(x);
+	if (watch_control_socket(x, run_fd) < 0) {
+		check_later(x);
 		return;
 	}
 	x->pause = 0;
@@ -123,9 +124,10 @@ static void is_alive(struct kept *x, int run_fd)
 	kept_save(x, NULL);
 }
 
-/* --- the end ---------------------------------------------------------------------------------------------------------- */
+/* --- the end
+ * ----------------------------------------------------------------------------------------------------- */
 
-static void has_ended(struct kept *x, int run_fd)
+static void kept_has_ended(struct kept *x, int run_fd)
 {
 	CLEANUP(run_meta_release) struct run_meta m = { 0 };
 	struct restart_end end = { .exit_code = 137 };
@@ -142,13 +144,13 @@ static void has_ended(struct kept *x, int run_fd)
 	}
 	if (told && m.cause && str_eq(m.cause, run_cause_name(CAUSE_ROLLED))) {
 		if (!x->rolled_at)
-			x->rolled_at = now();
-		if (now() - x->rolled_at < ROLLBACK_TIME) {
-			look_later(x);
+			x->rolled_at = mono_now();
+		if (mono_now() - x->rolled_at < ROLLBACK_TIME) {
+			check_later(x);
 			return;
 		}
 	}
-	/* The end that is written there may be that of the start before. */
+	/* meta.json may still have the end of the previous start. */
 	if (told && m.ended >= x->row.since) {
 		ended = m.ended;
 		end.exit_code = m.exit_code;
@@ -173,11 +175,11 @@ void kept_look(struct kept *x)
 		return;
 	}
 	if (fd < 0) {
-		look_later(x);
+		check_later(x);
 		return;
 	}
 	if (alive) {
-		is_alive(x, fd);
+		kept_is_alive(x, fd);
 		return;
 	}
 	kept_unwatch(x);
@@ -190,12 +192,14 @@ void kept_look(struct kept *x)
 		kept_start_at(x, wait < BACKOFF_MAX ? wait : BACKOFF_MAX);
 		return;
 	}
-	has_ended(x, fd);
+	kept_has_ended(x, fd);
 }
 
-/* --- starting --------------------------------------------------------------------------------------------------------- */
+/* --- starting
+ * ---------------------------------------------------------------------------------------------------- */
 
-/* Nothing of ours but a place for its words. It goes on when cofferd dies: the next one finds what it has started. */
+/* Starts `coffer run --again` with nothing of ours but a file for its error output. It continues if cofferd
+ * dies: the next cofferd finds the sandbox. */
 static int start_starter(struct kept *x, struct err *e)
 {
 	static const char *const vars[] = { "PATH", "HOME", "XDG_CONFIG_HOME", "CREDENTIALS_DIRECTORY" };
@@ -226,7 +230,7 @@ static int start_starter(struct kept *x, struct err *e)
 	return 0;
 }
 
-static void failed_to_start(struct kept *x, const char *why)
+static void start_failed(struct kept *x, const char *why)
 {
 	const struct restart_end end = { .exit_code = 125 };
 
@@ -235,8 +239,9 @@ static void failed_to_start(struct kept *x, const char *why)
 	kept_ended(x, &end, "not started");
 }
 
-/* The fault is ours: no try of the sandbox's is counted. Said once, and tried until it works. */
-static void try_later(struct kept *x, const char *why)
+/* The fault is ours, so it is not counted as an attempt of the sandbox. Logged once, and retried until it
+ * works. */
+static void retry_own_fault(struct kept *x, const char *why)
 {
 	if (!x->own_pause)
 		keeper_say(x->k, "run.restart.failed", x, why);
@@ -250,8 +255,8 @@ static void try_later(struct kept *x, const char *why)
 	kept_start_at(x, x->own_pause);
 }
 
-/* What its directory has lost, the database still has. */
-static void mend_start(struct kept *x)
+/* The database has a copy of the start file, in case the run's directory lost it. */
+static void restore_start_file(struct kept *x)
 {
 	autobuf struct buf b = BUF_INIT;
 	bool alive = false;
@@ -260,12 +265,12 @@ static void mend_start(struct kept *x)
 	if (fd < 0 || alive || faccessat(fd, "start", F_OK, AT_SYMLINK_NOFOLLOW) == 0 ||
 	    db_read_start(x->k->db, x->row.id, &b, NULL) < 0)
 		return;
-	/* Without it the start fails, and says why. */
+	/* On failure the start fails and reports why. */
 	(void)!fd_replace_file(fd, "start", b.data, b.len, 0600);
 }
 
-/* G6: first in the database and in the log. */
-static int announce(struct kept *x, struct err *e)
+/* adr/0012 G6: the start is in the database and in the log first. */
+static int log_restart(struct kept *x, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT;
 	struct json j = JSON_INIT(&b);
@@ -280,15 +285,15 @@ static int announce(struct kept *x, struct err *e)
 			     : audit_append(x->k->w.audit, "run.restart", x->row.id, &b, e);
 }
 
-static void start_now(struct kept *x)
+static void start_kept(struct kept *x)
 {
 	struct err e = ERR_INIT;
 
-	if (announce(x, &e) < 0) {
-		try_later(x, e.msg);
+	if (log_restart(x, &e) < 0) {
+		retry_own_fault(x, e.msg);
 		return;
 	}
-	mend_start(x);
+	restore_start_file(x);
 	x->row.state = DB_STARTING;
 	x->row.next_at = 0;
 	x->row.since = clock_nsec(CLOCK_REALTIME);
@@ -299,13 +304,13 @@ static void start_now(struct kept *x)
 	x->said = memfd_create("said", MFD_CLOEXEC);
 	if (start_starter(x, &e) < 0) {
 		x->row.restarts--;
-		try_later(x, e.msg);
+		retry_own_fault(x, e.msg);
 		return;
 	}
 	x->own_pause = 0;
 }
 
-static bool has_room(const struct keeper *k)
+static bool may_start_another(const struct keeper *k)
 {
 	unsigned n = 0;
 
@@ -314,8 +319,8 @@ static bool has_room(const struct keeper *k)
 	return n < k->starters_max;
 }
 
-/* One of those that wait, the oldest first. They also ask by themselves, so that none is forgotten. */
-static void start_waiting(struct keeper *k)
+/* Starts the oldest one that waits. Each also retries by itself, so none is forgotten. */
+static void start_next_waiting(struct keeper *k)
 {
 	struct kept *x = k->list;
 
@@ -327,19 +332,19 @@ static void start_waiting(struct keeper *k)
 	}
 }
 
-/* The time has come; but it may run by now, be gone, or be over (G3, G4). */
-static void on_time(struct timer *t)
+/* The start is due; but the sandbox may run by now, be gone, or be stopped (adr/0012 G3, G4). */
+static void on_start_timer(struct timer *t)
 {
 	struct kept *x = t->ctx;
 	bool alive = false;
 	autoclose int fd = -1;
 
-	/* It is told when that is over; others do not wait for it. */
+	/* keeper_unlocked() starts it earlier; until then it does not occupy a starter. */
 	if (x->locked && x->k->w.is_locked(x->k->w.ctx)) {
 		kept_start_at(x, OWN_PAUSE_MAX);
 		return;
 	}
-	x->waits = !has_room(x->k);
+	x->waits = !may_start_another(x->k);
 	if (x->waits) {
 		kept_start_at(x, PAUSE_MAX);
 		return;
@@ -349,18 +354,18 @@ static void on_time(struct timer *t)
 		kept_look(x);
 		return;
 	}
-	start_now(x);
+	start_kept(x);
 }
 
 void kept_start_at(struct kept *x, uint64_t wait)
 {
-	x->t.fn = on_time;
+	x->t.fn = on_start_timer;
 	x->t.ctx = x;
-	loop_timer(x->k->w.loop, &x->t, now() + wait);
+	loop_timer(x->k->w.loop, &x->t, mono_now() + wait);
 }
 
-/* Its first line of what it said. */
-static void read_said(struct kept *x, char *out, size_t size)
+/* The first line of the starter's error output. */
+static void read_starter_error(struct kept *x, char *out, size_t size)
 {
 	char line[200];
 	ssize_t n = x->said < 0 ? 0 : pread(x->said, line, sizeof(line) - 1, 0);
@@ -371,8 +376,8 @@ static void read_said(struct kept *x, char *out, size_t size)
 	x->said = fd_close(x->said);
 }
 
-/* Nothing is wrong with it: no try is counted, and it did not run. */
-static void wait_for_vault(struct kept *x)
+/* Not the sandbox's fault: no attempt is counted, and it did not run. */
+static void wait_for_unlocked_vault(struct kept *x)
 {
 	static const char why[] = "it wants secrets, and the vault is locked: coffer secret unlock";
 
@@ -384,7 +389,7 @@ static void wait_for_vault(struct kept *x)
 	x->row.next_at = clock_nsec(CLOCK_REALTIME);
 	snprintf(x->row.why, sizeof(x->row.why), "%s", why);
 	kept_save(x, NULL);
-	/* It may have been unlocked since. */
+	/* The vault may have been unlocked meanwhile. */
 	kept_start_at(x, x->k->w.is_locked(x->k->w.ctx) ? OWN_PAUSE_MAX : OWN_PAUSE_FIRST);
 }
 
@@ -401,10 +406,10 @@ void kept_reaped(struct kept *x, int status)
 	char said[200];
 
 	x->starter = 0;
-	start_waiting(x->k);
-	read_said(x, said, sizeof(said));
+	start_next_waiting(x->k);
+	read_starter_error(x, said, sizeof(said));
 	if (WIFEXITED(status) && WEXITSTATUS(status) == KEEPER_EXIT_LOCKED) {
-		wait_for_vault(x);
+		wait_for_unlocked_vault(x);
 		return;
 	}
 	x->locked = false;
@@ -412,5 +417,5 @@ void kept_reaped(struct kept *x, int status)
 		kept_look(x);
 		return;
 	}
-	failed_to_start(x, *said ? said : "coffer could not start it");
+	start_failed(x, *said ? said : "coffer could not start it");
 }

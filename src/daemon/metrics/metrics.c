@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Serves the metrics (metrics.h): collects the snapshots of all running sandboxes and answers HTTP requests
+ * on a local socket. Changes nothing.
+ */
 #include "daemon/metrics/metrics.h"
 #include "netd/serve/net.h"
 
@@ -15,31 +19,31 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
-#define WANTED_FOR (600 * NSEC_PER_SEC) /* after a question: longer than anybody's interval */
+#define WANTED_FOR (600 * NSEC_PER_SEC) /* after a request: longer than any scrape interval */
 #define SANDBOXES_MAX 10000
 
-struct asker {
-	struct asker *next;
+struct scraper {
+	struct scraper *next;
 	struct metrics *m;
 	struct watch w;
 	struct timer late;
 	struct buf in, out;
 	size_t sent;
-	bool done; /* answered; what else it says is thrown away, for an answer is lost with a reset */
+	bool done; /* response sent; more input is discarded, since closing with unread input resets it */
 };
 
 struct metrics {
 	struct metrics_env env;
 	struct watch w;
-	struct asker *askers;
+	struct scraper *askers;
 	unsigned n_askers;
 	uint64_t asked_at;
 };
 
-static void drop(struct asker *a)
+static void drop_scraper(struct scraper *a)
 {
 	struct metrics *m = a->m;
-	struct asker **p = &m->askers;
+	struct scraper **p = &m->askers;
 
 	while (*p != a)
 		p = &(*p)->next;
@@ -53,12 +57,13 @@ static void drop(struct asker *a)
 	free(a);
 }
 
-static void on_late(struct timer *t)
+static void on_scraper_timeout(struct timer *t)
 {
-	drop(t->ctx);
+	drop_scraper(t->ctx);
 }
 
-/* --- what there is to tell ------------------------------------------------------------------------------ */
+/* --- collecting
+ * -------------------------------------------------------------------------------------------------- */
 
 static json_t *read_snapshot(int run_fd, const char *name)
 {
@@ -69,8 +74,8 @@ static json_t *read_snapshot(int run_fd, const char *name)
 		       : metrics_snapshot(buf_cstr(&b), b.len);
 }
 
-/* One that has ended meanwhile, or is only made ahead, is none. */
-static bool look_at(struct state *st, const char *id, struct metrics_sandbox *ret, struct run_meta *meta)
+/* False for a run that has ended meanwhile or is only in the warm pool. */
+static bool read_sandbox(struct state *st, const char *id, struct metrics_sandbox *ret, struct run_meta *meta)
 {
 	struct err e = ERR_INIT;
 	bool alive = false;
@@ -90,7 +95,7 @@ static bool look_at(struct state *st, const char *id, struct metrics_sandbox *re
 	return true;
 }
 
-static void look_at_log(struct state *st, struct metrics_all *a)
+static void read_audit_position(struct state *st, struct metrics_all *a)
 {
 	autoclose int dir = openat(st->fd, "audit", O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	autoclose int fd = dir < 0 ? -1 : openat(dir, ANCHOR_NAME, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
@@ -102,7 +107,7 @@ static void look_at_log(struct state *st, struct metrics_all *a)
 	a->has_audit = true;
 }
 
-static int tell(struct metrics *m, struct buf *out)
+static int make_metrics_text(struct metrics *m, struct buf *out)
 {
 	struct metrics_all all = { 0 };
 	autostrv struct strv ids = STRV_INIT;
@@ -118,10 +123,10 @@ static int tell(struct metrics *m, struct buf *out)
 		r = all.sandboxes && metas ? 0 : -ENOMEM;
 	}
 	for (size_t i = 0; r == 0 && i < n; i++) {
-		if (look_at(m->env.st, ids.v[i], &all.sandboxes[all.n], &metas[i]))
+		if (read_sandbox(m->env.st, ids.v[i], &all.sandboxes[all.n], &metas[i]))
 			all.n++;
 	}
-	look_at_log(m->env.st, &all);
+	read_audit_position(m->env.st, &all);
 	m->env.pool(m->env.ctx, &all.pool);
 	m->env.web(m->env.ctx, &all.web);
 	if (r == 0)
@@ -138,14 +143,15 @@ static int tell(struct metrics *m, struct buf *out)
 	return r < 0 ? r : buf_error(out);
 }
 
-int metrics_tell(void *metrics, struct buf *out)
+int metrics_answer(void *metrics, struct buf *out)
 {
-	return tell(metrics, out);
+	return make_metrics_text(metrics, out);
 }
 
-/* --- the socket ----------------------------------------------------------------------------------------- */
+/* --- the socket
+ * -------------------------------------------------------------------------------------------------- */
 
-static void send_more(struct asker *a)
+static void send_response(struct scraper *a)
 {
 	while (a->sent < a->out.len) {
 		ssize_t n = send(a->w.fd, a->out.data + a->sent, a->out.len - a->sent,
@@ -162,15 +168,15 @@ static void send_more(struct asker *a)
 	a->done = true;
 	if (a->sent < a->out.len || shutdown(a->w.fd, SHUT_WR) < 0 ||
 	    loop_watch(a->m->env.loop, &a->w, EPOLLIN) < 0)
-		drop(a);
+		drop_scraper(a);
 }
 
-static void answer(struct asker *a, unsigned status, bool with_text)
+static void answer_scraper(struct scraper *a, unsigned status, bool with_text)
 {
 	autobuf struct buf body = BUF_INIT;
 
 	a->m->asked_at = clock_nsec(CLOCK_MONOTONIC);
-	if (status == 200 && tell(a->m, &body) < 0) {
+	if (status == 200 && make_metrics_text(a->m, &body) < 0) {
 		status = 500;
 		buf_clear(&body);
 	}
@@ -185,21 +191,21 @@ static void answer(struct asker *a, unsigned status, bool with_text)
 	if (with_text)
 		buf_add(&a->out, body.data, body.len);
 	if (buf_error(&body) || buf_error(&a->out))
-		drop(a);
+		drop_scraper(a);
 	else
-		send_more(a);
+		send_response(a);
 }
 
-static void on_asker(struct watch *w, uint32_t events)
+static void on_scraper(struct watch *w, uint32_t events)
 {
-	struct asker *a = w->ctx;
+	struct scraper *a = w->ctx;
 	char data[2048];
 	unsigned status;
 	ssize_t n;
 
 	(void)events;
 	if (a->out.len && !a->done) {
-		send_more(a);
+		send_response(a);
 		return;
 	}
 	n = recv(w->fd, data, sizeof(data), MSG_DONTWAIT);
@@ -210,25 +216,25 @@ static void on_asker(struct watch *w, uint32_t events)
 	if (n > 0)
 		buf_add(&a->in, data, (size_t)n);
 	if (n <= 0 || buf_error(&a->in)) {
-		drop(a);
+		drop_scraper(a);
 		return;
 	}
 	switch (metrics_parse(a->in.data, a->in.len, &status)) {
 	case METRICS_MORE:
 		return;
 	case METRICS_TEXT:
-		answer(a, 200, true);
+		answer_scraper(a, 200, true);
 		return;
 	case METRICS_HEAD:
-		answer(a, 200, false);
+		answer_scraper(a, 200, false);
 		return;
 	default:
-		answer(a, status, true);
+		answer_scraper(a, status, true);
 	}
 }
 
-/* M1 */
-static bool is_own(int fd)
+/* metrics.M1: only the owner of the state directory. */
+static bool scraper_is_owner(int fd)
 {
 	struct ucred cred;
 	socklen_t len = sizeof(cred);
@@ -236,24 +242,25 @@ static bool is_own(int fd)
 	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) == 0 && cred.uid == geteuid();
 }
 
-static void on_listen(struct watch *w, uint32_t events)
+static void on_metrics_connection(struct watch *w, uint32_t events)
 {
 	struct metrics *m = w->ctx;
 	autoclose int fd = accept4(w->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-	struct asker *a =
-		fd >= 0 && is_own(fd) && m->n_askers < METRICS_CLIENTS ? calloc(1, sizeof(*a)) : NULL;
+	struct scraper *a = fd >= 0 && scraper_is_owner(fd) && m->n_askers < METRICS_CLIENTS
+				    ? calloc(1, sizeof(*a))
+				    : NULL;
 
 	(void)events;
 	if (!a)
 		return;
-	*a = (struct asker){ .next = m->askers, .m = m, .in = BUF_INIT, .out = BUF_INIT };
-	a->w = (struct watch){ .fd = TAKE_FD(fd), .fn = on_asker, .ctx = a };
-	a->late = (struct timer){ .fn = on_late, .ctx = a };
+	*a = (struct scraper){ .next = m->askers, .m = m, .in = BUF_INIT, .out = BUF_INIT };
+	a->w = (struct watch){ .fd = TAKE_FD(fd), .fn = on_scraper, .ctx = a };
+	a->late = (struct timer){ .fn = on_scraper_timeout, .ctx = a };
 	m->askers = a;
 	m->n_askers++;
 	loop_timer(m->env.loop, &a->late, clock_nsec(CLOCK_MONOTONIC) + METRICS_WITHIN);
 	if (loop_watch(m->env.loop, &a->w, EPOLLIN) < 0)
-		drop(a);
+		drop_scraper(a);
 }
 
 int metrics_open(struct metrics **ret, const struct metrics_env *env, struct err *e)
@@ -266,7 +273,7 @@ int metrics_open(struct metrics **ret, const struct metrics_env *env, struct err
 	if (fd < 0)
 		return err_sys(e, -errno, "cannot make a socket");
 	snprintf(a.sun_path, sizeof(a.sun_path), "/proc/self/fd/%d/" METRICS_SOCKET, env->st->fd);
-	/* Left by one that was killed: who calls has the lock. */
+	/* Left over from a killed cofferd: our caller has the lock. */
 	(void)unlinkat(env->st->fd, METRICS_SOCKET, 0);
 	if (fchmod(fd, 0600) < 0 || bind(fd, (struct sockaddr *)&a, sizeof(a)) < 0 || listen(fd, 128) < 0)
 		return err_sys(e, -errno, "cannot make %s/" METRICS_SOCKET, env->st->path);
@@ -274,7 +281,7 @@ int metrics_open(struct metrics **ret, const struct metrics_env *env, struct err
 	if (!m)
 		return err_set(e, -ENOMEM, "out of memory");
 	m->env = *env;
-	m->w = (struct watch){ .fd = TAKE_FD(fd), .fn = on_listen, .ctx = m };
+	m->w = (struct watch){ .fd = TAKE_FD(fd), .fn = on_metrics_connection, .ctx = m };
 	r = loop_watch(env->loop, &m->w, EPOLLIN);
 	if (r < 0) {
 		metrics_close(m);
@@ -289,7 +296,7 @@ void metrics_close(struct metrics *m)
 	if (!m)
 		return;
 	while (m->askers)
-		drop(m->askers);
+		drop_scraper(m->askers);
 	(void)unlinkat(m->env.st->fd, METRICS_SOCKET, 0);
 	loop_unwatch(m->env.loop, &m->w);
 	fd_close(m->w.fd);

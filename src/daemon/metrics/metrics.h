@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Counters for Prometheus, over STATE/metrics.sock: `curl --unix-socket … http://coffer/metrics`. For each
- * running sandbox what its coffer-egress counted, as its guard last heard it; what stands ready for calls;
- * how far the audit log is.
+ * Metrics for Prometheus, on STATE/metrics.sock: `curl --unix-socket … http://coffer/metrics`. For each
+ * running sandbox the counters of its coffer-egress, as its guard last stored them; the warm pool; the
+ * position of the audit log.
  *
- * Invariants
- *  M1  Only the owner of the state directory reaches the socket (its mode, the directory's, and who asks).
- *      Nothing that is sent there changes anything.
- *  M2  A request is at most METRICS_ASK_MAX bytes and METRICS_WITHIN old, there are at most METRICS_CLIENTS
- *      of them, and each is answered once.
- *  M3  What a snapshot says is a sandbox's neighbour's word: of it numbers become samples and texts become
- *      labels, escaped; it cannot add a line, a metric or a sandbox.
+ * Invariants (cited elsewhere as metrics.M1 …)
+ * M1  Only the owner of the state directory reaches the socket (its mode, the directory's mode, SO_PEERCRED).
+ *     No request changes anything.
+ * M2  A request has at most METRICS_ASK_MAX bytes and takes at most METRICS_WITHIN, there are at most
+ *     METRICS_CLIENTS at a time, and each connection gets one response.
+ * M3  Snapshots come from coffer-egress, which talks to hostile peers: their numbers become samples and their
+ *     texts become escaped labels; they cannot add a line, a metric or a sandbox.
  */
 #ifndef DAEMON_METRICS_H
 #define DAEMON_METRICS_H
@@ -29,13 +29,13 @@
 #define METRICS_CLIENTS 16
 #define METRICS_WITHIN (10 * NSEC_PER_SEC)
 
-/* The warm pool: sandboxes that stand ready for calls. */
+/* The state of the warm pool. */
 struct pool_count {
 	uint32_t ready, starting, templates;
 	uint64_t held;
 };
 
-/* What the API's side tells, added up since cofferd was started. */
+/* Counters of the API, since cofferd was started. */
 struct metrics_web {
 	struct web_stats stats;
 	uint64_t deaths; /* of coffer-web */
@@ -53,22 +53,22 @@ struct metrics;
 
 int metrics_open(struct metrics **ret, const struct metrics_env *env, struct err *e) MUST_CHECK;
 void metrics_close(struct metrics *m); /* NULL is fine */
-/* What it would answer now; of a struct metrics. */
-int metrics_tell(void *metrics, struct buf *out) MUST_CHECK;
-/* Has somebody asked lately? Then he will ask again. */
+/* The text of a response, made now; the argument is a struct metrics. */
+int metrics_answer(void *metrics, struct buf *out) MUST_CHECK;
+/* Was there a request lately? Then a scraper will come again. */
 bool metrics_is_wanted(const struct metrics *m, uint64_t now);
 
 /* --- metrics_text.c, pure --- */
 
 enum metrics_ask { METRICS_MORE, METRICS_TEXT, METRICS_HEAD, METRICS_REFUSE };
 
-/* What has come of a request so far. METRICS_REFUSE: *ret_status is the answer, 400, 404, 405, 431, 505. */
+/* Parses the request received so far. METRICS_REFUSE: *ret_status is the response: 400, 404, 405, 431, 505. */
 enum metrics_ask metrics_parse(const char *data, size_t len, unsigned *ret_status);
 
 struct metrics_sandbox {
 	const char *id, *name, *engine; /* name may be NULL */
 	uint64_t started;		/* CLOCK_REALTIME ns */
-	json_t *egress, *dial, *asks;	/* metrics_snapshot(); NULL: none */
+	json_t *egress, *dial, *asks;	/* of metrics_snapshot(); NULL: none */
 };
 
 struct metrics_all {

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The request and the answer of metrics.h, without any I/O: the text format of Prometheus, version 0.0.4. */
+/*
+ * Parses requests and formats the response of metrics.h: the text format of Prometheus, version 0.0.4. Pure.
+ */
 #include "base/jsonget.h"
 #include "base/str.h"
 #include "codec/http/http1.h"
@@ -28,7 +30,7 @@ enum metrics_ask metrics_parse(const char *data, size_t len, unsigned *ret_statu
 	}
 	get = slice_eq(h.method, "GET");
 	head = slice_eq(h.method, "HEAD");
-	/* One that brings a body wants something else. */
+	/* A request with a body is not a scrape. */
 	*ret_status = h.body != HTTP1_BODY_NONE ? 400 : !get && !head ? 405 : 404;
 	if (*ret_status != 404 || !slice_eq(h.path, "/metrics"))
 		return METRICS_REFUSE;
@@ -45,7 +47,7 @@ json_t *metrics_snapshot(const char *data, size_t len)
 	return NULL;
 }
 
-/* M3: no byte in it ends the label or its line. */
+/* metrics.M3: no byte can end the label or its line. */
 static void add_label(struct buf *out, const char *name, const char *value)
 {
 	size_t n = 0;
@@ -55,8 +57,8 @@ static void add_label(struct buf *out, const char *name, const char *value)
 		if (*p == '\\' || *p == '"')
 			buf_addc(out, '\\');
 		/*
-		 * What a terminal would act on says nothing to a person either; other scripts are not for
-		 * labels.
+		 * Control and non-ASCII bytes are replaced: labels need none, and a terminal might act on
+		 * them.
 		 */
 		if ((unsigned char)*p < 0x20 || (unsigned char)*p >= 0x7f)
 			buf_addc(out, '?');
@@ -73,28 +75,29 @@ static void add_sandbox_labels(struct buf *out, const struct metrics_sandbox *s)
 	add_label(out, "name", s->name ? s->name : "");
 }
 
-static void add_head(struct buf *out, const char *name, const char *type, const char *help)
+static void add_metric_head(struct buf *out, const char *name, const char *type, const char *help)
 {
 	buf_addf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
 
-static void add_one(struct buf *out, const char *name, const char *type, const char *help, uint64_t v)
+static void add_single_metric(struct buf *out, const char *name, const char *type, const char *help,
+			      uint64_t v)
 {
-	add_head(out, name, type, help);
+	add_metric_head(out, name, type, help);
 	buf_addf(out, "%s %" PRIu64 "\n", name, v);
 }
 
-/* One number of a snapshot of coffer-egress. Rows of one name stand together, and the first has the help. */
-static const struct row {
+/* One number of a snapshot. Rows of one metric are adjacent, and the first has the help text. */
+static const struct metric_row {
 	const char *name, *label, *object, *key, *type, *help;
-	bool of_asks; /* of the snapshot of its questions */
-} rows[] = {
+	bool of_asks; /* from the snapshot of its asks */
+} metric_rows[] = {
 #define COUNTER "counter"
 #define GAUGE "gauge"
 	{ "coffer_egress_connections_open", NULL, "connections", "open", GAUGE,
 	  "Connections that are open." },
 	{ "coffer_egress_connections_total", "result=\"allowed\"", "connections", "allowed", COUNTER,
-	  "Connections that a sandbox opened, by what came of them." },
+	  "Connections that a sandbox opened, by result." },
 	{ "coffer_egress_connections_total", "result=\"denied\"", "connections", "denied", COUNTER, NULL },
 	{ "coffer_egress_connections_total", "result=\"mismatched\"", "connections", "mismatched", COUNTER,
 	  NULL },
@@ -104,7 +107,7 @@ static const struct row {
 	{ "coffer_egress_bytes_total", "direction=\"up\"", "bytes", "up", COUNTER, "Bytes carried." },
 	{ "coffer_egress_bytes_total", "direction=\"down\"", "bytes", "down", COUNTER, NULL },
 	{ "coffer_egress_lookups_total", "result=\"allowed\"", "dns", "allowed", COUNTER,
-	  "Names that were asked for, by what came of it." },
+	  "Names that were looked up, by result." },
 	{ "coffer_egress_lookups_total", "result=\"denied\"", "dns", "denied", COUNTER, NULL },
 	{ "coffer_egress_lookups_total", "result=\"failed\"", "dns", "failed", COUNTER, NULL },
 	{ "coffer_egress_lookups_total", "result=\"malformed\"", "dns", "malformed", COUNTER, NULL },
@@ -127,7 +130,7 @@ static const struct row {
 	{ "coffer_egress_refused_packets_total", NULL, NULL, "refused", COUNTER,
 	  "UDP, ICMP and other packets that were refused." },
 	{ "coffer_egress_journal_dropped_total", NULL, NULL, "journal_dropped", COUNTER,
-	  "Lines that the journal had no room for; what they were about was refused." },
+	  "Lines that did not fit into the journal; the acts they were about were refused." },
 	{ "coffer_egress_policy_generation", NULL, NULL, "generation", GAUGE,
 	  "How often the policy was changed, and once." },
 	{ "coffer_egress_budget_bytes_up", "of=\"max\"", "budget", "bytes_up_max", GAUGE,
@@ -148,13 +151,13 @@ static const struct row {
 	  "Questions that nobody answered in time: denied.", true },
 	{ "coffer_asks_gone_total", NULL, NULL, "gone", COUNTER,
 	  "Questions whose policy changed, or whose sandbox ended, before an answer.", true },
-	{ "coffer_asks_used_total", NULL, NULL, "used", COUNTER, "Uses of what was allowed.", true },
+	{ "coffer_asks_used_total", NULL, NULL, "used", COUNTER, "Uses of approvals.", true },
 	{ "coffer_asks_shed_total", NULL, NULL, "shed", COUNTER,
 	  "Questions that were denied unasked: too many at once, or too many denials before.", true },
 };
 
-/* Is there such a number? */
-static bool number(const json_t *o, const char *object, const char *key, double *ret)
+/* Reads a number of a snapshot; false if there is none. */
+static bool snapshot_number(const json_t *o, const char *object, const char *key, double *ret)
 {
 	const json_t *v;
 
@@ -167,7 +170,7 @@ static bool number(const json_t *o, const char *object, const char *key, double 
 	return true;
 }
 
-static void add_number(struct buf *out, double v)
+static void add_sample_value(struct buf *out, double v)
 {
 	if (v >= 0 && v < 9e15 && v == (double)(uint64_t)v)
 		buf_addf(out, " %" PRIu64 "\n", (uint64_t)v);
@@ -175,25 +178,25 @@ static void add_number(struct buf *out, double v)
 		buf_addf(out, " %.9g\n", v);
 }
 
-static void add_row(const struct metrics_all *a, const struct row *r, struct buf *out)
+static void add_metric_row(const struct metrics_all *a, const struct metric_row *r, struct buf *out)
 {
 	for (size_t i = 0; i < a->n; i++) {
 		double v;
 
-		if (!number(r->of_asks ? a->sandboxes[i].asks : a->sandboxes[i].egress, r->object, r->key,
-			    &v))
+		if (!snapshot_number(r->of_asks ? a->sandboxes[i].asks : a->sandboxes[i].egress, r->object,
+				     r->key, &v))
 			continue;
 		buf_addf(out, "%s{", r->name);
 		add_sandbox_labels(out, &a->sandboxes[i]);
 		buf_addf(out, "%s%s}", r->label ? "," : "", r->label ? r->label : "");
-		add_number(out, v);
+		add_sample_value(out, v);
 	}
 }
 
-static void add_sandboxes(const struct metrics_all *a, struct buf *out)
+static void add_sandbox_metrics(const struct metrics_all *a, struct buf *out)
 {
-	add_one(out, "coffer_sandboxes", GAUGE, "Sandboxes that run.", a->n);
-	add_head(out, "coffer_sandbox_start_time_seconds", GAUGE, "When it was started, Unix time.");
+	add_single_metric(out, "coffer_sandboxes", GAUGE, "Sandboxes that run.", a->n);
+	add_metric_head(out, "coffer_sandbox_start_time_seconds", GAUGE, "When it was started, Unix time.");
 	for (size_t i = 0; i < a->n; i++) {
 		const struct metrics_sandbox *s = &a->sandboxes[i];
 
@@ -203,8 +206,8 @@ static void add_sandboxes(const struct metrics_all *a, struct buf *out)
 		add_label(out, "engine", s->engine ? s->engine : "");
 		buf_addf(out, "} %" PRIu64 "\n", (uint64_t)(s->started / NSEC_PER_SEC));
 	}
-	add_head(out, "coffer_egress_up", GAUGE,
-		 "Whether its network has begun: it does with the first packet.");
+	add_metric_head(out, "coffer_egress_up", GAUGE,
+			"Whether its network has begun: it does with the first packet.");
 	for (size_t i = 0; i < a->n; i++) {
 		buf_adds(out, "coffer_egress_up{");
 		add_sandbox_labels(out, &a->sandboxes[i]);
@@ -212,19 +215,19 @@ static void add_sandboxes(const struct metrics_all *a, struct buf *out)
 	}
 }
 
-static void add_proxies(const struct metrics_all *a, const char *name, const char *type, const char *key,
-			const char *help, struct buf *out)
+static void add_proxy_metrics(const struct metrics_all *a, const char *name, const char *type,
+			      const char *key, const char *help, struct buf *out)
 {
 	const json_t *p;
 	size_t k;
 
-	add_head(out, name, type, help);
+	add_metric_head(out, name, type, help);
 	for (size_t i = 0; i < a->n; i++) {
 		json_array_foreach(json_object_get(a->sandboxes[i].dial, "proxies"), k, p)
 		{
 			double v;
 
-			if (!number(p, NULL, key, &v))
+			if (!snapshot_number(p, NULL, key, &v))
 				continue;
 			buf_addf(out, "%s{", name);
 			add_sandbox_labels(out, &a->sandboxes[i]);
@@ -235,17 +238,17 @@ static void add_proxies(const struct metrics_all *a, const char *name, const cha
 			buf_addc(out, ',');
 			add_label(out, "state", jsonget_text(p, "state"));
 			buf_addc(out, '}');
-			add_number(out, v);
+			add_sample_value(out, v);
 		}
 	}
 }
 
-static void add_web(const struct metrics_web *w, struct buf *out)
+static void add_api_metrics(const struct metrics_web *w, struct buf *out)
 {
 	static const unsigned statuses[WEB_STATUS_COUNT] = WEB_STATUSES;
 
-	add_head(out, "coffer_api_requests_total", COUNTER,
-		 "Requests to the API that were answered, by status.");
+	add_metric_head(out, "coffer_api_requests_total", COUNTER,
+			"Requests to the API that were answered, by status.");
 	for (unsigned i = 0; i <= WEB_STATUS_COUNT; i++) {
 		char status[16] = "other";
 
@@ -255,31 +258,38 @@ static void add_web(const struct metrics_web *w, struct buf *out)
 			buf_addf(out, "coffer_api_requests_total{status=\"%s\"} %" PRIu64 "\n", status,
 				 w->stats.answers[i]);
 	}
-	add_one(out, "coffer_api_streams", GAUGE, "Streams of events that are open.", w->stats.streams);
-	add_one(out, "coffer_api_connections", GAUGE, "Connections to the API.", w->stats.connections);
-	add_one(out, "coffer_api_dropped_total", COUNTER, "Connections that were too slow, and were ended.",
-		w->stats.dropped);
-	add_one(out, "coffer_web_restarts_total", COUNTER, "How often coffer-web died and was started again.",
-		w->deaths);
+	add_single_metric(out, "coffer_api_streams", GAUGE, "Streams of events that are open.",
+			  w->stats.streams);
+	add_single_metric(out, "coffer_api_connections", GAUGE, "Connections to the API.",
+			  w->stats.connections);
+	add_single_metric(out, "coffer_api_dropped_total", COUNTER,
+			  "Connections that were too slow, and were ended.", w->stats.dropped);
+	add_single_metric(out, "coffer_web_restarts_total", COUNTER,
+			  "How often coffer-web died and was started again.", w->deaths);
 }
 
 void metrics_text(const struct metrics_all *a, struct buf *out)
 {
-	add_sandboxes(a, out);
-	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		if (rows[i].help)
-			add_head(out, rows[i].name, rows[i].type, rows[i].help);
-		add_row(a, &rows[i], out);
+	add_sandbox_metrics(a, out);
+	for (size_t i = 0; i < ARRAY_SIZE(metric_rows); i++) {
+		if (metric_rows[i].help)
+			add_metric_head(out, metric_rows[i].name, metric_rows[i].type, metric_rows[i].help);
+		add_metric_row(a, &metric_rows[i], out);
 	}
-	add_proxies(a, "coffer_proxy_score", GAUGE, "score", "How well an upstream proxy does, 0 to 1.", out);
-	add_proxies(a, "coffer_proxy_used_total", COUNTER, "used", "Connections through an upstream proxy.",
-		    out);
-	add_one(out, "coffer_pool_ready", GAUGE, "Sandboxes that stand ready for tool calls.", a->pool.ready);
-	add_one(out, "coffer_pool_starting", GAUGE, "Sandboxes that are being made for tool calls.",
-		a->pool.starting);
-	add_one(out, "coffer_pool_templates", GAUGE, "Kinds of them.", a->pool.templates);
-	add_one(out, "coffer_pool_memory_bytes", GAUGE, "About what they hold.", a->pool.held);
-	add_web(&a->web, out);
+	add_proxy_metrics(a, "coffer_proxy_score", GAUGE, "score", "How well an upstream proxy does, 0 to 1.",
+			  out);
+	add_proxy_metrics(a, "coffer_proxy_used_total", COUNTER, "used",
+			  "Connections through an upstream proxy.", out);
+	add_single_metric(out, "coffer_pool_ready", GAUGE, "Sandboxes that stand ready for tool calls.",
+			  a->pool.ready);
+	add_single_metric(out, "coffer_pool_starting", GAUGE, "Sandboxes that are being made for tool calls.",
+			  a->pool.starting);
+	add_single_metric(out, "coffer_pool_templates", GAUGE, "Templates of the warm pool.",
+			  a->pool.templates);
+	add_single_metric(out, "coffer_pool_memory_bytes", GAUGE, "Approximate memory that they use.",
+			  a->pool.held);
+	add_api_metrics(&a->web, out);
 	if (a->has_audit)
-		add_one(out, "coffer_audit_events_total", COUNTER, "Events in the audit log.", a->audit_seq);
+		add_single_metric(out, "coffer_audit_events_total", COUNTER, "Events in the audit log.",
+				  a->audit_seq);
 }

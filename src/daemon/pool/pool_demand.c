@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Predicts the demand for ready sandboxes (pool_demand.h). Pure. */
 #include "daemon/pool/pool_demand.h"
 
 #define NSEC 1000000000ULL
 #define FADE_SECONDS 20 /* until a busy second counts for nothing */
 
-/* The peak as it counts `now`: less by a part for each second since. */
-static unsigned faded(const struct pool_demand *d, uint64_t second)
+/* The peak weighted by its age: a fraction less for each second since. */
+static unsigned faded_peak(const struct pool_demand *d, uint64_t second)
 {
 	uint64_t age = second > d->peak_at ? second - d->peak_at : 0;
 
@@ -24,7 +25,7 @@ void pool_note(struct pool_demand *d, uint64_t now_ns)
 	}
 	if (d->count < POOL_READY_MAX)
 		d->count++;
-	if (d->count >= faded(d, second)) {
+	if (d->count >= faded_peak(d, second)) {
 		d->peak = d->count;
 		d->peak_at = second;
 	}
@@ -37,7 +38,7 @@ unsigned pool_want(const struct pool_demand *d, uint64_t now_ns)
 
 	if (!d->last || (now_ns > d->last && now_ns - d->last > POOL_IDLE_SECONDS * NSEC))
 		return 0;
-	want = faded(d, now_ns / NSEC) + 1;
+	want = faded_peak(d, now_ns / NSEC) + 1;
 	return want < POOL_READY_MAX ? want : POOL_READY_MAX;
 }
 

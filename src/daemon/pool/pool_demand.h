@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How many sandboxes of one template are worth having ready. Pure: times come in, numbers go out.
+ * How many sandboxes of one template to keep ready. Pure: times go in, numbers come out.
  *
- * What was taken within a second lately says what will be: the busiest second counts at first whole and less with every
- * moment since, and there is one more than that. A template that nobody has asked for within POOL_IDLE is worth none.
+ * Recent demand predicts the next: the busiest second counts in full at first and fades with time, plus one.
+ * A template without a request for POOL_IDLE_SECONDS needs none.
  */
 #ifndef DAEMON_POOL_DEMAND_H
 #define DAEMON_POOL_DEMAND_H
@@ -15,19 +15,19 @@
 #define POOL_READY_MAX 64
 
 struct pool_demand {
-	uint64_t second;  /* the second that is being counted, in CLOCK_MONOTONIC seconds */
-	unsigned count;	  /* asked for in it */
-	unsigned peak;	  /* in the busiest one */
-	uint64_t peak_at; /* its second */
-	uint64_t last;	  /* ns: asked for last */
+	uint64_t second;  /* the second being counted, in CLOCK_MONOTONIC seconds */
+	unsigned count;	  /* requests in it */
+	unsigned peak;	  /* requests in the busiest second */
+	uint64_t peak_at; /* that second */
+	uint64_t last;	  /* ns of the last request */
 };
 
 void pool_note(struct pool_demand *d, uint64_t now_ns);
 
-/* How many should stand ready now. */
+/* The number of sandboxes to have ready now. */
 unsigned pool_want(const struct pool_demand *d, uint64_t now_ns);
 
-/* May one more that holds `each` bytes be made, where `held` are held already? The first always may. */
+/* May another sandbox of `each` bytes be made while `held` bytes are in use? The first always may. */
 bool pool_may_add(uint64_t held, uint64_t each, uint64_t budget);
 
 #endif

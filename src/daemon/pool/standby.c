@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The launcher's side of a sandbox that waits for its command. See standby.h. */
+/* The launcher's side of a sandbox in the warm pool (standby.h). */
 #include "daemon/pool/standby.h"
 
 #include "base/fd.h"
@@ -15,12 +15,12 @@
 struct standby {
 	int sock;
 	unsigned flags;
-	bool reported; /* the end was told */
+	bool reported; /* the end was sent */
 	int stdio[3];
 };
 
-/* Whatever comes, or pid 1's death: an engine that dies while nobody uses it is not offered any more. */
-static int wait_message(const struct standby *sb, const struct run *r)
+/* Waits for a message, or the death of pid 1: a sandbox whose engine died must not be handed out. */
+static int wait_for_go(const struct standby *sb, const struct run *r)
 {
 	struct pollfd p[] = { { .fd = sb->sock, .events = POLLIN }, { .fd = r->er.pidfd, .events = POLLIN } };
 
@@ -31,8 +31,8 @@ static int wait_message(const struct standby *sb, const struct run *r)
 	return p[1].revents ? -ECANCELED : 0;
 }
 
-/* The strings of a body into lists. */
-static int split_body(struct spec *s, char *body, const struct standby_go *go)
+/* Copies the strings of the body into the spec. */
+static int split_command_body(struct spec *s, char *body, const struct standby_go *go)
 {
 	const struct proto_start st = { .argc = go->argc, .envc = go->envc };
 	struct proto_body b;
@@ -53,7 +53,7 @@ static int split_body(struct spec *s, char *body, const struct standby_go *go)
 	return r;
 }
 
-static int read_body(struct spec *s, int fd, const struct standby_go *go)
+static int read_command_body(struct spec *s, int fd, const struct standby_go *go)
 {
 	autofree char *body = NULL;
 
@@ -65,10 +65,10 @@ static int read_body(struct spec *s, int fd, const struct standby_go *go)
 		return -ENOMEM;
 	if (pread(fd, body, go->body, 0) != (ssize_t)go->body)
 		return -EPROTO;
-	return split_body(s, body, go);
+	return split_command_body(s, body, go);
 }
 
-static void tell_ready(const struct standby *sb, const struct run *r)
+static void send_ready(const struct standby *sb, const struct run *r)
 {
 	struct standby_ready m = { .magic = STANDBY_MAGIC, .kind = STANDBY_READY };
 	struct cgroup_stat st = { 0 };
@@ -76,24 +76,24 @@ static void tell_ready(const struct standby *sb, const struct run *r)
 	cgroup_read_stat(&r->cg, &st);
 	m.memory = st.has_memory ? st.memory_now : 0;
 	memcpy(m.id, r->spec->id, sizeof(m.id));
-	/* Nobody there is seen at once by the wait. */
+	/* If the peer has gone, the wait that follows notices at once. */
 	(void)!fdpass_send(sb->sock, &m, sizeof(m), NULL, 0);
 }
 
-static int on_wait(void *ctx, struct run *r, struct run_io *io, struct err *e)
+static int on_wait_for_command(void *ctx, struct run *r, struct run_io *io, struct err *e)
 {
 	struct standby *sb = ctx;
 	struct spec *s = r->spec;
 	struct standby_go go = { 0 };
 	int fds[4] = { -1, -1, -1, -1 }, ret;
 
-	tell_ready(sb, r);
-	ret = wait_message(sb, r);
+	send_ready(sb, r);
+	ret = wait_for_go(sb, r);
 	if (ret == 0)
 		ret = fdpass_recv(sb->sock, &go, sizeof(go), fds, ARRAY_SIZE(fds));
 	if (ret < 0)
 		return err_set(e, -ECANCELED, "no command came");
-	ret = read_body(s, fds[0], &go);
+	ret = read_command_body(s, fds[0], &go);
 	fd_close(fds[0]);
 	memcpy(sb->stdio, fds + 1, sizeof(sb->stdio));
 	if (ret < 0)
@@ -112,7 +112,7 @@ static int on_wait(void *ctx, struct run *r, struct run_io *io, struct err *e)
 	return 0;
 }
 
-static int make_report(const struct run *r)
+static int make_report_file(const struct run *r)
 {
 	autobuf struct buf b = BUF_INIT;
 	autoclose int fd = memfd_create("report", MFD_CLOEXEC);
@@ -123,29 +123,29 @@ static int make_report(const struct run *r)
 	return TAKE_FD(fd);
 }
 
-static void tell_end(struct standby *sb, const struct run *r, bool report)
+static void send_end(struct standby *sb, const struct run *r, bool report)
 {
 	struct standby_end m = { .magic = STANDBY_MAGIC, .kind = STANDBY_END, .end = r->end };
-	autoclose int fd = report ? make_report(r) : -1;
+	autoclose int fd = report ? make_report_file(r) : -1;
 
 	m.changes = r->changes;
 	m.wiped = r->wiped;
 	m.report = fd >= 0;
 	snprintf(m.limits_off, sizeof(m.limits_off), "%s", r->limits_off);
-	/* A client that is gone has ended the sandbox by that. */
+	/* A client that has gone has thereby ended the sandbox. */
 	(void)!fdpass_send(sb->sock, &m, sizeof(m), &fd, fd >= 0 ? 1 : 0);
 	sb->reported = true;
 }
 
-/* The client waits for its command, not for our cleaning up; unless it wants to know about that too. */
-static void on_ended(void *ctx, struct run *r)
+/* The client waits for its command, not for our cleanup, unless it wants the report. */
+static void on_command_ended(void *ctx, struct run *r)
 {
 	struct standby *sb = ctx;
 
 	for (size_t i = 0; i < ARRAY_SIZE(sb->stdio); i++)
 		sb->stdio[i] = fd_close(sb->stdio[i]);
 	if (!(sb->flags & STANDBY_F_REPORT))
-		tell_end(sb, r, false);
+		send_end(sb, r, false);
 }
 
 int standby_serve(struct run *r, int sock, struct err *e)
@@ -154,8 +154,8 @@ int standby_serve(struct run *r, int sock, struct err *e)
 	struct run_io io = RUN_IO_INIT;
 	int ret;
 
-	io.wait = on_wait;
-	io.ended = on_ended;
+	io.wait = on_wait_for_command;
+	io.ended = on_command_ended;
 	io.ctx = &sb;
 	ret = run_execute(r, &io, e);
 	if (ret == -ECANCELED)
@@ -171,7 +171,7 @@ int standby_serve(struct run *r, int sock, struct err *e)
 			r->end.exit_code = 125;
 			snprintf(r->end.broken, sizeof(r->end.broken), "%.150s", e->msg);
 		}
-		tell_end(&sb, r, sb.flags & STANDBY_F_REPORT);
+		send_end(&sb, r, sb.flags & STANDBY_F_REPORT);
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(sb.stdio); i++)
 		fd_close(sb.stdio[i]);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The client's side of a sandbox that waits for its command. See standby.h. */
+/* The client's side of a sandbox in the warm pool (standby.h). */
 #include "base/fd.h"
 #include "daemon/pool/standby.h"
 #include "ipc/fdpass.h"
@@ -26,7 +26,7 @@ int standby_recv_ready(int sock, struct standby_ready *ret)
 }
 
 /* The command's strings in a memory file: they may be longer than any message. */
-static int make_body(const struct spec *s, struct standby_go *go, struct err *e)
+static int make_command_body(const struct spec *s, struct standby_go *go, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT;
 	autoclose int fd = memfd_create("go", MFD_CLOEXEC);
@@ -48,7 +48,7 @@ static int make_body(const struct spec *s, struct standby_go *go, struct err *e)
 	return TAKE_FD(fd);
 }
 
-static int send_go(int sock, const struct spec *s, const int stdio[3], unsigned flags, struct err *e)
+static int send_command(int sock, const struct spec *s, const int stdio[3], unsigned flags, struct err *e)
 {
 	const struct limit *timeout = &s->limits.l[LIMIT_TIMEOUT], *output = &s->limits.l[LIMIT_OUTPUT];
 	struct standby_go go = {
@@ -60,7 +60,7 @@ static int send_go(int sock, const struct spec *s, const int stdio[3], unsigned 
 		.output = output->value,
 		.output_named = output->named,
 	};
-	autoclose int body = make_body(s, &go, e);
+	autoclose int body = make_command_body(s, &go, e);
 	int fds[4] = { body, stdio[0], stdio[1], stdio[2] }, r;
 
 	if (body < 0)
@@ -70,7 +70,7 @@ static int send_go(int sock, const struct spec *s, const int stdio[3], unsigned 
 	return r < 0 ? err_sys(e, r, "cannot pass on the command") : 0;
 }
 
-static int recv_end(int sock, struct standby_end *ret, int *ret_report)
+static int recv_command_end(int sock, struct standby_end *ret, int *ret_report)
 {
 	size_t len;
 	int r = fdpass_recv_some(sock, ret, sizeof(*ret), &len, ret_report, 1);
@@ -85,8 +85,8 @@ static int recv_end(int sock, struct standby_end *ret, int *ret_report)
 	return 0;
 }
 
-/* What is typed at us is meant for the command. */
-static int open_signals(sigset_t *old)
+/* Signals typed at the client are meant for the command. */
+static int block_user_signals(sigset_t *old)
 {
 	static const int wanted[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
 	sigset_t set;
@@ -102,7 +102,7 @@ static int open_signals(sigset_t *old)
 	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-static int wait_end(int sock, int sig, struct standby_end *ret, int *ret_report)
+static int wait_for_command_end(int sock, int sig, struct standby_end *ret, int *ret_report)
 {
 	struct pollfd p[] = { { .fd = sock, .events = POLLIN }, { .fd = sig, .events = POLLIN } };
 	struct signalfd_siginfo si;
@@ -116,20 +116,20 @@ static int wait_end(int sock, int sig, struct standby_end *ret, int *ret_report)
 			(void)!send(sock, &c, 1, MSG_NOSIGNAL);
 		}
 	}
-	return recv_end(sock, ret, ret_report);
+	return recv_command_end(sock, ret, ret_report);
 }
 
 int standby_use(int sock, const struct spec *s, const int stdio[3], unsigned flags, struct standby_end *ret,
 		int *ret_report, struct err *e)
 {
 	sigset_t old;
-	/* Before the command can run: from then on what comes is meant for it. */
-	autoclose int sig = open_signals(&old);
-	int r = sig < 0 ? err_sys(e, -errno, "cannot take signals") : send_go(sock, s, stdio, flags, e);
+	/* Before the command can run: from then on signals are passed on to it. */
+	autoclose int sig = block_user_signals(&old);
+	int r = sig < 0 ? err_sys(e, -errno, "cannot take signals") : send_command(sock, s, stdio, flags, e);
 
 	*ret_report = -1;
 	if (r == 0) {
-		r = wait_end(sock, sig, ret, ret_report);
+		r = wait_for_command_end(sock, sig, ret, ret_report);
 		if (r < 0)
 			r = err_set(e, -EIO, "the sandbox's launcher died");
 	}

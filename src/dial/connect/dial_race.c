@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Races TCP connections to judged addresses, and tells whether an address is this host's own. Resolves and
+ * judges nothing.
+ */
 #include "dial/connect/dial_race.h"
 
 #include "base/cleanup.h"
@@ -9,7 +13,7 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
-/* A socket without a source: one that has been connected keeps the one it got, whatever it is connected to next. */
+/* Resets the socket's source address: a connected one would keep it for the next destination. */
 static int probe_socket(int *fd, int family)
 {
 	const struct sockaddr none = { .sa_family = AF_UNSPEC };
@@ -58,7 +62,7 @@ void own_probe_release(struct own_probe *p)
 	*p = OWN_PROBE_INIT;
 }
 
-static void close_leg(struct race_leg *l)
+static void race_close_leg(struct race_leg *l)
 {
 	loop_unwatch(l->race->loop, &l->w);
 	l->w.fd = fd_close(l->w.fd);
@@ -71,12 +75,12 @@ void race_cancel(struct race *r)
 	loop_timer_off(r->loop, &r->step);
 	for (size_t i = 0; i < RACE_LEGS_MAX; i++) {
 		if (r->leg[i].race)
-			close_leg(&r->leg[i]);
+			race_close_leg(&r->leg[i]);
 	}
 	r->loop = NULL;
 }
 
-static struct race_leg *free_leg(struct race *r)
+static struct race_leg *race_free_leg(struct race *r)
 {
 	for (size_t i = 0; i < RACE_LEGS_MAX; i++) {
 		if (r->leg[i].w.fd < 0)
@@ -85,7 +89,7 @@ static struct race_leg *free_leg(struct race *r)
 	return NULL;
 }
 
-static bool is_running(const struct race *r)
+static bool race_is_running(const struct race *r)
 {
 	for (size_t i = 0; i < RACE_LEGS_MAX; i++) {
 		if (r->leg[i].w.fd >= 0)
@@ -94,7 +98,7 @@ static bool is_running(const struct race *r)
 	return false;
 }
 
-static int begin_leg(struct race_leg *l, const struct addr *a, uint16_t port)
+static int race_begin_leg(struct race_leg *l, const struct addr *a, uint16_t port)
 {
 	uint8_t to[ADDR_SOCKADDR_LEN];
 	size_t len = addr_to_sockaddr(a, port, to);
@@ -105,7 +109,7 @@ static int begin_leg(struct race_leg *l, const struct addr *a, uint16_t port)
 	l->w.fd = socket(addr_is_v4(a) ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (l->w.fd < 0)
 		return -errno;
-	/* Requests and answers are small; egress writes whole ones. */
+	/* Requests and responses are small; egress writes whole ones. */
 	if (setsockopt(l->w.fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)) < 0)
 		goto fail;
 	if (connect(l->w.fd, (const struct sockaddr *)to, (socklen_t)len) < 0 && errno != EINPROGRESS)
@@ -120,13 +124,13 @@ fail:
 	return r;
 }
 
-/* The next address that lets itself be tried. True when one is on its way. */
-static bool begin_next(struct race *r)
+/* Starts the next address that can be tried. True when an attempt is running. */
+static bool race_begin_next(struct race *r)
 {
-	struct race_leg *l = free_leg(r);
+	struct race_leg *l = race_free_leg(r);
 
 	while (l && r->next < r->n) {
-		int error = begin_leg(l, &r->addrs[r->next++], r->port);
+		int error = race_begin_leg(l, &r->addrs[r->next++], r->port);
 
 		if (error == 0) {
 			if (r->next < r->n)
@@ -139,25 +143,25 @@ static bool begin_next(struct race *r)
 	return false;
 }
 
-static void on_step(struct timer *t)
+static void on_race_step(struct timer *t)
 {
-	(void)begin_next(t->ctx);
+	(void)race_begin_next(t->ctx);
 }
 
-static void end(struct race *r, int status, int fd, const struct addr *a)
+static void race_end(struct race *r, int status, int fd, const struct addr *a)
 {
 	race_cancel(r);
 	r->done(r, status, fd, a);
 }
 
-static void on_leg(struct watch *w, uint32_t events)
+static void on_race_leg(struct watch *w, uint32_t events)
 {
 	struct race_leg *l = w->ctx;
 	struct race *r = l->race;
 	int error = 0;
 	socklen_t len = sizeof(error);
 
-	/* A socket with an error never says EPOLLOUT alone. */
+	/* A socket with an error never reports EPOLLOUT alone. */
 	if ((events & (EPOLLERR | EPOLLHUP)) && getsockopt(w->fd, SOL_SOCKET, SO_ERROR, &error, &len) < 0)
 		error = errno;
 	if (error == 0) {
@@ -166,14 +170,14 @@ static void on_leg(struct watch *w, uint32_t events)
 
 		loop_unwatch(r->loop, w);
 		fd = TAKE_FD(w->fd);
-		end(r, 0, fd, &a);
+		race_end(r, 0, fd, &a);
 		return;
 	}
-	close_leg(l);
+	race_close_leg(l);
 	r->error = r->error ? r->error : -error;
 	loop_timer_off(r->loop, &r->step);
-	if (!begin_next(r) && !is_running(r))
-		end(r, r->error, -1, NULL);
+	if (!race_begin_next(r) && !race_is_running(r))
+		race_end(r, r->error, -1, NULL);
 }
 
 int race_start(struct race *r, struct loop *loop, const struct addr *addrs, size_t n, uint16_t port)
@@ -186,10 +190,10 @@ int race_start(struct race *r, struct loop *loop, const struct addr *addrs, size
 	for (size_t i = 0; i < r->n; i++)
 		r->addrs[i] = addrs[i];
 	for (size_t i = 0; i < RACE_LEGS_MAX; i++)
-		r->leg[i] =
-			(struct race_leg){ .w = { .fd = -1, .fn = on_leg, .ctx = &r->leg[i] }, .race = r };
-	r->step = (struct timer){ .fn = on_step, .ctx = r };
-	if (begin_next(r))
+		r->leg[i] = (struct race_leg){ .w = { .fd = -1, .fn = on_race_leg, .ctx = &r->leg[i] },
+					       .race = r };
+	r->step = (struct timer){ .fn = on_race_step, .ctx = r };
+	if (race_begin_next(r))
 		return 0;
 	race_cancel(r);
 	return r->error ? r->error : -EADDRNOTAVAIL;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A TCP connection to the first of some addresses that answers (after RFC 8305): one attempt is given RACE_STEP_MS
- * before the next one joins it, a failed one is followed at once, the first to connect wins.
+ * Connects to the first of several addresses that responds (after RFC 8305): one attempt gets RACE_STEP_MS
+ * before the next joins it, a failed one is followed at once, the first to connect wins.
  *
- * The addresses were judged by the caller. Only here is connect() called for TCP.
+ * The caller has judged the addresses. connect() for TCP is called only here.
  */
 #ifndef DIAL_DIAL_RACE_H
 #define DIAL_DIAL_RACE_H
@@ -18,43 +18,46 @@
 struct race;
 
 struct race_leg {
-	struct watch w; /* fd is -1 while it is not used */
+	struct watch w; /* fd is -1 while it is unused */
 	struct addr addr;
 	struct race *race;
 };
 
 struct race {
 	struct loop *loop;
-	/* fd is the caller's; or -1 and a status. The race has ended and may be freed. */
+	/* The caller gets fd; or -1 and a status. The race has ended and may be freed. */
 	void (*done)(struct race *r, int status, int fd, const struct addr *a);
 	void *ctx;
 	struct addr addrs[RACE_ADDRS_MAX];
 	size_t n, next;
 	uint16_t port;
-	int error; /* the first that failed: usually the one that a person would have tried */
+	int error; /* the first failure: usually of the address that a person would have tried */
 	struct race_leg leg[RACE_LEGS_MAX];
 	struct timer step;
 };
 
-/* done() is never called from here: when nothing could be begun, a negative errno is returned instead. */
+/* Never calls done() itself: when no attempt could be started, it returns a negative errno. */
 int race_start(struct race *r, struct loop *loop, const struct addr *addrs, size_t n,
 	       uint16_t port) MUST_CHECK;
-void race_cancel(struct race *r); /* also one that never began or has ended */
+void race_cancel(struct race *r); /* also for a race that never began or has ended */
 
-/* A UDP socket for each family over which nothing is ever sent, for dial_is_own(): asking costs less than making one. */
+/*
+ * A UDP socket for each family that never sends anything, for dial_is_own(): reusing one is cheaper than
+ * creating it.
+ */
 struct own_probe {
 	int fd4, fd6;	   /* -1 until it is needed */
-	struct addr other; /* the last that was not ours */
+	struct addr other; /* the last address that was not ours */
 	bool has_other;
 };
 
 #define OWN_PROBE_INIT ((struct own_probe){ .fd4 = -1, .fd6 = -1 })
 
 /*
- * Is it this host itself? Asked of the kernel's routing without a packet: a UDP socket connected to an address of the
- * host's own gets that address as its source. 1: it is; 0: it is not; -ENETUNREACH and the like: there is no way
- * there. Another failure counts as no. Asked again at once for one that was not, it does not ask the kernel again until
- * own_probe_forget(): whoever calls this does so in each round, before it waits.
+ * Is this the host itself? Queries the kernel's routing without a packet: a UDP socket connected to one of
+ * the host's own addresses gets that address as its source. 1: yes; 0: no; -ENETUNREACH and the like: there
+ * is no route. Another failure counts as no. The last negative answer is cached until own_probe_forget(),
+ * which the caller calls in each round, before it waits.
  */
 int dial_is_own(struct own_probe *p, const struct addr *a) MUST_CHECK;
 static inline void own_probe_forget(struct own_probe *p)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Questions, and what becomes of their answers.
+ * Queries to DNS servers, and the delivery of their answers. Addresses are not judged here.
  *
- * c-ares keeps one socket for each server while it has questions open, so under load every question would go out from
- * one port, and an answer would be only as hard to forge as its 16-bit id. So there are a few channels that take turns:
- * each is left alone after a number of questions, and closes its sockets when the last of them is answered.
+ * c-ares keeps one socket per server while it has queries open, so under load every query would use one
+ * source port, and an answer would be only as hard to forge as its 16-bit id. So a few channels take turns:
+ * each is left idle after a number of queries, and closes its sockets when the last of them is answered.
  */
 #include "dial/connect/resolve_ares.h"
 #include "dial/connect/resolve_cache.h"
@@ -20,8 +20,8 @@
 #include <sys/socket.h>
 
 #define CHANNELS 4
-#define TURN 32 /* questions until the next channel */
-/* When one server's connection breaks, c-ares gives up everything that is open there, whatever it was. */
+#define TURN 32 /* queries before the next channel */
+/* When the connection to a server breaks, c-ares fails everything that is open there, whatever it was. */
 #define TRIES 3
 #define AGAIN_NS (100 * NSEC_PER_MSEC)
 
@@ -31,11 +31,11 @@ struct resolver {
 	unsigned at, turn;
 	struct resolve_cache cache;
 	size_t n_servers;
-	bool is_changing; /* a cancelled question is to be asked again, not answered */
+	bool is_changing; /* a cancelled query will be repeated, not answered */
 	uint64_t queries, hits;
 };
 
-/* One question to the servers. It outlives its entry where that did not wait for it. */
+/* One query to the servers. It outlives its entry when that did not wait for it. */
 struct resolve_query {
 	struct resolver *resolver;
 	struct ares_link *channel;
@@ -43,7 +43,7 @@ struct resolve_query {
 	int slot; /* 0: IPv6, 1: IPv4 */
 	bool is_done;
 	unsigned tries;
-	struct timer again; /* armed: it waits to be asked once more, and c-ares does not know it */
+	struct timer again; /* armed: it waits for a retry, and c-ares does not know it */
 	int status;	    /* of c-ares */
 	uint32_t ttl;
 	size_t n_addrs;
@@ -72,8 +72,8 @@ int resolver_open(struct resolver **ret, struct loop *loop, struct err *e)
 	return 0;
 }
 
-/* One that c-ares does not hold. */
-static void drop_query(struct resolver *r, struct resolve_query *q)
+/* For a query that c-ares does not hold. */
+static void free_query(struct resolver *r, struct resolve_query *q)
 {
 	if (q)
 		loop_timer_off(r->loop, &q->again);
@@ -91,7 +91,7 @@ void resolver_free(struct resolver *r)
 	for (struct resolve_entry *x = TAILQ_FIRST(&r->cache.lru); x; x = TAILQ_NEXT(x, lru)) {
 		loop_timer_off(r->loop, &x->grace);
 		for (int i = 0; i < 2; i++)
-			drop_query(r, x->query[i]);
+			free_query(r, x->query[i]);
 	}
 	resolve_cache_release(&r->cache);
 	ares_library_cleanup();
@@ -122,8 +122,8 @@ size_t resolver_read_conf(const char *text, size_t len, struct resolve_server re
 	return n;
 }
 
-/* Why there is no address, in the words of our own errors. */
-static int status_of(int ares, char *why, size_t size)
+/* Translates the failure into an errno and a text. */
+static int ares_to_status(int ares, char *why, size_t size)
 {
 	static const struct {
 		int ares, status;
@@ -134,7 +134,7 @@ static int status_of(int ares, char *why, size_t size)
 		{ ARES_ETIMEOUT, -ETIMEDOUT, "the resolver did not answer" },
 		{ ARES_ESERVFAIL, -EREMOTEIO, "the resolver failed (SERVFAIL)" },
 		{ ARES_EREFUSED, -EREMOTEIO, "the resolver refused to answer" },
-		/* c-ares passes over servers that fail or refuse, and says this when none is left. */
+		/* c-ares skips servers that fail or refuse, and reports this when none is left. */
 		{ ARES_ECONNREFUSED, -EREMOTEIO,
 		  "no resolver answered: each failed, refused or cannot be reached" },
 		{ ARES_EBADRESP, -EREMOTEIO, "the resolver's answer is malformed" },
@@ -152,7 +152,7 @@ static int status_of(int ares, char *why, size_t size)
 	return -EREMOTEIO;
 }
 
-/* Which of two failures says more: that a name is not there only counts when both say so. */
+/* Which of two failures matters: a missing name counts only when both families say so. */
 static int worse_status(int a, int b)
 {
 	const bool a_mild = a == ARES_ENOTFOUND || a == ARES_ENODATA;
@@ -163,13 +163,13 @@ static int worse_status(int a, int b)
 	return a_mild ? b : a;
 }
 
-static void tell_waiting(struct resolve_entry *x)
+static void call_waiting(struct resolve_entry *x)
 {
-	struct lookup *l = TAKE_PTR(x->waiting);
+	struct resolve_lookup *l = TAKE_PTR(x->waiting);
 
-	/* Each may cancel itself or others, and ask anew; the list is ours by now. */
+	/* Each callback may cancel itself or others; the list is detached by now. */
 	while (l) {
-		struct lookup *next = l->next;
+		struct resolve_lookup *next = l->next;
 
 		x->waiting = next;
 		l->entry = NULL;
@@ -181,37 +181,38 @@ static void tell_waiting(struct resolve_entry *x)
 	}
 }
 
-static void finish(struct resolve_entry *x)
+static void finish_entry(struct resolve_entry *x)
 {
 	struct resolver *r = x->resolver;
 	struct resolve_query *q6 = x->query[0], *q4 = x->query[1];
-	struct answer *a = &x->answer;
+	struct resolve_answer *a = &x->answer;
 
 	loop_timer_off(r->loop, &x->grace);
 	if (a->status == 0) {
 		resolve_interleave(a, q6->addrs, q6->n_addrs, q4->addrs, q4->n_addrs);
 		a->ttl = !q6->n_addrs ? q4->ttl : !q4->n_addrs || q6->ttl < q4->ttl ? q6->ttl : q4->ttl;
 		if (!a->n_addrs)
-			a->status = status_of(worse_status(q6->status, q4->status), a->why, sizeof(a->why));
+			a->status =
+				ares_to_status(worse_status(q6->status, q4->status), a->why, sizeof(a->why));
 	}
 	for (int i = 0; i < 2; i++) {
 		if (x->query[i]->is_done || x->query[i]->again.armed)
-			drop_query(r, x->query[i]);
+			free_query(r, x->query[i]);
 		else
 			x->query[i]->entry = NULL;
 		x->query[i] = NULL;
 	}
 	resolve_cache_answered(&r->cache, x, clock_nsec(CLOCK_MONOTONIC));
-	tell_waiting(x);
+	call_waiting(x);
 }
 
-static void on_grace(struct timer *t)
+static void on_grace_over(struct timer *t)
 {
-	finish(t->ctx);
+	finish_entry(t->ctx);
 }
 
-/* CNAME targets, each once; an odd or endless chain spoils the answer. */
-static void take_aliases(struct answer *a, const struct ares_addrinfo_cname *c)
+/* Adds CNAME targets, each once; an invalid or endless chain invalidates the answer. */
+static void take_aliases(struct resolve_answer *a, const struct ares_addrinfo_cname *c)
 {
 	for (; c && a->status == 0; c = c->next) {
 		struct host h;
@@ -221,7 +222,7 @@ static void take_aliases(struct answer *a, const struct ares_addrinfo_cname *c)
 			continue;
 		if (host_canon(c->name, strlen(c->name), &h, NULL) < 0 || h.kind != HOST_NAME) {
 			a->status = -EREMOTEIO;
-			snprintf(a->why, sizeof(a->why), "the name is an alias of something that is no name");
+			snprintf(a->why, sizeof(a->why), "the name is an alias of an invalid name");
 			return;
 		}
 		for (size_t i = 0; i < a->n_aliases; i++)
@@ -230,14 +231,14 @@ static void take_aliases(struct answer *a, const struct ares_addrinfo_cname *c)
 			continue;
 		if (a->n_aliases == RESOLVE_ALIASES_MAX) {
 			a->status = -ELOOP;
-			snprintf(a->why, sizeof(a->why),
-				 "the name is an alias of an alias, more than %d times", RESOLVE_ALIASES_MAX);
+			snprintf(a->why, sizeof(a->why), "the name has a chain of more than %d aliases",
+				 RESOLVE_ALIASES_MAX);
 			return;
 		}
 		if (!a->aliases)
 			a->aliases = calloc(RESOLVE_ALIASES_MAX, sizeof(*a->aliases));
 		if (!a->aliases) {
-			a->status = status_of(ARES_ENOMEM, a->why, sizeof(a->why));
+			a->status = ares_to_status(ARES_ENOMEM, a->why, sizeof(a->why));
 			return;
 		}
 		a->aliases[a->n_aliases++] = h;
@@ -263,7 +264,7 @@ static void take_addrs(struct resolve_query *q, const struct ares_addrinfo *ai)
 	}
 }
 
-static void on_answer(void *ctx, int status, int timeouts, struct ares_addrinfo *ai)
+static void on_ares_answer(void *ctx, int status, int timeouts, struct ares_addrinfo *ai)
 {
 	struct resolve_query *q = ctx;
 	struct resolve_entry *x = q->entry;
@@ -296,14 +297,14 @@ static void on_answer(void *ctx, int status, int timeouts, struct ares_addrinfo 
 		return;
 	}
 	if (x->query[!q->slot] && x->query[!q->slot]->is_done)
-		finish(x);
+		finish_entry(x);
 	else if (q->n_addrs && x->query[!q->slot])
 		loop_timer(r->loop, &x->grace,
 			   clock_nsec(CLOCK_MONOTONIC) + RESOLVE_GRACE_MS * NSEC_PER_MSEC);
 }
 
-/* The channel whose turn it is: the next one that is quiet, or the one at hand where none is. */
-static struct ares_link *take_channel(struct resolver *r)
+/* The channel whose turn it is: the next one that is idle, or the current one where none is. */
+static struct ares_link *next_channel(struct resolver *r)
 {
 	if (++r->turn >= TURN) {
 		for (unsigned i = 1; i < CHANNELS; i++) {
@@ -319,43 +320,43 @@ static struct ares_link *take_channel(struct resolver *r)
 	return &r->channel[r->at];
 }
 
-/* c-ares 1.18 loses memory when it is asked without a server. */
-static void answer_nobody(struct resolver *r, struct resolve_entry *x)
+/* c-ares 1.18 leaks memory when it is queried without a server. */
+static void fail_without_servers(struct resolver *r, struct resolve_entry *x)
 {
 	x->answer.status = -EREMOTEIO;
-	snprintf(x->answer.why, sizeof(x->answer.why), "there is no resolver to ask");
+	snprintf(x->answer.why, sizeof(x->answer.why), "no resolver is configured");
 	resolve_cache_answered(&r->cache, x, clock_nsec(CLOCK_MONOTONIC));
-	tell_waiting(x);
+	call_waiting(x);
 }
 
-static void ask_one(struct resolver *r, struct resolve_query *q)
+static void send_query(struct resolver *r, struct resolve_query *q)
 {
 	static const int family[2] = { AF_INET6, AF_INET };
 	const struct ares_addrinfo_hints hints = { .ai_family = family[q->slot],
 						   .ai_socktype = SOCK_STREAM,
 						   .ai_flags = ARES_AI_NOSORT };
 
-	q->channel = take_channel(r);
+	q->channel = next_channel(r);
 	q->channel->open++;
 	q->tries++;
 	r->queries++;
 	ares_link_tick(q->channel);
-	ares_getaddrinfo(q->channel->ares, q->entry->name.text, NULL, &hints, on_answer, q);
+	ares_getaddrinfo(q->channel->ares, q->entry->name.text, NULL, &hints, on_ares_answer, q);
 }
 
-static void on_again(struct timer *t)
+static void on_query_retry(struct timer *t)
 {
 	struct resolve_query *q = t->ctx;
 
-	ask_one(q->resolver, q);
+	send_query(q->resolver, q);
 }
 
-static int ask_servers(struct resolver *r, struct resolve_entry *x)
+static int send_queries(struct resolver *r, struct resolve_entry *x)
 {
 	struct resolve_query *q[2];
 
 	if (r->n_servers == 0) {
-		answer_nobody(r, x);
+		fail_without_servers(r, x);
 		return 0;
 	}
 	for (int i = 0; i < 2; i++)
@@ -365,25 +366,26 @@ static int ask_servers(struct resolver *r, struct resolve_entry *x)
 		free(q[1]);
 		return -ENOMEM;
 	}
-	/* Both stand before the first is asked: c-ares may answer from inside the call. */
+	/* Both exist before the first query: c-ares may call back from inside the call. */
 	for (int i = 0; i < 2; i++) {
 		*q[i] = (struct resolve_query){ .resolver = r, .entry = x, .slot = i };
-		q[i]->again = (struct timer){ .fn = on_again, .ctx = q[i] };
+		q[i]->again = (struct timer){ .fn = on_query_retry, .ctx = q[i] };
 		x->query[i] = q[i];
 	}
 	for (int i = 0; i < 2; i++)
-		ask_one(r, q[i]);
+		send_query(r, q[i]);
 	return 0;
 }
 
-static void wait_for(struct resolve_entry *x, struct lookup *l)
+static void wait_for_entry(struct resolve_entry *x, struct resolve_lookup *l)
 {
 	l->entry = x;
 	l->next = x->waiting;
 	x->waiting = l;
 }
 
-int resolver_ask(struct resolver *r, const struct host *h, struct lookup *l, struct answer **ret)
+int resolver_lookup(struct resolver *r, const struct host *h, struct resolve_lookup *l,
+		    struct resolve_answer **ret)
 {
 	uint64_t now = clock_nsec(CLOCK_MONOTONIC);
 	struct resolve_entry *x = resolve_cache_find(&r->cache, h, now);
@@ -395,8 +397,8 @@ int resolver_ask(struct resolver *r, const struct host *h, struct lookup *l, str
 		if (!x)
 			return status;
 		x->resolver = r;
-		x->grace = (struct timer){ .fn = on_grace, .ctx = x };
-		status = ask_servers(r, x);
+		x->grace = (struct timer){ .fn = on_grace_over, .ctx = x };
+		status = send_queries(r, x);
 		if (status < 0) {
 			x->answer.status = status;
 			resolve_cache_answered(&r->cache, x, now);
@@ -406,7 +408,7 @@ int resolver_ask(struct resolver *r, const struct host *h, struct lookup *l, str
 		r->hits++;
 	}
 	if (x->is_pending) {
-		wait_for(x, l);
+		wait_for_entry(x, l);
 		return 0;
 	}
 	x->answer.ttl = resolve_cache_left(x, now);
@@ -414,12 +416,12 @@ int resolver_ask(struct resolver *r, const struct host *h, struct lookup *l, str
 	return 1;
 }
 
-void resolver_cancel(struct resolver *r, struct lookup *l)
+void resolver_cancel(struct resolver *r, struct resolve_lookup *l)
 {
 	(void)r;
 	if (!l->entry)
 		return;
-	for (struct lookup **p = &l->entry->waiting; *p; p = &(*p)->next) {
+	for (struct resolve_lookup **p = &l->entry->waiting; *p; p = &(*p)->next) {
 		if (*p == l) {
 			*p = l->next;
 			break;
@@ -429,17 +431,17 @@ void resolver_cancel(struct resolver *r, struct lookup *l)
 	l->next = NULL;
 }
 
-static int ask_again(struct resolver *r, struct resolve_entry *x)
+static int repeat_queries(struct resolver *r, struct resolve_entry *x)
 {
 	loop_timer_off(r->loop, &x->grace);
 	x->was_cancelled = false;
 	x->answer.status = 0;
 	x->answer.n_addrs = x->answer.n_aliases = 0;
 	for (int i = 0; i < 2; i++) {
-		drop_query(r, x->query[i]); /* the other half was answered already, or waits */
+		free_query(r, x->query[i]); /* the other family was answered already, or waits */
 		x->query[i] = NULL;
 	}
-	return ask_servers(r, x);
+	return send_queries(r, x);
 }
 
 static struct resolve_entry *next_cancelled(const struct resolver *r)
@@ -453,12 +455,12 @@ static struct resolve_entry *next_cancelled(const struct resolver *r)
 	return NULL;
 }
 
-/* It could not be asked: who waits is told so. */
-static void give_up(struct resolve_entry *x, int status)
+/* The query could not be repeated: fails the waiting lookups. */
+static void fail_entry(struct resolve_entry *x, int status)
 {
 	x->answer.status = status;
 	resolve_cache_answered(&x->resolver->cache, x, clock_nsec(CLOCK_MONOTONIC));
-	tell_waiting(x);
+	call_waiting(x);
 }
 
 int resolver_set_servers(struct resolver *r, const struct resolve_server *s, size_t n, struct err *e)
@@ -468,7 +470,7 @@ int resolver_set_servers(struct resolver *r, const struct resolve_server *s, siz
 
 	if (n > RESOLVE_SERVERS_MAX)
 		n = RESOLVE_SERVERS_MAX;
-	/* c-ares takes new servers only when nothing is open. */
+	/* c-ares accepts new servers only when nothing is open. */
 	r->is_changing = true;
 	for (size_t i = 0; i < CHANNELS && status == ARES_SUCCESS; i++) {
 		ares_cancel(r->channel[i].ares);
@@ -477,12 +479,12 @@ int resolver_set_servers(struct resolver *r, const struct resolve_server *s, siz
 	r->is_changing = false;
 	r->n_servers = n;
 	resolve_cache_forget(&r->cache);
-	/* From the beginning each time: whoever is told of an answer here may ask for something new, and that makes room. */
+	/* From the beginning each time: callbacks run in between, and may change the list. */
 	while ((x = next_cancelled(r)) != NULL) {
-		int failed = ask_again(r, x);
+		int failed = repeat_queries(r, x);
 
 		if (failed < 0)
-			give_up(x, failed);
+			fail_entry(x, failed);
 	}
 	if (status != ARES_SUCCESS)
 		return err_set(e, -EIO, "cannot set the resolvers: %s", ares_strerror(status));

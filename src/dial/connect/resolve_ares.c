@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Runs c-ares on our loop. Its sockets are created here, so that they are the kinds that the fence allows; it
+ * reads no configuration (resolve.R4).
+ */
 #include "dial/connect/resolve_ares.h"
 
 #include "base/cleanup.h"
@@ -16,7 +20,7 @@
 #define SERVER_TRIES 3
 #define EDNS_SIZE 1232
 
-static void on_socket(struct watch *w, uint32_t events)
+static void on_ares_socket(struct watch *w, uint32_t events)
 {
 	struct ares_link *l = w->ctx;
 	int fd = w->fd;
@@ -25,8 +29,8 @@ static void on_socket(struct watch *w, uint32_t events)
 			events & EPOLLOUT ? fd : ARES_SOCKET_BAD);
 }
 
-/* c-ares looks after its own timeouts when it is told that time has passed. */
-static void on_tick(struct timer *t)
+/* c-ares checks its own timeouts when it is called. */
+static void on_ares_tick(struct timer *t)
 {
 	struct ares_link *l = t->ctx;
 
@@ -44,7 +48,7 @@ static struct watch *find_watch(struct ares_link *l, int fd)
 	return NULL;
 }
 
-static void on_state(void *ctx, ares_socket_t fd, int readable, int writable)
+static void on_ares_socket_state(void *ctx, ares_socket_t fd, int readable, int writable)
 {
 	struct ares_link *l = ctx;
 	struct watch *w = find_watch(l, fd);
@@ -52,38 +56,38 @@ static void on_state(void *ctx, ares_socket_t fd, int readable, int writable)
 	if (!w)
 		w = find_watch(l, -1);
 	if (!w)
-		return; /* what it asks there runs into its timeout */
+		return; /* its query runs into the timeout */
 	w->fd = fd;
-	/* Without memory for it in the kernel the question runs into its timeout as well. */
+	/* Without kernel memory the query runs into its timeout as well. */
 	if (loop_watch(l->loop, w, (readable ? EPOLLIN : 0u) | (writable ? EPOLLOUT : 0u)) < 0)
 		loop_unwatch(l->loop, w);
 	if (!readable && !writable)
 		w->fd = -1;
 }
 
-/* The sockets of c-ares, made by us: so they are what the filter lets through and no signal comes from them. */
-static ares_socket_t make_socket(int family, int type, int protocol, void *ctx)
+/* Creates the sockets of c-ares: of kinds that the filter allows, and without signals. */
+static ares_socket_t ares_sock_make(int family, int type, int protocol, void *ctx)
 {
 	(void)protocol;
 	(void)ctx;
 	return socket(family, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 }
 
-static int close_socket(ares_socket_t fd, void *ctx)
+static int ares_sock_close(ares_socket_t fd, void *ctx)
 {
 	(void)ctx;
 	return close(fd);
 }
 
-static int connect_socket(ares_socket_t fd, const struct sockaddr *sa, ares_socklen_t len, void *ctx)
+static int ares_sock_connect(ares_socket_t fd, const struct sockaddr *sa, ares_socklen_t len, void *ctx)
 {
 	(void)ctx;
 	return connect(fd, sa, len);
 }
 
-/* An empty datagram would be taken for the end of the connection, and everything open there would fail with it. */
-static ares_ssize_t receive(ares_socket_t fd, void *data, size_t len, int flags, struct sockaddr *from,
-			    ares_socklen_t *from_len, void *ctx)
+/* c-ares would take an empty datagram for the end of the connection, and fail everything open there. */
+static ares_ssize_t ares_sock_recv(ares_socket_t fd, void *data, size_t len, int flags, struct sockaddr *from,
+				   ares_socklen_t *from_len, void *ctx)
 {
 	const bool is_udp = from != NULL;
 	ssize_t n = recvfrom(fd, data, len, flags, from, from_len);
@@ -96,7 +100,7 @@ static ares_ssize_t receive(ares_socket_t fd, void *data, size_t len, int flags,
 	return n;
 }
 
-static ares_ssize_t send_all(ares_socket_t fd, const struct iovec *iov, int n, void *ctx)
+static ares_ssize_t ares_sock_send(ares_socket_t fd, const struct iovec *iov, int n, void *ctx)
 {
 	const struct msghdr m = { .msg_iov = (struct iovec *)iov, .msg_iovlen = (size_t)n };
 
@@ -105,16 +109,16 @@ static ares_ssize_t send_all(ares_socket_t fd, const struct iovec *iov, int n, v
 }
 
 static const struct ares_socket_functions socket_functions = {
-	.asocket = make_socket,
-	.aclose = close_socket,
-	.aconnect = connect_socket,
-	.arecvfrom = receive,
-	.asendv = send_all,
+	.asocket = ares_sock_make,
+	.aclose = ares_sock_close,
+	.aconnect = ares_sock_connect,
+	.arecvfrom = ares_sock_recv,
+	.asendv = ares_sock_send,
 };
 
 int ares_link_open(struct ares_link *l, struct loop *loop, struct err *e)
 {
-	char lookups[] = "b"; /* R4: DNS and nothing else */
+	char lookups[] = "b"; /* resolve.R4: DNS and nothing else */
 	struct ares_options o = {
 		.flags = ARES_FLAG_NOSEARCH | ARES_FLAG_NOALIASES | ARES_FLAG_EDNS,
 		.timeout = SERVER_TIMEOUT_MS,
@@ -122,7 +126,7 @@ int ares_link_open(struct ares_link *l, struct loop *loop, struct err *e)
 		.ndots = 0,
 		.lookups = lookups,
 		.ednspsz = EDNS_SIZE,
-		.sock_state_cb = on_state,
+		.sock_state_cb = on_ares_socket_state,
 		.sock_state_cb_data = l,
 	};
 	const int set = ARES_OPT_FLAGS | ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES | ARES_OPT_NDOTS |
@@ -135,12 +139,12 @@ int ares_link_open(struct ares_link *l, struct loop *loop, struct err *e)
 		return err_set(e, -EIO, "cannot set up the resolver: %s", ares_strerror(r));
 	ares_set_socket_functions(l->ares, &socket_functions, NULL);
 	for (size_t i = 0; i < ARES_LINK_SOCKETS; i++)
-		l->sock[i] = (struct watch){ .fd = -1, .fn = on_socket, .ctx = l };
-	l->tick = (struct timer){ .fn = on_tick, .ctx = l };
+		l->sock[i] = (struct watch){ .fd = -1, .fn = on_ares_socket, .ctx = l };
+	l->tick = (struct timer){ .fn = on_ares_tick, .ctx = l };
 	return 0;
 }
 
-/* c-ares falls back to rand() without a word where it cannot read this. */
+/* Without it c-ares silently falls back to rand(). */
 int ares_link_check_random(struct err *e)
 {
 	autoclose int fd = open("/dev/urandom", O_RDONLY | O_CLOEXEC);

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The hash table and the LRU list of resolve_cache.h. The hash is keyed, since strangers choose the names;
+ * memory is bounded (resolve.R2).
+ */
 #include "dial/connect/resolve_cache.h"
 
 #include "base/clock.h"
@@ -15,7 +19,7 @@ void resolve_cache_init(struct resolve_cache *c, const unsigned char key[CACHE_K
 	memcpy(c->key, key, CACHE_KEY_LEN);
 }
 
-static uint32_t hash_of(const struct resolve_cache *c, const struct host *h)
+static uint32_t cache_hash(const struct resolve_cache *c, const struct host *h)
 {
 	unsigned char out[crypto_shorthash_BYTES];
 	uint32_t hash;
@@ -26,7 +30,7 @@ static uint32_t hash_of(const struct resolve_cache *c, const struct host *h)
 	return hash;
 }
 
-static void drop(struct resolve_cache *c, struct resolve_entry *x)
+static void cache_drop(struct resolve_cache *c, struct resolve_entry *x)
 {
 	struct resolve_entry **p = &c->bucket[x->hash % CACHE_BUCKETS];
 
@@ -43,7 +47,7 @@ static void drop(struct resolve_cache *c, struct resolve_entry *x)
 void resolve_cache_release(struct resolve_cache *c)
 {
 	while (!TAILQ_EMPTY(&c->lru))
-		drop(c, TAILQ_FIRST(&c->lru));
+		cache_drop(c, TAILQ_FIRST(&c->lru));
 }
 
 void resolve_cache_forget(struct resolve_cache *c)
@@ -53,13 +57,13 @@ void resolve_cache_forget(struct resolve_cache *c)
 	for (; x; x = next) {
 		next = TAILQ_NEXT(x, lru);
 		if (!x->is_pending)
-			drop(c, x);
+			cache_drop(c, x);
 	}
 }
 
 struct resolve_entry *resolve_cache_find(struct resolve_cache *c, const struct host *h, uint64_t now)
 {
-	uint32_t hash = hash_of(c, h);
+	uint32_t hash = cache_hash(c, h);
 	struct resolve_entry *x = c->bucket[hash % CACHE_BUCKETS];
 
 	while (x && (x->hash != hash || !host_eq(&x->name, h)))
@@ -67,7 +71,7 @@ struct resolve_entry *resolve_cache_find(struct resolve_cache *c, const struct h
 	if (!x)
 		return NULL;
 	if (!x->is_pending && now >= x->expires) {
-		drop(c, x);
+		cache_drop(c, x);
 		return NULL;
 	}
 	TAILQ_REMOVE(&c->lru, x, lru);
@@ -75,15 +79,15 @@ struct resolve_entry *resolve_cache_find(struct resolve_cache *c, const struct h
 	return x;
 }
 
-/* Pending ones are bounded apart, so that there is always one to go. */
-static void make_room(struct resolve_cache *c)
+/* Pending entries are bounded separately, so that there is always one to drop. */
+static void cache_make_room(struct resolve_cache *c)
 {
 	struct resolve_entry *x = TAILQ_FIRST(&c->lru), *next;
 
 	for (; x && c->n - c->n_pending >= RESOLVE_CACHE_MAX; x = next) {
 		next = TAILQ_NEXT(x, lru);
 		if (!x->is_pending)
-			drop(c, x);
+			cache_drop(c, x);
 	}
 }
 
@@ -95,14 +99,14 @@ struct resolve_entry *resolve_cache_add(struct resolve_cache *c, const struct ho
 		*ret_r = -EBUSY;
 		return NULL;
 	}
-	make_room(c);
+	cache_make_room(c);
 	x = calloc(1, sizeof(*x));
 	if (!x) {
 		*ret_r = -ENOMEM;
 		return NULL;
 	}
 	x->name = *h;
-	x->hash = hash_of(c, h);
+	x->hash = cache_hash(c, h);
 	x->is_pending = true;
 	x->chain = c->bucket[x->hash % CACHE_BUCKETS];
 	c->bucket[x->hash % CACHE_BUCKETS] = x;
@@ -112,7 +116,7 @@ struct resolve_entry *resolve_cache_add(struct resolve_cache *c, const struct ho
 	return x;
 }
 
-static uint32_t bounded_ttl(const struct answer *a)
+static uint32_t bounded_ttl(const struct resolve_answer *a)
 {
 	if (a->status == -ENOENT)
 		return RESOLVE_TTL_NO_NAME;
@@ -139,7 +143,7 @@ uint32_t resolve_cache_left(const struct resolve_entry *x, uint64_t now)
 	return left ? (uint32_t)left : 1;
 }
 
-static void add_once(struct answer *a, const struct addr *x)
+static void add_addr_once(struct resolve_answer *a, const struct addr *x)
 {
 	if (a->n_addrs == RESOLVE_ADDRS_MAX)
 		return;
@@ -150,12 +154,13 @@ static void add_once(struct answer *a, const struct addr *x)
 	a->addrs[a->n_addrs++] = *x;
 }
 
-void resolve_interleave(struct answer *a, const struct addr *v6, size_t n6, const struct addr *v4, size_t n4)
+void resolve_interleave(struct resolve_answer *a, const struct addr *v6, size_t n6, const struct addr *v4,
+			size_t n4)
 {
 	for (size_t i = 0; i < n6 || i < n4; i++) {
 		if (i < n6)
-			add_once(a, &v6[i]);
+			add_addr_once(a, &v6[i]);
 		if (i < n4)
-			add_once(a, &v4[i]);
+			add_addr_once(a, &v4[i]);
 	}
 }

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads the grants for proxies, and fetches their credentials (proxy.O4). Never stores one: the caller's
+ * buffer holds it for one handshake.
+ */
 #include "dial/proxy/dial_vault.h"
 
 #include "base/cleanup.h"
@@ -9,7 +13,7 @@
 #include <errno.h>
 #include <string.h>
 
-static int read_list(const void *list, size_t len, struct vault_grants *ret, struct err *e)
+static int read_grants_list(const void *list, size_t len, struct vault_grants *ret, struct err *e)
 {
 	struct secrets_head h;
 
@@ -26,7 +30,7 @@ int dial_vault_open(struct dial_vault *v, struct loop *loop, const void *list, s
 		    struct err *e)
 {
 	struct vault_grants fresh = GRANTS_INIT;
-	int r = read_list(list, len, &fresh, e);
+	int r = read_grants_list(list, len, &fresh, e);
 
 	if (r == 0 && !v->is_open)
 		r = vaultc_init(&v->client, loop, e);
@@ -49,33 +53,34 @@ void dial_vault_release(struct dial_vault *v)
 	v->is_open = false;
 }
 
-static const struct binding *binding_of(const struct vault_grant *g, const struct host *proxy, uint16_t port)
+static const struct binding *proxy_binding(const struct vault_grant *g, const struct host *proxy,
+					   uint16_t port)
 {
 	return g ? grants_binding(g, proxy->text, port, slice_of("/"), BINDING_AS_PROXY, NULL) : NULL;
 }
 
-int dial_vault_ask(struct dial_vault *v, struct vault_ask *a, const char *secret, const struct host *proxy,
-		   uint16_t port, const char **why)
+int dial_vault_fetch(struct dial_vault *v, struct vaultc_request *a, const char *secret,
+		     const struct host *proxy, uint16_t port, const char **why)
 {
 	const struct vault_grant *g = v && v->is_open ? grants_by_name(&v->grants, secret) : NULL;
 	int r;
 
-	if (!binding_of(g, proxy, port)) {
+	if (!proxy_binding(g, proxy, port)) {
 		*why = "the proxy's credential is not in the vault, or is not bound to the proxy";
 		return -EACCES;
 	}
 	r = vaultc_render(&v->client, a, g->handle, proxy->text, port, slice_of("/"));
-	*why = "the vault is not there, so the proxy's credential cannot be had";
+	*why = "the vault is not running, so the proxy's credential cannot be fetched";
 	return r;
 }
 
-/* "USER:PASSWORD" as one text with a NUL where the colon was. */
+/* "USER:PASSWORD" as one text, with a NUL in place of the colon. */
 /* NOLINTNEXTLINE(readability-function-size): where it goes, what came, and both halves of it */
 const char *dial_vault_split(const struct dial_vault *v, const char *secret, const struct host *proxy,
 			     uint16_t port, struct slice value, struct buf *mem, const char **user,
 			     const char **password)
 {
-	const struct binding *b = binding_of(grants_by_name(&v->grants, secret), proxy, port);
+	const struct binding *b = proxy_binding(grants_by_name(&v->grants, secret), proxy, port);
 	size_t n;
 
 	mem->wipe = true;
@@ -91,7 +96,7 @@ const char *dial_vault_split(const struct dial_vault *v, const char *secret, con
 	n = strcspn(mem->data, ":");
 	if (strlen(mem->data) != mem->len - 1 || mem->data[n] != ':' || n == 0 || n > PROXY_CREDENTIAL_MAX ||
 	    mem->len - n - 2 == 0 || mem->len - n - 2 > PROXY_CREDENTIAL_MAX)
-		return "the proxy's credential in the vault is no USER:PASSWORD";
+		return "the proxy's credential in the vault is not USER:PASSWORD";
 	mem->data[n] = '\0';
 	*user = mem->data;
 	*password = mem->data + n + 1;

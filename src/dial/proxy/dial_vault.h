@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Upstream proxies' credentials that are in the vault: which secret is granted for which proxy, and the channel over which one
- * is asked for. It is asked for each handshake anew, and zeroed when that is over (proxy_tunnel.c).
+ * Credentials of upstream proxies that are in the vault: the grants (which secret for which proxy), and the
+ * channel. A credential is fetched anew for each handshake, and zeroed when that is over (proxy_tunnel.c).
  */
 #ifndef DIAL_DIAL_VAULT_H
 #define DIAL_DIAL_VAULT_H
@@ -15,15 +15,21 @@ struct dial_vault {
 	bool is_open;
 };
 
-/* A packed list (fds.h, struct secrets_head), and a channel, which it takes. What waits for an older one is refused. */
+/*
+ * Takes a packed list (fds.h, struct secrets_head) and a channel. Requests that wait for an older channel are
+ * refused.
+ */
 int dial_vault_open(struct dial_vault *v, struct loop *loop, const void *list, size_t len, int channel,
 		    struct err *e) MUST_CHECK;
 void dial_vault_release(struct dial_vault *v);
 
-/* The credential of a proxy. 0: a->done() will be called; else `why` says what is wrong. */
-int dial_vault_ask(struct dial_vault *v, struct vault_ask *a, const char *secret, const struct host *proxy,
-		   uint16_t port, const char **why) MUST_CHECK;
-/* What came, as it is used: both point into `mem`, which is wiped. NULL, or what is wrong with it. */
+/* Fetches the credential of a proxy. 0: a->done() will be called; else `why` has the reason. */
+int dial_vault_fetch(struct dial_vault *v, struct vaultc_request *a, const char *secret,
+		     const struct host *proxy, uint16_t port, const char **why) MUST_CHECK;
+/*
+ * Splits a fetched credential: both halves point into `mem`, which is zeroed when released. NULL, or what is
+ * wrong with it.
+ */
 const char *dial_vault_split(const struct dial_vault *v, const char *secret, const struct host *proxy,
 			     uint16_t port, struct slice value, struct buf *mem, const char **user,
 			     const char **password) MUST_CHECK;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The pools of one policy: made, found, scored, shown. Uses are in proxy_use.c, active checks in proxy_check.c. */
+/*
+ * The proxy sets of one policy: built, found, scored, reported. Uses are in proxy_use.c, active checks in
+ * proxy_check.c.
+ */
 #include "dial/proxy/proxy.h"
 
 #include "base/cleanup.h"
@@ -16,25 +19,25 @@ struct proxy_sets {
 	struct proxy_set *pool;
 	size_t n;
 	unsigned refs; /* the owner, and each use */
-	bool is_over;  /* the owner has let go: what is still used ends, and nothing begins */
+	bool is_over;  /* the owner has released it: running uses end, and none begins */
 	unsigned char key[crypto_shorthash_KEYBYTES];
 };
 
-static void wipe_text(char *s)
+static void wipe_string(char *s)
 {
 	if (s)
 		sodium_memzero(s, strlen(s));
 	free(s);
 }
 
-static void release(struct proxy_sets *s)
+static void proxy_sets_release(struct proxy_sets *s)
 {
 	for (size_t i = 0; i < s->n; i++) {
 		struct proxy_set *p = &s->pool[i];
 
 		for (size_t k = 0; k < p->n; k++) {
-			wipe_text(p->member[k].user);
-			wipe_text(p->member[k].password);
+			wipe_string(p->member[k].user);
+			wipe_string(p->member[k].password);
 		}
 		free(p->member);
 		free(p->score);
@@ -53,7 +56,7 @@ void proxy_unref(struct proxy_set *p)
 	struct proxy_sets *s = p->set;
 
 	if (--s->refs == 0)
-		release(s);
+		proxy_sets_release(s);
 }
 
 const struct proxy_env *proxy_env(const struct proxy_set *p)
@@ -69,7 +72,7 @@ void proxy_sets_free(struct proxy_sets *s)
 	for (size_t i = 0; i < s->n; i++)
 		proxy_check_stop(&s->pool[i]);
 	if (--s->refs == 0)
-		release(s);
+		proxy_sets_release(s);
 }
 
 uint64_t proxy_hash(const struct proxy_set *p, const char *text)
@@ -80,7 +83,7 @@ uint64_t proxy_hash(const struct proxy_set *p, const char *text)
 	static_assert(sizeof(h) == sizeof(out), "siphash");
 	crypto_shorthash(out, (const unsigned char *)text, strlen(text), p->set->key);
 	memcpy(&h, out, sizeof(h));
-	return h ? h : 1; /* 0 stands for none */
+	return h ? h : 1; /* 0 means none */
 }
 
 static char *dup_slice(struct slice s)
@@ -88,8 +91,8 @@ static char *dup_slice(struct slice s)
 	return strndup(s.p, s.len);
 }
 
-static int give_credential(struct proxy_set *p, size_t i, const char *text, size_t len,
-			   const struct proxy_member *old)
+static int set_member_credential(struct proxy_set *p, size_t i, const char *text, size_t len,
+				 const struct proxy_member *old)
 {
 	struct proxy_member *m = &p->member[i];
 	struct slice user, password;
@@ -107,7 +110,7 @@ static int give_credential(struct proxy_set *p, size_t i, const char *text, size
 	return m->user && m->password ? 0 : -ENOMEM;
 }
 
-static const struct proxy_set *find_old(const struct proxy_sets *old, const char *name)
+static const struct proxy_set *find_old_set(const struct proxy_sets *old, const char *name)
 {
 	for (size_t i = 0; old && i < old->n; i++) {
 		if (str_eq(old->pool[i].name, name))
@@ -116,7 +119,8 @@ static const struct proxy_set *find_old(const struct proxy_sets *old, const char
 	return NULL;
 }
 
-static const struct proxy_member *find_member(const struct proxy_set *p, const char *label, size_t *ret_i)
+static const struct proxy_member *find_proxy_member(const struct proxy_set *p, const char *label,
+						    size_t *ret_i)
 {
 	for (size_t i = 0; p && i < p->n; i++) {
 		if (str_eq(p->member[i].label, label)) {
@@ -127,7 +131,7 @@ static const struct proxy_member *find_member(const struct proxy_set *p, const c
 	return NULL;
 }
 
-static void set_label(struct proxy_member *m)
+static void set_member_label(struct proxy_member *m)
 {
 	autobuf struct buf b = BUF_INIT;
 
@@ -135,8 +139,8 @@ static void set_label(struct proxy_member *m)
 	snprintf(m->label, sizeof(m->label), "%s", buf_cstr(&b));
 }
 
-static int fill_members(struct proxy_set *p, const struct policy_proxies *def, const char *text, size_t len,
-			const struct proxy_set *old)
+static int fill_proxy_members(struct proxy_set *p, const struct policy_proxies *def, const char *text,
+			      size_t len, const struct proxy_set *old)
 {
 	bool is_same = old && old->n == def->n_proxies;
 
@@ -148,14 +152,14 @@ static int fill_members(struct proxy_set *p, const struct policy_proxies *def, c
 
 		m->pool = p;
 		m->def = def->proxies[i];
-		set_label(m);
-		was = find_member(old, m->label, &at);
+		set_member_label(m);
+		was = find_proxy_member(old, m->label, &at);
 		p->score[i] = old && was ? old->score[at] : SCORE_INIT;
-		/* The probe was the old set's, and nobody will tell us of it. */
+		/* The probe belonged to the old sets, and its result will not arrive here. */
 		if (p->score[i].state == SCORE_HALF_OPEN)
 			p->score[i].state = SCORE_OPEN;
 		is_same = is_same && was && at == i;
-		r = give_credential(p, i, text, len, was);
+		r = set_member_credential(p, i, text, len, was);
 		if (r < 0)
 			return r;
 	}
@@ -164,8 +168,8 @@ static int fill_members(struct proxy_set *p, const struct policy_proxies *def, c
 	return 0;
 }
 
-static int fill_pool(struct proxy_set *p, const struct policy_proxies *def, const char *text, size_t len,
-		     const struct proxy_set *old)
+static int fill_proxy_set(struct proxy_set *p, const struct policy_proxies *def, const char *text, size_t len,
+			  const struct proxy_set *old)
 {
 	memcpy(p->name, def->name, sizeof(p->name));
 	memcpy(p->secret, def->secret, sizeof(p->secret));
@@ -181,7 +185,7 @@ static int fill_pool(struct proxy_set *p, const struct policy_proxies *def, cons
 	if (!p->member || !p->score)
 		return -ENOMEM;
 	p->n = def->n_proxies;
-	return fill_members(p, def, text, len, old);
+	return fill_proxy_members(p, def, text, len, old);
 }
 
 int proxy_sets_new(struct proxy_sets **ret, const struct proxy_env *env, const struct policy *policy,
@@ -212,12 +216,12 @@ int proxy_sets_new(struct proxy_sets **ret, const struct proxy_env *env, const s
 	for (size_t i = 0; r == 0 && i < n; i++) {
 		s->pool[i].set = s;
 		s->n = i + 1;
-		r = fill_pool(&s->pool[i], &def[i], credentials, len, find_old(old, def[i].name));
+		r = fill_proxy_set(&s->pool[i], &def[i], credentials, len, find_old_set(old, def[i].name));
 	}
 	if (r < 0) {
-		release(s);
+		proxy_sets_release(s);
 		return err_set(e, r, "a pool of proxies cannot be set up: %s",
-			       r == -E2BIG ? "it has too many of them" : strerror(-r));
+			       r == -E2BIG ? "it has too many proxies" : strerror(-r));
 	}
 	for (size_t i = 0; i < n; i++)
 		proxy_check_arm(&s->pool[i]);
@@ -247,8 +251,8 @@ void proxy_fill_tunnel(const struct proxy_set *p, size_t member, struct tunnel *
 	t->vault = p->set->env.vault;
 }
 
-/* O3. Two targets in a row that met silence: then it is more likely the proxy. */
-static bool is_silence_its_fault(struct proxy_member *m, uint64_t target)
+/* proxy.O3. Silence towards two different targets in a row is more likely the proxy's fault. */
+static bool silence_is_proxy_fault(struct proxy_member *m, uint64_t target)
 {
 	bool its = m->suspect && m->suspect != target;
 
@@ -263,11 +267,11 @@ void proxy_outcome(struct proxy_set *p, size_t i, enum tunnel_end end, bool is_c
 	enum score_state was = p->score[i].state;
 	bool fault = end == TUNNEL_FAULT;
 
-	/* A check's target is one that a proxy in order reaches. */
+	/* A working proxy reaches the target of a check. */
 	if (is_check && (end == TUNNEL_REFUSED || end == TUNNEL_SILENT))
 		fault = true;
 	else if (end == TUNNEL_SILENT)
-		fault = is_silence_its_fault(&p->member[i], target);
+		fault = silence_is_proxy_fault(&p->member[i], target);
 	if (end == TUNNEL_OPEN) {
 		p->member[i].suspect = 0;
 		score_success_of(p->score, p->n, i, latency_ns, now);
@@ -278,7 +282,7 @@ void proxy_outcome(struct proxy_set *p, size_t i, enum tunnel_end end, bool is_c
 	}
 	if (p->score[i].state != was && p->set->env.on_state)
 		p->set->env.on_state(p->set->env.ctx, p, i, why);
-	/* A check holds no reference: begun now, it would outlive what it is about. */
+	/* A check holds no reference: started now, it would outlive its proxy set. */
 	if (end == TUNNEL_SILENT && !is_check && p->has_check && !p->set->is_over)
 		proxy_check_now(p, i);
 }
@@ -288,13 +292,13 @@ void proxy_sets_fault(struct proxy_sets *s, const char *pool, const char *proxy)
 	struct proxy_set *p = proxy_sets_find(s, pool);
 	size_t i = 0;
 
-	if (p && find_member(p, proxy, &i))
+	if (p && find_proxy_member(p, proxy, &i))
 		proxy_outcome(p, i, TUNNEL_FAULT, false, 0, 0, "the tunnel through it broke");
 }
 
-#define MEMBER_MAX 512 /* bytes of one in a snapshot, and more */
+#define MEMBER_MAX 512 /* most bytes of one member in the statistics */
 
-static void add_member(const struct proxy_set *p, size_t i, uint64_t now, struct json *j)
+static void add_member_stats(const struct proxy_set *p, size_t i, uint64_t now, struct json *j)
 {
 	static const char *const types[] = {
 		[POLICY_PROXY_CONNECT] = "http", [POLICY_PROXY_SOCKS5] = "socks5"
@@ -329,7 +333,7 @@ void proxy_sets_add_stats(const struct proxy_sets *s, struct json *j, const char
 	json_arr(j, key);
 	for (size_t i = 0; s && i < s->n; i++) {
 		for (size_t k = 0; k < s->pool[i].n && j->out->len + MEMBER_MAX < end; k++)
-			add_member(&s->pool[i], k, now, j);
+			add_member_stats(&s->pool[i], k, now, j);
 	}
 	json_end_arr(j);
 }

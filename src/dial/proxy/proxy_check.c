@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Active checks: every so often each proxy of a pool that is in use is tried, so that a dead one is found by us and not by
- * somebody's request, and one that has recovered is taken back. A check goes to the pool's own target; without one it is
- * seen only whether the proxy can be connected to. A proxy that is ejected is left alone until its time is over.
+ * Active checks: every proxy of a set in use is tried regularly, so that a check finds a dead one instead of
+ * a client's request, and a recovered one is used again. A check goes to the set's own target; without one it
+ * only tests whether the proxy can be connected to. An ejected proxy is left alone until its time is over.
  */
 #include "dial/proxy/proxy.h"
 
@@ -11,14 +11,14 @@
 
 #include <errno.h>
 
-static void end_check(struct proxy_member *m)
+static void free_check(struct proxy_member *m)
 {
 	struct tunnel *t = TAKE_PTR(m->check);
 
 	free(t);
 }
 
-static void on_checked(struct tunnel *t, enum tunnel_end end, int status, int fd, const char *why)
+static void on_check_done(struct tunnel *t, enum tunnel_end end, int status, int fd, const char *why)
 {
 	struct proxy_member *m = t->ctx;
 	struct proxy_set *p = m->pool;
@@ -27,7 +27,7 @@ static void on_checked(struct tunnel *t, enum tunnel_end end, int status, int fd
 	fd_close(fd);
 	proxy_outcome(p, (size_t)(m - p->member), end, true, 0, clock_nsec(CLOCK_MONOTONIC) - m->check_began,
 		      why);
-	end_check(m);
+	free_check(m);
 }
 
 void proxy_check_now(struct proxy_set *p, size_t i)
@@ -42,7 +42,7 @@ void proxy_check_now(struct proxy_set *p, size_t i)
 	if (!t)
 		return;
 	proxy_fill_tunnel(p, i, t);
-	t->done = on_checked;
+	t->done = on_check_done;
 	t->ctx = m;
 	t->target = p->check_host;
 	t->port = p->check_port;
@@ -53,12 +53,12 @@ void proxy_check_now(struct proxy_set *p, size_t i)
 	tunnel_start(t);
 }
 
-static void on_timer(struct timer *timer)
+static void on_check_timer(struct timer *timer)
 {
 	struct proxy_set *p = timer->ctx;
 	uint64_t now = clock_nsec(CLOCK_MONOTONIC);
 
-	/* A sandbox that does nothing makes no traffic. */
+	/* An idle sandbox causes no traffic. */
 	if (p->used_at && now - p->used_at < PROXY_CHECK_IDLE_S * NSEC_PER_SEC) {
 		for (size_t i = 0; i < p->n; i++)
 			proxy_check_now(p, i);
@@ -68,7 +68,7 @@ static void on_timer(struct timer *timer)
 
 void proxy_check_arm(struct proxy_set *p)
 {
-	p->check_timer = (struct timer){ .fn = on_timer, .ctx = p };
+	p->check_timer = (struct timer){ .fn = on_check_timer, .ctx = p };
 	if (p->check_ns && proxy_env(p)->loop)
 		loop_timer(proxy_env(p)->loop, &p->check_timer, clock_nsec(CLOCK_MONOTONIC) + p->check_ns);
 }
@@ -82,6 +82,6 @@ void proxy_check_stop(struct proxy_set *p)
 		if (!p->member[i].check)
 			continue;
 		tunnel_cancel(p->member[i].check);
-		end_check(&p->member[i]);
+		free_check(&p->member[i]);
 	}
 }

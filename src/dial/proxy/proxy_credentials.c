@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Parses the lines of proxy_credentials.h. Copies nothing: the slices point into the caller's text, which the
+ * caller zeroes.
+ */
 #include "dial/proxy/proxy_credentials.h"
 
 #include "base/err.h"
 #include "base/str.h"
 
-struct line {
+struct credential_line {
 	struct slice pool, user, password;
 };
 
-/* One line at *at, which moves behind it. */
-static bool next_line(const char **at, const char *end, struct line *ret)
+/* Parses one line at *at, and advances *at past it. */
+static bool next_credential_line(const char **at, const char *end, struct credential_line *ret)
 {
 	const char *nl = memchr(*at, '\n', (size_t)(end - *at));
 	const char *start = *at, *tab, *colon;
@@ -21,13 +25,13 @@ static bool next_line(const char **at, const char *end, struct line *ret)
 	colon = tab ? memchr(tab, ':', (size_t)(nl - tab)) : NULL;
 	if (!colon)
 		return false;
-	*ret = (struct line){ .pool = { start, (size_t)(tab - start) },
-			      .user = { tab + 1, (size_t)(colon - tab - 1) },
-			      .password = { colon + 1, (size_t)(nl - colon - 1) } };
+	*ret = (struct credential_line){ .pool = { start, (size_t)(tab - start) },
+					 .user = { tab + 1, (size_t)(colon - tab - 1) },
+					 .password = { colon + 1, (size_t)(nl - colon - 1) } };
 	return true;
 }
 
-static bool is_good_half(struct slice s)
+static bool is_credential_half(struct slice s)
 {
 	for (size_t i = 0; i < s.len; i++) {
 		if ((unsigned char)s.p[i] < 0x20 || s.p[i] == 0x7f)
@@ -39,23 +43,23 @@ static bool is_good_half(struct slice s)
 size_t proxy_credentials_check(const char *text, size_t len)
 {
 	const char *at = text, *end = text + len;
-	struct line l;
+	struct credential_line l;
 
 	for (size_t n = 1; at < end; n++) {
-		if (!next_line(&at, end, &l) || l.pool.len == 0 || l.pool.len > 31 || !is_good_half(l.user) ||
-		    !is_good_half(l.password))
+		if (!next_credential_line(&at, end, &l) || l.pool.len == 0 || l.pool.len > 31 ||
+		    !is_credential_half(l.user) || !is_credential_half(l.password))
 			return n;
 	}
 	return 0;
 }
 
-static size_t count(const char *text, size_t len, const char *pool)
+static size_t count_credentials(const char *text, size_t len, const char *pool)
 {
 	const char *at = text, *end = text + len;
-	struct line l;
+	struct credential_line l;
 	size_t n = 0;
 
-	while (at < end && next_line(&at, end, &l))
+	while (at < end && next_credential_line(&at, end, &l))
 		n += slice_eq(l.pool, pool);
 	return n;
 }
@@ -64,13 +68,13 @@ bool proxy_credentials_find(const char *text, size_t len, const char *pool, size
 			    struct slice *ret_password)
 {
 	const char *at = text, *end = text + len;
-	size_t n = count(text, len, pool);
-	struct line l;
+	size_t n = count_credentials(text, len, pool);
+	struct credential_line l;
 
 	if (n == 0)
 		return false;
 	i %= n;
-	while (next_line(&at, end, &l)) {
+	while (next_credential_line(&at, end, &l)) {
 		if (!slice_eq(l.pool, pool) || i-- > 0)
 			continue;
 		*ret_user = l.user;

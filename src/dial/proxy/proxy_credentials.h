@@ -4,8 +4,9 @@
  *
  *	POOL TAB USER:PASSWORD NEWLINE
  *
- * in the order of the pool's credentials file. The first line of a pool is for its first proxy, and so on; with fewer lines
- * than proxies they are used again from the first. A pool without a line has no credentials. Pure.
+ * in the order of the credentials file of the pool (the proxy set). The first line is for its first proxy,
+ * and so on; with fewer lines than proxies they are reused from the first. A pool without a line has no
+ * credentials. Pure.
  */
 #ifndef DIAL_PROXY_CREDENTIALS_H
 #define DIAL_PROXY_CREDENTIALS_H
@@ -15,12 +16,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define PROXY_CREDENTIAL_MAX 255 /* bytes of each half: what SOCKS takes */
+#define PROXY_CREDENTIAL_MAX 255 /* bytes of each half: the limit of SOCKS */
 
-/* Is every line as above? Names the number of the first that is not, 0: all are. */
+/* Does every line have this form? Returns the number of the first that has not, 0: all have. */
 size_t proxy_credentials_check(const char *text, size_t len);
 
-/* The credential of proxy `i` of a pool. False when it has none. Only on text that was checked. */
+/* The credential of proxy `i` of a pool. False when it has none. Only for text that was checked. */
 bool proxy_credentials_find(const char *text, size_t len, const char *pool, size_t i, struct slice *ret_user,
 			    struct slice *ret_password);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The set-associative table of proxy_sticky.h. Pure. */
 #include "dial/proxy/proxy_sticky.h"
 
-static const struct sticky_slot *find(const struct sticky *s, uint64_t key)
+static const struct sticky_slot *find_sticky_slot(const struct sticky *s, uint64_t key)
 {
 	const struct sticky_slot *set = s->slot[key % STICKY_SETS];
 
@@ -14,7 +15,7 @@ static const struct sticky_slot *find(const struct sticky *s, uint64_t key)
 
 size_t sticky_find(const struct sticky *s, uint64_t key, uint64_t now)
 {
-	const struct sticky_slot *slot = find(s, key);
+	const struct sticky_slot *slot = find_sticky_slot(s, key);
 
 	return slot && now < slot->until ? slot->member : STICKY_NONE;
 }
@@ -22,10 +23,10 @@ size_t sticky_find(const struct sticky *s, uint64_t key, uint64_t now)
 void sticky_keep(struct sticky *s, uint64_t key, size_t member, uint64_t until)
 {
 	struct sticky_slot *set = s->slot[key % STICKY_SETS];
-	struct sticky_slot *slot = (struct sticky_slot *)find(s, key);
+	struct sticky_slot *slot = (struct sticky_slot *)find_sticky_slot(s, key);
 
 	if (!slot) {
-		/* An empty one has the earliest time of all. */
+		/* An empty slot has the earliest time of all. */
 		slot = &set[0];
 		for (size_t i = 1; i < STICKY_WAYS; i++)
 			slot = set[i].until < slot->until ? &set[i] : slot;
@@ -35,7 +36,7 @@ void sticky_keep(struct sticky *s, uint64_t key, size_t member, uint64_t until)
 
 void sticky_drop(struct sticky *s, uint64_t key)
 {
-	struct sticky_slot *slot = (struct sticky_slot *)find(s, key);
+	struct sticky_slot *slot = (struct sticky_slot *)find_sticky_slot(s, key);
 
 	if (slot)
 		*slot = (struct sticky_slot){ 0 };

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The handshake with one proxy, CONNECT or SOCKS5 (codec/http/connect.h, codec/net/socks.h). Buffers that may
+ * hold a password are zeroed, and the fetched credential is dropped as soon as it is sent (proxy.O4).
+ */
 #include "dial/proxy/proxy_tunnel.h"
 
 #include "base/cleanup.h"
@@ -13,14 +17,14 @@
 #define PEEK 4096
 
 /* It may have held the password. */
-static void wipe(struct buf *b)
+static void tunnel_wipe_buf(struct buf *b)
 {
 	if (b->data)
 		sodium_memzero(b->data, b->cap);
 	buf_release(b);
 }
 
-static void forget(struct tunnel *t)
+static void tunnel_forget_credential(struct tunnel *t)
 {
 	if (!t->secret)
 		return;
@@ -36,52 +40,55 @@ void tunnel_cancel(struct tunnel *t)
 	loop_unwatch(t->loop, &t->w);
 	t->w.fd = fd_close(t->w.fd);
 	if (t->vault && t->vault->is_open)
-		vaultc_cancel(&t->vault->client, &t->ask);
-	forget(t);
-	wipe(&t->in);
-	wipe(&t->out);
+		vaultc_cancel(&t->vault->client, &t->fetch);
+	tunnel_forget_credential(t);
+	tunnel_wipe_buf(&t->in);
+	tunnel_wipe_buf(&t->out);
 }
 
-static void finish(struct tunnel *t, enum tunnel_end end, int status, int fd, const char *why)
+static void tunnel_finish(struct tunnel *t, enum tunnel_end end, int status, int fd, const char *why)
 {
 	tunnel_cancel(t);
 	t->done(t, end, status, fd, why);
 }
 
-static void fault(struct tunnel *t, int status, const char *what)
+static void tunnel_fault(struct tunnel *t, int status, const char *what)
 {
 	char why[128];
 
 	snprintf(why, sizeof(why), "%s", what);
-	finish(t, TUNNEL_FAULT, status, -1, why);
+	tunnel_finish(t, TUNNEL_FAULT, status, -1, why);
 }
 
-/* From when on silence may be the server's: once the request is sent, which in SOCKS comes behind two short replies. */
-static bool is_asked(const struct tunnel *t)
+/*
+ * Has the request been sent, so that silence may be the server's? In SOCKS the request follows two short
+ * replies.
+ */
+static bool tunnel_request_is_sent(const struct tunnel *t)
 {
 	if (t->proxy->type != POLICY_PROXY_SOCKS5)
 		return true;
 	return t->taken >= (t->socks.wants_auth ? 4 : 2);
 }
 
-static void on_deadline(struct timer *timer)
+static void on_tunnel_deadline(struct timer *timer)
 {
 	struct tunnel *t = timer->ctx;
 
-	if (t->w.fd >= 0 && is_asked(t))
-		finish(t, TUNNEL_SILENT, -ETIMEDOUT, -1, "the proxy did not answer in time");
+	if (t->w.fd >= 0 && tunnel_request_is_sent(t))
+		tunnel_finish(t, TUNNEL_SILENT, -ETIMEDOUT, -1, "the proxy did not answer in time");
 	else
-		fault(t, -ETIMEDOUT,
-		      t->w.fd >= 0 ? "the proxy did not answer in time"
-				   : "the proxy could not be connected to in time");
+		tunnel_fault(t, -ETIMEDOUT,
+			     t->w.fd >= 0 ? "the proxy did not answer in time"
+					  : "connecting to the proxy timed out");
 }
 
-static void set_deadline(struct tunnel *t, uint64_t ms)
+static void tunnel_set_deadline(struct tunnel *t, uint64_t ms)
 {
 	loop_timer(t->loop, &t->deadline, clock_nsec(CLOCK_MONOTONIC) + ms * NSEC_PER_MSEC);
 }
 
-static int flush(struct tunnel *t)
+static int tunnel_flush(struct tunnel *t)
 {
 	while (t->out_off < t->out.len) {
 		ssize_t n = send(t->w.fd, t->out.data + t->out_off, t->out.len - t->out_off, MSG_NOSIGNAL);
@@ -98,8 +105,10 @@ static int flush(struct tunnel *t)
 	return 0;
 }
 
-/* What the codecs say of what came so far: 1 the tunnel is open, 0 more is needed; *used bytes are the handshake's. */
-static int understand(struct tunnel *t, const char *data, size_t len, size_t *used, struct err *e)
+/*
+ * Parses the handshake so far: 1 the tunnel is open, 0 more is needed; *used bytes belong to the handshake.
+ */
+static int tunnel_parse(struct tunnel *t, const char *data, size_t len, size_t *used, struct err *e)
 {
 	long n;
 	int r;
@@ -112,11 +121,14 @@ static int understand(struct tunnel *t, const char *data, size_t len, size_t *us
 	return r;
 }
 
-static void refused(struct tunnel *t, int r, const struct err *e)
+static void tunnel_refused(struct tunnel *t, int r, const struct err *e)
 {
 	char why[128];
 
-	/* 401: what some proxies say for 407. 405 and 501: it makes no tunnels; SOCKS 7 and 8 say the same of theirs. */
+	/*
+	 * 401: sent by some proxies instead of 407. 405 and 501: it makes no tunnels; SOCKS 7 and 8 mean the
+	 * same.
+	 */
 	const bool its_own =
 		t->proxy->type == POLICY_PROXY_SOCKS5
 			? t->socks.reply == 7 || t->socks.reply == 8
@@ -124,15 +136,15 @@ static void refused(struct tunnel *t, int r, const struct err *e)
 
 	snprintf(why, sizeof(why), "%.120s", e->msg);
 	if (r == -ECONNREFUSED && !its_own)
-		finish(t, TUNNEL_REFUSED, -ECONNREFUSED, -1, why);
+		tunnel_finish(t, TUNNEL_REFUSED, -ECONNREFUSED, -1, why);
 	else if (r == -ENOMEM)
-		finish(t, TUNNEL_OURS, r, -1, why);
+		tunnel_finish(t, TUNNEL_OURS, r, -1, why);
 	else
-		finish(t, TUNNEL_FAULT, -EREMOTEIO, -1, why);
+		tunnel_finish(t, TUNNEL_FAULT, -EREMOTEIO, -1, why);
 }
 
-/* Takes exactly `n` bytes that were seen to be there. */
-static int take(struct tunnel *t, size_t n)
+/* Takes exactly `n` bytes that were peeked at. */
+static int tunnel_take_bytes(struct tunnel *t, size_t n)
 {
 	char sink[PEEK];
 	ssize_t got;
@@ -144,86 +156,87 @@ static int take(struct tunnel *t, size_t n)
 	return got == (ssize_t)n ? 0 : -EIO;
 }
 
-static int watch_for(struct tunnel *t)
+static int tunnel_watch(struct tunnel *t)
 {
 	return loop_watch(t->loop, &t->w, EPOLLIN | (t->out.len > t->out_off ? EPOLLOUT : 0u));
 }
 
-static void opened(struct tunnel *t)
+static void tunnel_opened(struct tunnel *t)
 {
 	int fd;
 
 	loop_unwatch(t->loop, &t->w);
 	fd = TAKE_FD(t->w.fd);
-	finish(t, TUNNEL_OPEN, 0, fd, "");
+	tunnel_finish(t, TUNNEL_OPEN, 0, fd, "");
 }
 
 /*
- * One look at what came. While the handshake is not over all of it belongs to the handshake, so all is taken; at its end
- * only what belongs to it. 1: look again; 0: wait; -1: it has ended.
+ * Peeks once at the received bytes. Until the handshake is over all of them belong to it, so all are taken;
+ * at its end only its own. 1: peek again; 0: wait; -1: it has ended.
  */
-static int look(struct tunnel *t)
+static int tunnel_peek(struct tunnel *t)
 {
 	size_t held = t->in.len, used = 0;
-	const bool was_asked = is_asked(t);
+	const bool was_asked = tunnel_request_is_sent(t);
 	struct err e = ERR_INIT;
 	char *at = buf_reserve(&t->in, PEEK);
 	ssize_t n;
 	int r;
 
 	if (!at) {
-		finish(t, TUNNEL_OURS, -ENOMEM, -1, "no memory");
+		tunnel_finish(t, TUNNEL_OURS, -ENOMEM, -1, "no memory");
 		return -1;
 	}
 	n = recv(t->w.fd, at, PEEK, MSG_PEEK | MSG_DONTWAIT);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return 0;
 	if (n <= 0) {
-		fault(t, n < 0 ? -errno : -EREMOTEIO, "the proxy closed the connection");
+		tunnel_fault(t, n < 0 ? -errno : -EREMOTEIO, "the proxy closed the connection");
 		return -1;
 	}
 	t->in.len += (size_t)n;
-	r = understand(t, t->in.data, t->in.len, &used, &e);
+	r = tunnel_parse(t, t->in.data, t->in.len, &used, &e);
 	if (r < 0) {
-		refused(t, r, &e);
+		tunnel_refused(t, r, &e);
 		return -1;
 	}
-	if ((r == 1 && (used < held || used > t->in.len)) || take(t, r == 1 ? used - held : (size_t)n) < 0) {
-		fault(t, -EREMOTEIO, "the proxy's answer cannot be read");
+	if ((r == 1 && (used < held || used > t->in.len)) ||
+	    tunnel_take_bytes(t, r == 1 ? used - held : (size_t)n) < 0) {
+		tunnel_fault(t, -EREMOTEIO, "the proxy's answer cannot be read");
 		return -1;
 	}
 	if (r == 1) {
-		opened(t);
+		tunnel_opened(t);
 		return -1;
 	}
-	/* SOCKS takes piece by piece; an HTTP head is parsed from its first byte each time. */
+	/* SOCKS consumes piece by piece; an HTTP head is parsed from its first byte each time. */
 	if (used)
 		buf_consume(&t->in, used);
-	if (!was_asked && is_asked(t))
-		set_deadline(t, TUNNEL_ANSWER_MS);
+	if (!was_asked && tunnel_request_is_sent(t))
+		tunnel_set_deadline(t, TUNNEL_ANSWER_MS);
 	return 1;
 }
 
-static void on_proxy(struct watch *w, uint32_t events)
+static void on_proxy_socket(struct watch *w, uint32_t events)
 {
 	struct tunnel *t = w->ctx;
 	int r = 0;
 
 	if (events & (EPOLLIN | EPOLLHUP | EPOLLERR)) {
 		do {
-			r = look(t);
+			r = tunnel_peek(t);
 		} while (r == 1);
 	}
 	if (r < 0)
 		return;
-	r = flush(t);
+	r = tunnel_flush(t);
 	if (r >= 0)
-		r = watch_for(t);
+		r = tunnel_watch(t);
 	if (r < 0)
-		fault(t, r, "the proxy closed the connection");
+		tunnel_fault(t, r, "the proxy closed the connection");
 }
 
-static int greet(struct tunnel *t, struct err *e)
+static int tunnel_greet(struct tunnel *t, struct err *e)
 {
 	if (t->proxy->type == POLICY_PROXY_SOCKS5) {
 		t->socks = SOCKS_INIT(&t->target, t->port, t->user, t->password);
@@ -233,28 +246,28 @@ static int greet(struct tunnel *t, struct err *e)
 	return connect_add_request(&t->out, &t->target, t->port, t->user, t->password, e);
 }
 
-static void begin(struct tunnel *t)
+static void tunnel_begin_handshake(struct tunnel *t)
 {
 	struct err e = ERR_INIT;
 	int r;
 
-	set_deadline(t, is_asked(t) ? TUNNEL_ANSWER_MS : TUNNEL_CONNECT_MS);
-	r = greet(t, &e);
+	tunnel_set_deadline(t, tunnel_request_is_sent(t) ? TUNNEL_ANSWER_MS : TUNNEL_CONNECT_MS);
+	r = tunnel_greet(t, &e);
 	if (r < 0) {
-		finish(t, TUNNEL_OURS, r, -1, e.msg);
+		tunnel_finish(t, TUNNEL_OURS, r, -1, e.msg);
 		return;
 	}
-	/* CONNECT has said it by now; SOCKS says it when it is asked. */
+	/* CONNECT has sent it by now; SOCKS sends it on demand. */
 	if (t->proxy->type != POLICY_PROXY_SOCKS5)
-		forget(t);
-	r = flush(t);
+		tunnel_forget_credential(t);
+	r = tunnel_flush(t);
 	if (r >= 0)
-		r = watch_for(t);
+		r = tunnel_watch(t);
 	if (r < 0)
-		fault(t, r, "the proxy closed the connection");
+		tunnel_fault(t, r, "the proxy closed the connection");
 }
 
-static void on_credential(struct vault_ask *a, int status, struct slice value, const char *why)
+static void on_proxy_credential(struct vaultc_request *a, int status, struct slice value, const char *why)
 {
 	struct tunnel *t = a->ctx;
 	char text[128];
@@ -263,24 +276,24 @@ static void on_credential(struct vault_ask *a, int status, struct slice value, c
 		why = dial_vault_split(t->vault, t->secret, &t->proxy->host, t->proxy->port, value,
 				       &t->credential, &t->user, &t->password);
 	if (!why) {
-		begin(t);
+		tunnel_begin_handshake(t);
 		return;
 	}
 	snprintf(text, sizeof(text), "%.120s", why);
-	finish(t, TUNNEL_OURS, -EACCES, -1, text);
+	tunnel_finish(t, TUNNEL_OURS, -EACCES, -1, text);
 }
 
-/* Not before there is a connection to hand it to. */
-static void ask_credential(struct tunnel *t)
+/* Not before there is a connection to use it for. */
+static void tunnel_fetch_credential(struct tunnel *t)
 {
 	const char *why = NULL;
 
-	t->ask = (struct vault_ask){ .done = on_credential, .ctx = t };
-	if (dial_vault_ask(t->vault, &t->ask, t->secret, &t->proxy->host, t->proxy->port, &why) < 0)
-		finish(t, TUNNEL_OURS, -EACCES, -1, why);
+	t->fetch = (struct vaultc_request){ .done = on_proxy_credential, .ctx = t };
+	if (dial_vault_fetch(t->vault, &t->fetch, t->secret, &t->proxy->host, t->proxy->port, &why) < 0)
+		tunnel_finish(t, TUNNEL_OURS, -EACCES, -1, why);
 }
 
-static void on_connected(struct race *race, int status, int fd, const struct addr *a)
+static void on_proxy_connected(struct race *race, int status, int fd, const struct addr *a)
 {
 	struct tunnel *t = race->ctx;
 	char why[128];
@@ -288,72 +301,72 @@ static void on_connected(struct race *race, int status, int fd, const struct add
 	(void)a;
 	if (status < 0) {
 		snprintf(why, sizeof(why), "cannot connect to the proxy: %s", strerror(-status));
-		/* Too many descriptors or no memory here is no fault of its. */
-		finish(t,
-		       status == -EMFILE || status == -ENFILE || status == -ENOMEM ? TUNNEL_OURS
-										   : TUNNEL_FAULT,
-		       status, -1, why);
+		/* Too many descriptors or no memory here is not the proxy's fault. */
+		tunnel_finish(t,
+			      status == -EMFILE || status == -ENFILE || status == -ENOMEM ? TUNNEL_OURS
+											  : TUNNEL_FAULT,
+			      status, -1, why);
 		return;
 	}
 	t->w.fd = fd;
 	if (t->is_greeting_only) {
-		finish(t, TUNNEL_OPEN, 0, -1, "");
+		tunnel_finish(t, TUNNEL_OPEN, 0, -1, "");
 		return;
 	}
 	if (t->secret)
-		ask_credential(t);
+		tunnel_fetch_credential(t);
 	else
-		begin(t);
+		tunnel_begin_handshake(t);
 }
 
-static void connect_proxy(struct tunnel *t, const struct addr *addrs, size_t n)
+static void tunnel_connect(struct tunnel *t, const struct addr *addrs, size_t n)
 {
 	int r;
 
-	t->race = (struct race){ .done = on_connected, .ctx = t };
+	t->race = (struct race){ .done = on_proxy_connected, .ctx = t };
 	r = race_start(&t->race, t->loop, addrs, n, t->proxy->port);
 	if (r < 0)
-		on_connected(&t->race, r, -1, NULL);
+		on_proxy_connected(&t->race, r, -1, NULL);
 }
 
-static void on_name(struct lookup *l, struct answer *a)
+static void on_proxy_name(struct resolve_lookup *l, struct resolve_answer *a)
 {
 	struct tunnel *t = l->ctx;
 	char why[128];
 
 	if (a->status == 0) {
-		connect_proxy(t, a->addrs, a->n_addrs);
+		tunnel_connect(t, a->addrs, a->n_addrs);
 		return;
 	}
-	snprintf(why, sizeof(why), "the proxy's own name: %s", a->why);
-	fault(t, a->status, why);
+	snprintf(why, sizeof(why), "cannot resolve the proxy: %s", a->why);
+	tunnel_fault(t, a->status, why);
 }
 
-/* From the loop, so that done() never comes from within tunnel_start(). */
-static void on_begin(struct timer *timer)
+/* Called from the loop, so that done() is never called from within tunnel_start(). */
+static void on_tunnel_begin(struct timer *timer)
 {
 	struct tunnel *t = timer->ctx;
-	struct answer *a = NULL;
+	struct resolve_answer *a = NULL;
 	int r;
 
-	timer->fn = on_deadline;
-	set_deadline(t, TUNNEL_CONNECT_MS);
+	timer->fn = on_tunnel_deadline;
+	tunnel_set_deadline(t, TUNNEL_CONNECT_MS);
 	if (t->proxy->host.kind == HOST_ADDR) {
-		connect_proxy(t, &t->proxy->host.addr, 1);
+		tunnel_connect(t, &t->proxy->host.addr, 1);
 		return;
 	}
-	r = resolver_ask(t->resolver, &t->proxy->host, &t->lookup, &a);
+	r = resolver_lookup(t->resolver, &t->proxy->host, &t->lookup, &a);
 	if (r == 1)
-		on_name(&t->lookup, a);
+		on_proxy_name(&t->lookup, a);
 	else if (r < 0)
-		finish(t, TUNNEL_OURS, r, -1, "too many names are being resolved");
+		tunnel_finish(t, TUNNEL_OURS, r, -1, "too many names are being resolved");
 }
 
 void tunnel_start(struct tunnel *t)
 {
-	t->w = (struct watch){ .fd = -1, .fn = on_proxy, .ctx = t };
-	t->lookup = (struct lookup){ .fn = on_name, .ctx = t };
-	t->deadline = (struct timer){ .fn = on_begin, .ctx = t };
+	t->w = (struct watch){ .fd = -1, .fn = on_proxy_socket, .ctx = t };
+	t->lookup = (struct resolve_lookup){ .fn = on_proxy_name, .ctx = t };
+	t->deadline = (struct timer){ .fn = on_tunnel_begin, .ctx = t };
 	t->in = t->out = t->credential = (struct buf){ .wipe = true };
 	loop_timer(t->loop, &t->deadline, clock_nsec(CLOCK_MONOTONIC));
 }

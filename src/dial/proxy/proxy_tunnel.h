@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One attempt to get a tunnel through one proxy: resolve the proxy's own name where it has one, connect, shake hands.
+ * One attempt to open a tunnel through one proxy: resolve the proxy's own name if necessary, connect, perform
+ * the handshake.
  *
- * Not a byte behind the handshake is read: bytes are looked at first, and only those that belong to it are taken.
+ * Not a byte after the handshake is read: bytes are peeked at first, and only those that belong to the
+ * handshake are taken.
  */
 #ifndef DIAL_PROXY_TUNNEL_H
 #define DIAL_PROXY_TUNNEL_H
@@ -16,15 +18,15 @@
 #include "policy/policy.h"
 
 #define TUNNEL_CONNECT_MS 5000 /* until the proxy is connected */
-#define TUNNEL_ANSWER_MS 15000 /* until it says that the target is */
+#define TUNNEL_ANSWER_MS 15000 /* until it reports that the target is connected */
 
-/* Whose doing the end is. */
+/* Who caused the end. */
 enum tunnel_end {
-	TUNNEL_OPEN,  /* fd is the tunnel */
-	TUNNEL_FAULT, /* the proxy's own */
-	TUNNEL_REFUSED, /* the proxy says in good order that it cannot or will not: the server's, or its rules' */
-	TUNNEL_SILENT, /* it took the request and never answered: either's */
-	TUNNEL_OURS,   /* no memory, no descriptors */
+	TUNNEL_OPEN,	/* fd is the tunnel */
+	TUNNEL_FAULT,	/* the proxy's fault */
+	TUNNEL_REFUSED, /* an orderly refusal by the proxy: because of the server, or its own rules */
+	TUNNEL_SILENT,	/* it accepted the request and never replied: the fault of either */
+	TUNNEL_OURS,	/* our own failure: no memory, no descriptors */
 };
 
 struct tunnel {
@@ -34,27 +36,30 @@ struct tunnel {
 	struct resolver *resolver;
 	const struct policy_proxy *proxy;
 	const char *user, *password;
-	const char *secret; /* that the vault is asked for once the proxy is there; NULL: none */
+	const char *secret; /* fetched from the vault once the proxy is connected; NULL: none */
 	struct dial_vault *vault;
 	struct host target;
 	uint16_t port;
 
-	struct vault_ask ask;
-	struct buf credential; /* the vault's answer, until the handshake is over */
-	struct lookup lookup;
+	struct vaultc_request fetch;
+	struct buf credential; /* from the vault, until the handshake is over */
+	struct resolve_lookup lookup;
 	struct race race;
 	struct watch w; /* fd: ours once it is connected */
 	struct timer deadline;
 	size_t taken;	       /* bytes of the handshake */
-	bool is_greeting_only; /* a check without a target: TUNNEL_OPEN with fd -1 when the proxy is there */
-	struct buf in;	       /* taken, and not yet understood */
+	bool is_greeting_only; /* a check without a target: TUNNEL_OPEN with fd -1 when the proxy is connected */
+	struct buf in;	       /* taken, not yet parsed */
 	struct buf out;
 	size_t out_off;
 	struct socks socks;
 	struct connect_reply reply;
 };
 
-/* Everything in the struct up to `port` is set; what is pointed to stays until done(), which may free the tunnel. */
+/*
+ * The caller sets everything up to `port`; its pointers must stay valid until done(), which may free the
+ * tunnel.
+ */
 void tunnel_start(struct tunnel *t);
 void tunnel_cancel(struct tunnel *t);
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One connection through a pool: a member is taken, and another where it fails, until there is a tunnel or none is left. */
+/*
+ * One connection through a proxy set: tries members one after the other, until there is a tunnel or none is
+ * left (proxy.O1).
+ */
 #include "dial/proxy/proxy.h"
 
 #include "base/cleanup.h"
@@ -10,18 +13,18 @@
 #include <errno.h>
 #include <sodium.h>
 
-static uint32_t dice(void *ctx)
+static uint32_t random_dice(void *ctx)
 {
 	(void)ctx;
 	return randombytes_random();
 }
 
-static bool was_tried(const struct proxy_use *u, size_t i)
+static bool member_was_tried(const struct proxy_use *u, size_t i)
 {
 	return u->tried[i / 64] >> (i % 64) & 1;
 }
 
-/* What stays with one proxy: a domain as somebody registered it. */
+/* The key that stays with one proxy: the registrable domain. */
 static uint64_t sticky_key(const struct proxy_set *p, const char *name)
 {
 	const char *domain = psl_registrable(name);
@@ -29,38 +32,38 @@ static uint64_t sticky_key(const struct proxy_set *p, const char *name)
 	return proxy_hash(p, domain ? domain : name);
 }
 
-static size_t take_sticky(struct proxy_use *u, uint64_t now)
+static size_t take_sticky_member(struct proxy_use *u, uint64_t now)
 {
 	size_t i = sticky_find(&u->pool->sticky, u->key, now);
 
-	if (i >= u->pool->n || was_tried(u, i) || u->pool->score[i].state != SCORE_CLOSED)
+	if (i >= u->pool->n || member_was_tried(u, i) || u->pool->score[i].state != SCORE_CLOSED)
 		return SCORE_NONE;
 	score_begin(&u->pool->score[i], now);
 	return i;
 }
 
-static size_t take_member(struct proxy_use *u)
+static size_t choose_member(struct proxy_use *u)
 {
 	uint64_t now = clock_nsec(CLOCK_MONOTONIC);
 	size_t i = SCORE_NONE;
 
 	if (u->pool->rotate == POLICY_ROTATE_STICKY)
-		i = take_sticky(u, now);
+		i = take_sticky_member(u, now);
 	if (i == SCORE_NONE)
-		i = score_pick(u->pool->score, u->pool->n, u->tried, now, dice, NULL);
+		i = score_pick(u->pool->score, u->pool->n, u->tried, now, random_dice, NULL);
 	return i;
 }
 
-static void keep_sticky(struct proxy_use *u)
+static void remember_sticky(struct proxy_use *u)
 {
 	uint64_t now = clock_nsec(CLOCK_MONOTONIC);
 
-	/* The time limit is not moved by use. */
+	/* Use does not extend the time. */
 	if (u->pool->rotate == POLICY_ROTATE_STICKY && sticky_find(&u->pool->sticky, u->key, now) != u->at)
 		sticky_keep(&u->pool->sticky, u->key, u->at, now + u->pool->sticky_ns);
 }
 
-static void finish(struct proxy_use *u, int status, int fd)
+static void proxy_use_finish(struct proxy_use *u, int status, int fd)
 {
 	struct proxy_set *p = u->pool;
 	const char *proxy = u->tries ? p->member[u->at].label : "";
@@ -76,59 +79,59 @@ static void finish(struct proxy_use *u, int status, int fd)
 	u->done(u, status, fd, label, why);
 }
 
-static void on_later(struct timer *t)
+static void on_use_failed(struct timer *t)
 {
 	struct proxy_use *u = t->ctx;
 
-	finish(u, u->status, -1);
+	proxy_use_finish(u, u->status, -1);
 }
 
-static void set_error(struct proxy_use *u, int status, const char *why)
+static void proxy_use_set_error(struct proxy_use *u, int status, const char *why)
 {
 	u->status = status;
 	snprintf(u->why, sizeof(u->why), "%s", why);
 }
 
-static void fail_later(struct proxy_use *u)
+static void proxy_use_fail_later(struct proxy_use *u)
 {
 	loop_timer(proxy_env(u->pool)->loop, &u->later, clock_nsec(CLOCK_MONOTONIC));
 }
 
-static void try_next(struct proxy_use *u);
+static void proxy_use_try_next(struct proxy_use *u);
 
-static void on_tunnel(struct tunnel *t, enum tunnel_end end, int status, int fd, const char *why)
+static void on_use_tunnel(struct tunnel *t, enum tunnel_end end, int status, int fd, const char *why)
 {
 	struct proxy_use *u = t->ctx;
 	uint64_t target = proxy_hash(u->pool, u->target.text);
 
-	set_error(u, status, why);
+	proxy_use_set_error(u, status, why);
 	proxy_outcome(u->pool, u->at, end, false, target, clock_nsec(CLOCK_MONOTONIC) - u->began, why);
 	free(u->tunnel);
 	u->tunnel = NULL;
 	if (end == TUNNEL_OPEN)
-		keep_sticky(u);
+		remember_sticky(u);
 	if ((end == TUNNEL_FAULT || end == TUNNEL_SILENT) && u->tries < PROXY_TRIES) {
-		try_next(u);
+		proxy_use_try_next(u);
 		return;
 	}
-	finish(u, status, fd);
+	proxy_use_finish(u, status, fd);
 }
 
-static void try_next(struct proxy_use *u)
+static void proxy_use_try_next(struct proxy_use *u)
 {
-	size_t i = take_member(u);
+	size_t i = choose_member(u);
 
 	if (i == SCORE_NONE) {
-		/* What the last one said is the more useful answer. */
+		/* The last member's error is more useful. */
 		if (!u->tries)
-			set_error(u, -ENOTCONN, "no proxy of the pool can be used now");
-		fail_later(u);
+			proxy_use_set_error(u, -ENOTCONN, "no proxy of the pool can be used now");
+		proxy_use_fail_later(u);
 		return;
 	}
 	u->tunnel = calloc(1, sizeof(*u->tunnel));
 	if (!u->tunnel) {
-		set_error(u, -ENOMEM, "no memory");
-		fail_later(u);
+		proxy_use_set_error(u, -ENOMEM, "no memory");
+		proxy_use_fail_later(u);
 		return;
 	}
 	u->at = i;
@@ -136,7 +139,7 @@ static void try_next(struct proxy_use *u)
 	u->tries++;
 	u->began = clock_nsec(CLOCK_MONOTONIC);
 	proxy_fill_tunnel(u->pool, i, u->tunnel);
-	u->tunnel->done = on_tunnel;
+	u->tunnel->done = on_use_tunnel;
 	u->tunnel->ctx = u;
 	u->tunnel->target = u->target;
 	u->tunnel->port = u->port;
@@ -150,10 +153,10 @@ void proxy_use_start(struct proxy_use *u, struct proxy_set *p, const struct host
 	u->pool = p;
 	u->target = *target;
 	u->port = port;
-	u->later = (struct timer){ .fn = on_later, .ctx = u };
+	u->later = (struct timer){ .fn = on_use_failed, .ctx = u };
 	u->key = sticky_key(p, sticky);
 	p->used_at = clock_nsec(CLOCK_MONOTONIC);
-	try_next(u);
+	proxy_use_try_next(u);
 }
 
 void proxy_use_cancel(struct proxy_use *u)
@@ -165,7 +168,7 @@ void proxy_use_cancel(struct proxy_use *u)
 	loop_timer_off(proxy_env(p)->loop, &u->later);
 	if (u->tunnel) {
 		tunnel_cancel(u->tunnel);
-		/* Nothing is known of a proxy that was not waited for. */
+		/* Nothing is known of a proxy whose result was not awaited. */
 		score_neutral(p->score, u->at, clock_nsec(CLOCK_MONOTONIC), false);
 		free(u->tunnel);
 	}

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Renders a refusal as a line, as JSON and as an HTTP/1.1 response. Host, path and rule come from outside:
+ * they are made harmless for terminals and headers here.
+ */
 #include "egress/account/deny.h"
 
 #include "base/json.h"
@@ -7,9 +11,9 @@
 #include "policy/policy.h"
 
 #define HOW_TO_ASK \
-	"http://coffer.internal/ says what is allowed, and takes a request for more: a person decides"
+	"http://coffer.internal/ shows what is allowed and takes requests for more; a person decides"
 
-static void add_target(struct buf *out, const struct denial *d)
+static void deny_add_target(struct buf *out, const struct denial *d)
 {
 	if (d->method) {
 		buf_adds(out, d->method);
@@ -27,7 +31,7 @@ void deny_line(struct buf *out, const struct denial *d)
 	autobuf struct buf reason = BUF_INIT;
 
 	buf_adds(out, "coffer: ");
-	add_target(out, d);
+	deny_add_target(out, d);
 	buf_adds(out, " is denied: ");
 	policy_text_inside(d->reason ? d->reason : "no rule allows it", &reason);
 	str_add_safe(out, buf_cstr(&reason), reason.len, false);
@@ -63,7 +67,7 @@ void deny_json(struct buf *out, const struct denial *d)
 	buf_addc(out, '\n');
 }
 
-/* A header's value: what could end its line was made harmless, and what is not ASCII is not sent. */
+/* A header's value: only printable ASCII, so that nothing in it can end the line. */
 static void add_header_text(struct buf *out, const struct buf *text)
 {
 	for (size_t i = 0; i < text->len && i < 512; i++) {

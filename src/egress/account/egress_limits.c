@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Counters and token buckets of egress_limits.h. Grants or refuses only: the caller denies, waits and writes
+ * the journal.
+ */
 #include "egress/account/egress_limits.h"
 
 #include "base/clock.h"
@@ -7,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SMALLEST_GRANT 512 /* less is not worth a system call: wait until there is more */
+#define SMALLEST_GRANT 512 /* a smaller grant is not worth a system call: wait for more */
 
-/* L3: "allow example.com:443 (team.yaml:12)" without its last part. */
+/* egress_limits.L3: hashes "allow example.com:443 (team.yaml:12)" without its last part. */
 static uint64_t rule_key(const char *text)
 {
 	const char *place = strrchr(text, '(');
@@ -43,7 +47,7 @@ void limits_load(struct limits *l, const struct policy *p)
 	l->all.max = p ? policy_limits(p) : (struct policy_limits){ 0 };
 }
 
-static struct limit *add_limit(struct limits *l, uint64_t key)
+static struct limit *add_rule_limit(struct limits *l, uint64_t key)
 {
 	struct limit *m = l->n < LIMITS_MAX ? calloc(1, sizeof(*m)) : NULL;
 
@@ -75,7 +79,7 @@ int limits_of(struct limits *l, const struct policy_verdict *v, struct limit **r
 	for (m = l->rules; m && m->key != key; m = m->next)
 		;
 	if (!m)
-		m = add_limit(l, key);
+		m = add_rule_limit(l, key);
 	if (!m)
 		return -ENOSPC;
 	m->max = *max;
@@ -83,16 +87,16 @@ int limits_of(struct limits *l, const struct policy_verdict *v, struct limit **r
 	return 0;
 }
 
-static bool is_full(const struct limit *m)
+static bool is_at_connection_limit(const struct limit *m)
 {
 	return m && m->max.connections && m->connections >= m->max.connections;
 }
 
 const char *limits_connect(struct limits *l, struct limit *rule)
 {
-	if (is_full(rule))
+	if (is_at_connection_limit(rule))
 		return "the rule's limit of connections at once is reached";
-	if (is_full(&l->all))
+	if (is_at_connection_limit(&l->all))
 		return "the sandbox's limit of connections at once is reached";
 	l->all.connections++;
 	if (rule)
@@ -108,7 +112,7 @@ void limits_disconnect(struct limits *l, struct limit *rule)
 		rule->connections--;
 }
 
-static bool has_request(struct limit *m, uint64_t minute)
+static bool has_request_left(struct limit *m, uint64_t minute)
 {
 	if (m->minute != minute) {
 		m->minute = minute;
@@ -121,9 +125,9 @@ const char *limits_request(struct limits *l, struct limit *rule, uint64_t now_ns
 {
 	uint64_t minute = now_ns / (60 * NSEC_PER_SEC);
 
-	if (rule && !has_request(rule, minute))
+	if (rule && !has_request_left(rule, minute))
 		return "the rule's limit of requests a minute is reached";
-	if (!has_request(&l->all, minute))
+	if (!has_request_left(&l->all, minute))
 		return "the sandbox's limit of requests a minute is reached";
 	l->all.requests++;
 	if (rule)
@@ -139,7 +143,7 @@ static uint64_t bucket_size(const struct limit *m)
 	return size < 2 * (uint64_t)SMALLEST_GRANT ? 2 * (uint64_t)SMALLEST_GRANT : size;
 }
 
-static void refill(struct limit *m, uint64_t now_ns)
+static void refill_bucket(struct limit *m, uint64_t now_ns)
 {
 	uint64_t size = bucket_size(m), passed = now_ns - m->filled;
 	unsigned __int128 add = (unsigned __int128)m->max.bandwidth * passed / NSEC_PER_SEC;
@@ -156,12 +160,12 @@ static void refill(struct limit *m, uint64_t now_ns)
 
 		m->tokens[way] = sum < size ? sum : size;
 	}
-	/* Only the time that whole bytes stand for has passed. */
+	/* Advances only by the time that the whole bytes added account for. */
 	m->filled += (uint64_t)((unsigned __int128)(uint64_t)add * NSEC_PER_SEC / m->max.bandwidth);
 }
 
-/* How much of `want` this limit leaves; takes nothing yet. */
-static long offered(struct limit *m, enum limit_way way, size_t want, uint64_t now_ns)
+/* How much of `want` this limit allows; takes nothing yet. */
+static long bytes_on_offer(struct limit *m, enum limit_way way, size_t want, uint64_t now_ns)
 {
 	uint64_t n = want;
 
@@ -172,7 +176,7 @@ static long offered(struct limit *m, enum limit_way way, size_t want, uint64_t n
 			n = m->max.bytes_up - *m->up;
 	}
 	if (m->max.bandwidth) {
-		refill(m, now_ns);
+		refill_bucket(m, now_ns);
 		if (m->tokens[way] < n && m->tokens[way] < SMALLEST_GRANT)
 			return 0;
 		if (m->tokens[way] < n)
@@ -181,7 +185,7 @@ static long offered(struct limit *m, enum limit_way way, size_t want, uint64_t n
 	return (long)n;
 }
 
-static void take(struct limit *m, enum limit_way way, uint64_t n)
+static void limit_take_bytes(struct limit *m, enum limit_way way, uint64_t n)
 {
 	if (way == LIMIT_UP)
 		*m->up += n;
@@ -189,8 +193,11 @@ static void take(struct limit *m, enum limit_way way, uint64_t n)
 		m->tokens[way] -= n;
 }
 
-/* After a change of policy it may be more than was ever taken here: from another rule, or from none. */
-static void give_back(struct limit *m, enum limit_way way, uint64_t n)
+/*
+ * After a reload `n` may exceed what was taken from this limit: the bytes were granted under another rule, or
+ * under none.
+ */
+static void limit_return_bytes(struct limit *m, enum limit_way way, uint64_t n)
 {
 	if (way == LIMIT_UP)
 		*m->up -= *m->up < n ? *m->up : n;
@@ -200,17 +207,17 @@ static void give_back(struct limit *m, enum limit_way way, uint64_t n)
 
 long limits_take(struct limits *l, struct limit *rule, enum limit_way way, size_t want, uint64_t now_ns)
 {
-	long n = offered(&l->all, way, want, now_ns), m;
+	long n = bytes_on_offer(&l->all, way, want, now_ns), m;
 
 	if (n > 0 && rule) {
-		m = offered(rule, way, (size_t)n, now_ns);
+		m = bytes_on_offer(rule, way, (size_t)n, now_ns);
 		n = m < n ? m : n;
 	}
 	if (n <= 0)
 		return n;
-	take(&l->all, way, (uint64_t)n);
+	limit_take_bytes(&l->all, way, (uint64_t)n);
 	if (rule)
-		take(rule, way, (uint64_t)n);
+		limit_take_bytes(rule, way, (uint64_t)n);
 	return n;
 }
 
@@ -219,7 +226,7 @@ static bool has_room_up(const struct limit *m, size_t n)
 	return !m->max.bytes_up || (*m->up <= m->max.bytes_up && m->max.bytes_up - *m->up >= n);
 }
 
-static void charge(struct limit *m, size_t n)
+static void limit_charge_up(struct limit *m, size_t n)
 {
 	*m->up += n;
 	if (m->max.bandwidth)
@@ -230,22 +237,22 @@ int limits_charge_up(struct limits *l, struct limit *rule, size_t n)
 {
 	if (!has_room_up(&l->all, n) || (rule && !has_room_up(rule, n)))
 		return -EDQUOT;
-	charge(&l->all, n);
+	limit_charge_up(&l->all, n);
 	if (rule)
-		charge(rule, n);
+		limit_charge_up(rule, n);
 	return 0;
 }
 
 void limits_count_up(struct limits *l, struct limit *rule, size_t n)
 {
-	charge(&l->all, n);
+	limit_charge_up(&l->all, n);
 	if (rule)
-		charge(rule, n);
+		limit_charge_up(rule, n);
 }
 
 void limits_return(struct limits *l, struct limit *rule, enum limit_way way, size_t unused)
 {
-	give_back(&l->all, way, unused);
+	limit_return_bytes(&l->all, way, unused);
 	if (rule)
-		give_back(rule, way, unused);
+		limit_return_bytes(rule, way, unused);
 }

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Slots and token buckets of fold.h. It only counts and decides whether a line is due; its caller writes the
+ * line.
+ */
 #include "egress/account/fold.h"
 
 #include "base/clock.h"
@@ -6,18 +10,18 @@
 #include <stdio.h>
 #include <string.h>
 
-static uint64_t key_of(enum fold_kind kind, const char *what, size_t len, uint32_t more)
+static uint64_t fold_key(enum fold_kind kind, const char *what, size_t len, uint32_t more)
 {
 	uint64_t h = 0xcbf29ce484222325ULL ^ (uint64_t)kind ^ ((uint64_t)more << 8);
 
 	for (size_t i = 0; i < len; i++)
 		h = (h ^ (unsigned char)what[i]) * 0x100000001b3ULL;
-	/* The kind can be read from the key again, for fold_flush(). */
+	/* The low bits hold the kind, for fold_flush(). */
 	h = (h ^ (h >> 31)) * 0x9e3779b97f4a7c15ULL;
 	return (h & ~7ULL) | (uint64_t)kind;
 }
 
-static bool take_token(struct fold_bucket *f, uint64_t now_ns)
+static bool fold_take_token(struct fold_bucket *f, uint64_t now_ns)
 {
 	uint64_t add = (now_ns - f->filled) / (NSEC_PER_SEC / FOLD_RATE);
 
@@ -35,8 +39,8 @@ static bool take_token(struct fold_bucket *f, uint64_t now_ns)
 }
 
 /* For people: up to the first newline, with the port of a connection. */
-static void fold_describe(enum fold_kind kind, const char *what, size_t len, uint32_t more,
-			  char out[TOP_TEXT_MAX + 1])
+static void fold_format_text(enum fold_kind kind, const char *what, size_t len, uint32_t more,
+			     char out[TOP_TEXT_MAX + 1])
 {
 	const char *end = memchr(what, '\n', len);
 	size_t max = TOP_TEXT_MAX - sizeof(":65535") + 1;
@@ -54,8 +58,8 @@ static struct fold_slot *fold_slot_of(struct fold *f, uint64_t key)
 	return &f->slots[(key >> 8) % FOLD_SLOTS];
 }
 
-/* What a slot counted has no line of its own. */
-static uint64_t fold_give_up(struct fold *f, struct fold_slot *s)
+/* Moves the count of a slot, whose events have no line, into `top`. */
+static uint64_t fold_release_count(struct fold *f, struct fold_slot *s)
 {
 	const char *text = f->text[s - f->slots];
 	uint64_t n = s->count;
@@ -69,18 +73,18 @@ static uint64_t fold_give_up(struct fold *f, struct fold_slot *s)
 void fold_note(struct fold *f, enum fold_kind kind, const char *what, size_t len, uint32_t more,
 	       uint64_t now_ns)
 {
-	uint64_t key = key_of(kind, what, len, more);
+	uint64_t key = fold_key(kind, what, len, more);
 	struct fold_slot *s = fold_slot_of(f, key);
 
-	f->pushed[s->key & 7] += fold_give_up(f, s);
+	f->pushed[s->key & 7] += fold_release_count(f, s);
 	*s = (struct fold_slot){ .key = key, .since = now_ns };
-	fold_describe(kind, what, len, more, f->text[s - f->slots]);
+	fold_format_text(kind, what, len, more, f->text[s - f->slots]);
 }
 
 bool fold_is_due(struct fold *f, enum fold_kind kind, const char *what, size_t len, uint32_t more,
 		 uint64_t now_ns, uint64_t *ret_count)
 {
-	uint64_t key = key_of(kind, what, len, more);
+	uint64_t key = fold_key(kind, what, len, more);
 	struct fold_slot *s = fold_slot_of(f, key);
 	char text[TOP_TEXT_MAX + 1];
 
@@ -89,10 +93,10 @@ bool fold_is_due(struct fold *f, enum fold_kind kind, const char *what, size_t l
 		s->count++;
 		return false;
 	}
-	if (!take_token(&f->buckets[kind], now_ns)) {
+	if (!fold_take_token(&f->buckets[kind], now_ns)) {
 		f->untold[kind]++;
 		if (kind != FOLD_DNS_ALLOW) {
-			fold_describe(kind, what, len, more, text);
+			fold_format_text(kind, what, len, more, text);
 			top_add(&f->top[kind], text, strlen(text), 1);
 		}
 		return false;
@@ -120,7 +124,7 @@ uint64_t fold_flush(struct fold *f, enum fold_kind kind, uint64_t now_ns, bool a
 
 		if (s->count && (s->key & 7) == (uint64_t)kind &&
 		    (all || now_ns - s->since >= FOLD_SECONDS * NSEC_PER_SEC))
-			again += fold_give_up(f, s);
+			again += fold_release_count(f, s);
 	}
 	*ret_again = again;
 	if (n + again)

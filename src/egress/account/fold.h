@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What comes again and again is written once and then counted: refusals, and repeated lookups, which a sandbox can make in any
- * number. What is let through for the first time is not for here but for ledger.h. Time is given.
+ * Repeated events are written once and then counted: refusals, and repeated lookups, of which a sandbox can
+ * cause any number. Things that pass for the first time belong to ledger.h, not here. The caller passes the
+ * time.
  *
  * Invariants
- *  O1  The first of its kind is written while O3 lets it, and the number of those that were not always: on the next line
- *      of its kind, or by fold_flush() on a line of its own.
- *  O2  Memory is FOLD_SLOTS slots, whatever comes. Kinds that fall into one slot push each other out.
- *  O3  Each kind writes FOLD_BURST lines at once and FOLD_RATE a second; beyond that only the number is kept, and which
- *      were the most frequent (base/top.h). So nobody hides an alert behind many names that do not exist.
- *  O4  The numbers of a kind are told at most every FOLD_SECONDS.
+ *  O1  The first of its kind is written unless O3 forbids it. The number of those without a line is always
+ *      written: on the next line of its kind, or by fold_flush() on a line of its own.
+ *  O2  Memory is FOLD_SLOTS slots, whatever comes. Events that hash to one slot push each other out.
+ *  O3  Each kind may write FOLD_BURST lines at once and FOLD_RATE a second; beyond that only the number is
+ *      kept, and the most frequent texts (base/top.h). So a flood of names that do not exist cannot hide an
+ *      alert.
+ *  O4  The numbers of a kind are reported at most every FOLD_SECONDS.
  */
 #ifndef EGRESS_FOLD_H
 #define EGRESS_FOLD_H
@@ -41,27 +43,29 @@ struct fold {
 	struct fold_slot slots[FOLD_SLOTS];
 	char text[FOLD_SLOTS][TOP_TEXT_MAX + 1]; /* of each slot, for `top` */
 	struct fold_bucket buckets[FOLD_KIND_COUNT];
-	uint64_t untold[FOLD_KIND_COUNT]; /* O3 */
-	uint64_t pushed[FOLD_KIND_COUNT]; /* O2: what was pushed out */
-	uint64_t told[FOLD_KIND_COUNT];	  /* O4: when */
-	struct top
-		top[FOLD_KIND_COUNT]; /* of what has no line; not of FOLD_DNS_ALLOW, whose names have one */
+	uint64_t untold[FOLD_KIND_COUNT]; /* O3: events without a line */
+	uint64_t pushed[FOLD_KIND_COUNT]; /* O2: counts of slots that were pushed out */
+	uint64_t told[FOLD_KIND_COUNT];	  /* O4: when the numbers were last reported */
+	struct top top
+		[FOLD_KIND_COUNT]; /* of events without a line; not of FOLD_DNS_ALLOW, whose names all have one */
 };
 
 /*
- * Shall a line be written now? *ret_count: how many of the same it also stands for. `what` is for people up to its first newline;
- * `more`, unless 0, is a port there with FOLD_OPEN.
+ * Must a line be written now? *ret_count: how many equal events it also represents. `what` is for people up
+ * to its first newline; `more`, unless 0, is the port of a FOLD_OPEN.
  */
 bool fold_is_due(struct fold *f, enum fold_kind kind, const char *what, size_t len, uint32_t more,
 		 uint64_t now_ns, uint64_t *ret_count);
 
-/* It has a line already. */
+/* Records that the event has a line already. */
 void fold_note(struct fold *f, enum fold_kind kind, const char *what, size_t len, uint32_t more,
 	       uint64_t now_ns);
 
-/* How many of a kind were never told; 0 afterwards. *ret_again: so many of these are like one that has a line. To be asked once
- * a second, and says 0 until O4 lets it; `all`: at the end, also those whose line may still come. top[kind] is its caller's to
- * tell and to clear. */
+/*
+ * Returns and clears the number of events of a kind that were never reported. *ret_again: how many of these
+ * equal one that has a line. To be called once a second; returns 0 until O4 permits more. `all`: at the end
+ * of the process, also counts whose line may still come. The caller reports and clears top[kind].
+ */
 uint64_t fold_flush(struct fold *f, enum fold_kind kind, uint64_t now_ns, bool all, uint64_t *ret_again);
 
 #endif

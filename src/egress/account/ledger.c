@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tokens for what is new, and the queue of those who wait for one. */
+/*
+ * Tokens for new keys, and the queue of those that wait for one. Never lets a new key pass without a token
+ * (ledger.L2).
+ */
 #include "egress/account/ledger.h"
 
 #include "base/clock.h"
@@ -36,7 +39,7 @@ void ledger_forget(struct ledger *l)
 	seen_forget(&l->seen);
 }
 
-static bool has_tokens(struct ledger *l, unsigned n)
+static bool ledger_has_tokens(struct ledger *l, unsigned n)
 {
 	uint64_t gained = *l->now > l->at ? *l->now - l->at : 0;
 
@@ -45,7 +48,7 @@ static bool has_tokens(struct ledger *l, unsigned n)
 	return l->credit >= n * COST;
 }
 
-/* L3, and room for the key: what comes next may not fail. */
+/* ledger.L3, and memory for the key: ledger_take() must not fail. */
 static bool has_room_for_key(struct ledger *l, uint64_t key)
 {
 	if (*l->used >= l->max)
@@ -55,16 +58,16 @@ static bool has_room_for_key(struct ledger *l, uint64_t key)
 	return false;
 }
 
-enum ledger_answer ledger_ask(struct ledger *l, uint64_t key, unsigned lines)
+enum ledger_verdict ledger_check(struct ledger *l, uint64_t key, unsigned lines)
 {
 	if (key && seen_has(&l->seen, key))
 		return LEDGER_KNOWN;
 	if (!has_room_for_key(l, key))
 		return LEDGER_DENY;
-	/* Who came before goes before. */
+	/* Earlier entries of the queue go first. */
 	if (l->n_waits && !l->is_turn)
 		return LEDGER_LATER;
-	return has_tokens(l, lines) ? LEDGER_FIRST : LEDGER_LATER;
+	return ledger_has_tokens(l, lines) ? LEDGER_FIRST : LEDGER_LATER;
 }
 
 void ledger_take(struct ledger *l, uint64_t key, unsigned lines)
@@ -73,7 +76,7 @@ void ledger_take(struct ledger *l, uint64_t key, unsigned lines)
 	l->credit -= lines * COST < l->credit ? lines * COST : l->credit;
 }
 
-enum ledger_answer ledger_note(struct ledger *l, uint64_t key)
+enum ledger_verdict ledger_note(struct ledger *l, uint64_t key)
 {
 	if (key && seen_has(&l->seen, key))
 		return LEDGER_KNOWN;
@@ -88,7 +91,7 @@ void ledger_charge(struct ledger *l, size_t bytes)
 	*l->used += bytes;
 }
 
-static void end_wait(struct ledger *l, struct ledger_wait *w)
+static void ledger_end_wait(struct ledger *l, struct ledger_wait *w)
 {
 	TAILQ_REMOVE(&l->waits, w, list);
 	w->waits = false;
@@ -100,13 +103,13 @@ static void on_ledger_timer(struct timer *t)
 	struct ledger *l = t->ctx;
 	struct ledger_wait *w;
 
-	/* Whoever is first and needs several lines is not overtaken by those who need one. */
+	/* A first entry that needs several lines is not overtaken by later ones that need one. */
 	for (unsigned n = l->n_waits; n && (w = TAILQ_FIRST(&l->waits)) != NULL; n--) {
 		bool is_late = w->until <= *l->now;
 
-		if (!is_late && !has_tokens(l, w->lines))
+		if (!is_late && !ledger_has_tokens(l, w->lines))
 			break;
-		end_wait(l, w);
+		ledger_end_wait(l, w);
 		l->late += is_late;
 		l->is_turn = true;
 		w->fn(w, is_late ? -ETIMEDOUT : 0);
@@ -133,5 +136,5 @@ void ledger_wait(struct ledger *l, struct ledger_wait *w, unsigned lines)
 void ledger_unwait(struct ledger *l, struct ledger_wait *w)
 {
 	if (w->waits)
-		end_wait(l, w);
+		ledger_end_wait(l, w);
 }

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The memory file of names.h and the tables over it. The file comes from an earlier, possibly compromised
+ * process: every record is checked on load (names.N4), and names in use are copied out of it.
+ */
 #include "egress/account/names.h"
 
 #include "base/cleanup.h"
@@ -11,23 +15,24 @@
 #include <unistd.h>
 
 #define MAGIC 0x31656d614e666f43ULL
-#define HOSTS_PER_BLOCK 253 /* .2 to .254 of a /24: N5 */
+#define HOSTS_PER_BLOCK 253 /* .2 to .254 of a /24: names.N5 */
 
 struct names_counter_slot {
-	uint64_t key; /* 0: free, but for slot 0 */
+	uint64_t key; /* 0: free, except in slot 0 */
 	uint64_t value;
 };
 
 struct names_file {
 	uint64_t magic;
-	uint32_t base, blocks, start; /* of the range: first address, /24s in it; which slot comes first */
-	uint32_t n;		      /* records */
-	uint64_t conns;		      /* numbers given to connections */
+	uint32_t base, blocks,
+		start;	/* the range: its first address, number of /24s, and index of the first slot to use */
+	uint32_t n;	/* records */
+	uint64_t conns; /* last connection number */
 	struct names_counter_slot counters[NAMES_COUNTERS];
 	unsigned char records[];
 };
 
-/* A record is its name's length and the name; addresses follow from the order. */
+/* A record is the length of a name and the name; its address follows from its position. */
 #define RECORDS_MAX (NAMES_FILE_SIZE - sizeof(struct names_file))
 
 static uint32_t slot_addr(const struct names *n, uint32_t index)
@@ -37,7 +42,7 @@ static uint32_t slot_addr(const struct names *n, uint32_t index)
 	return n->base + slot / HOSTS_PER_BLOCK * 256 + 2 + slot % HOSTS_PER_BLOCK;
 }
 
-static uint64_t hash(const char *text, size_t len)
+static uint64_t names_hash(const char *text, size_t len)
 {
 	uint64_t h = 0xcbf29ce484222325ULL;
 
@@ -46,9 +51,9 @@ static uint64_t hash(const char *text, size_t len)
 	return h ^ (h >> 29);
 }
 
-static uint32_t *bucket(const struct names *n, const char *text, size_t len)
+static uint32_t *names_bucket(const struct names *n, const char *text, size_t len)
 {
-	uint32_t at = (uint32_t)(hash(text, len) ^ n->start) & n->mask;
+	uint32_t at = (uint32_t)(names_hash(text, len) ^ n->start) & n->mask;
 
 	for (;; at = (at + 1) & n->mask) {
 		const struct name *found = n->buckets[at] ? n->by_index[n->buckets[at] - 1] : NULL;
@@ -58,8 +63,8 @@ static uint32_t *bucket(const struct names *n, const char *text, size_t len)
 	}
 }
 
-/* Tables grow with what is in them: a sandbox that asks for ten names costs a few KiB. */
-static int grow(struct names *n)
+/* The tables grow with their content: a sandbox that looks up ten names costs a few KiB. */
+static int names_grow(struct names *n)
 {
 	uint32_t cap = n->cap ? n->cap * 2 : 256;
 	const struct name **by_index;
@@ -85,14 +90,14 @@ static int grow(struct names *n)
 	n->cap = cap;
 	n->mask = cap * 2 - 1;
 	for (uint32_t i = 0; i < n->n; i++)
-		*bucket(n, n->by_index[i]->text, n->by_index[i]->len) = i + 1;
+		*names_bucket(n, n->by_index[i]->text, n->by_index[i]->len) = i + 1;
 	return 0;
 }
 
-static int index_name(struct names *n, const char *text, size_t len)
+static int names_index_new(struct names *n, const char *text, size_t len)
 {
 	struct name *name;
-	int r = grow(n);
+	int r = names_grow(n);
 
 	if (r < 0)
 		return r;
@@ -104,28 +109,29 @@ static int index_name(struct names *n, const char *text, size_t len)
 	memcpy(name->text, text, len);
 	name->text[len] = '\0';
 	n->by_index[n->n] = name;
-	*bucket(n, text, len) = ++n->n;
+	*names_bucket(n, text, len) = ++n->n;
 	return 0;
 }
 
-/* N4. */
-static int load_record(struct names *n, struct err *e)
+/* names.N4: accepts only a canonical name that is not in the table yet. */
+static int names_load_record(struct names *n, struct err *e)
 {
 	const unsigned char *p = n->file->records + n->used;
 	struct host h;
 
 	if (n->used + 1 > RECORDS_MAX || n->used + 1 + p[0] > RECORDS_MAX)
-		return err_set(e, -EBADMSG, "the table of names does not add up");
+		return err_set(e, -EBADMSG, "the table of names is inconsistent");
 	if (host_canon((const char *)p + 1, p[0], &h, NULL) < 0 || h.kind != HOST_NAME || h.len != p[0] ||
 	    memcmp(h.text, p + 1, h.len) != 0)
-		return err_set(e, -EBADMSG, "the table of names holds something that is no name");
+		return err_set(e, -EBADMSG, "the table of names holds an invalid name");
 	if (names_find(n, &h))
 		return err_set(e, -EBADMSG, "the table of names holds a name twice");
 	n->used += 1u + p[0];
-	return index_name(n, h.text, h.len) < 0 ? err_sys(e, -ENOMEM, "cannot load the table of names") : 0;
+	return names_index_new(n, h.text, h.len) < 0 ? err_sys(e, -ENOMEM, "cannot load the table of names")
+						     : 0;
 }
 
-static int load(struct names *n, struct err *e)
+static int names_load(struct names *n, struct err *e)
 {
 	const struct names_file *f = n->file;
 	uint32_t count = f->n;
@@ -133,18 +139,18 @@ static int load(struct names *n, struct err *e)
 
 	if (f->magic != MAGIC || count > NAMES_MAX || f->blocks == 0 || f->blocks > (1u << 24) ||
 	    (f->base & 0xff) != 0 || f->base > UINT32_MAX - (f->blocks * 256ULL - 1))
-		return err_set(e, -EBADMSG, "the table of names does not add up");
+		return err_set(e, -EBADMSG, "the table of names is inconsistent");
 	n->base = f->base;
 	n->slots = f->blocks >= (1u << 16) ? (1u << 16) * HOSTS_PER_BLOCK : f->blocks * HOSTS_PER_BLOCK;
 	n->start = f->start % n->slots;
 	if (count > n->slots)
-		return err_set(e, -EBADMSG, "the table of names does not add up");
+		return err_set(e, -EBADMSG, "the table of names is inconsistent");
 	while (r == 0 && n->n < count)
-		r = load_record(n, e);
+		r = names_load_record(n, e);
 	return r;
 }
 
-static int begin(struct names *n, const struct addr_range *range, uint32_t random, struct err *e)
+static int names_begin_file(struct names *n, const struct addr_range *range, uint32_t random, struct err *e)
 {
 	uint64_t count = addr_range_count(range);
 	struct names_file *f = n->file;
@@ -155,17 +161,17 @@ static int begin(struct names *n, const struct addr_range *range, uint32_t rando
 	f->blocks = (uint32_t)(count / 256);
 	f->start = random;
 	f->magic = MAGIC;
-	return load(n, e);
+	return names_load(n, e);
 }
 
-static int map_file(struct names *n, int fd, bool *ret_new, struct err *e)
+static int names_map_file(struct names *n, int fd, bool *ret_new, struct err *e)
 {
 	struct stat st = { 0 };
 	int flags = fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
 	void *p;
 
 	if (fd >= 0 && fstat(fd, &st) < 0)
-		return err_sys(e, -errno, "cannot look at the table of names");
+		return err_sys(e, -errno, "cannot get the size of the table of names");
 	*ret_new = st.st_size == 0;
 	if (fd >= 0 && *ret_new && ftruncate(fd, NAMES_FILE_SIZE) < 0)
 		return err_sys(e, -errno, "cannot make the table of names");
@@ -184,9 +190,9 @@ int names_open(struct names *n, int fd, const struct addr_range *range, uint32_t
 	int r;
 
 	*n = (struct names){ 0 };
-	r = map_file(n, fd, &is_new, e);
+	r = names_map_file(n, fd, &is_new, e);
 	if (r == 0)
-		r = is_new ? begin(n, range, random, e) : load(n, e);
+		r = is_new ? names_begin_file(n, range, random, e) : names_load(n, e);
 	if (r < 0)
 		names_close(n);
 	return r;
@@ -206,7 +212,7 @@ void names_close(struct names *n)
 
 const struct name *names_find(const struct names *n, const struct host *h)
 {
-	uint32_t at = n->n ? *bucket(n, h->text, h->len) : 0;
+	uint32_t at = n->n ? *names_bucket(n, h->text, h->len) : 0;
 
 	return at ? n->by_index[at - 1] : NULL;
 }
@@ -219,13 +225,13 @@ int names_add(struct names *n, const struct host *h, const struct name **ret)
 	if (!found) {
 		if (n->n >= NAMES_MAX || n->n >= n->slots || n->used + 1u + h->len > RECORDS_MAX)
 			return -ENOSPC;
-		r = index_name(n, h->text, h->len);
+		r = names_index_new(n, h->text, h->len);
 		if (r < 0)
 			return r;
 		n->file->records[n->used] = h->len;
 		memcpy(n->file->records + n->used + 1, h->text, h->len);
 		n->used += 1u + h->len;
-		/* Last: a process that dies before this has given the address to nobody. */
+		/* Last: a process that dies before this has handed out no address. */
 		__atomic_store_n(&n->file->n, n->n, __ATOMIC_RELEASE);
 		found = n->by_index[n->n - 1];
 	}
@@ -256,7 +262,7 @@ const struct name *names_at(const struct names *n, const struct addr *a)
 
 uint32_t names_index(const struct names *n, const struct name *name)
 {
-	uint32_t at = *bucket(n, name->text, name->len);
+	uint32_t at = *names_bucket(n, name->text, name->len);
 
 	BUG_ON(at == 0);
 	return at - 1;

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The pool of pipes.h. A pair that may still hold bytes of one connection is closed, never lent to another.
+ */
 #include "egress/account/pipes.h"
 
 #include "base/cleanup.h"
@@ -28,7 +31,7 @@ struct pipe_pair *pipes_get(struct pipes *p)
 	return pair;
 }
 
-static void close_pair(struct pipes *p, struct pipe_pair *pair)
+static void pipes_close_pair(struct pipes *p, struct pipe_pair *pair)
 {
 	fd_close(pair->r);
 	fd_close(pair->w);
@@ -39,7 +42,7 @@ static void close_pair(struct pipes *p, struct pipe_pair *pair)
 void pipes_put(struct pipes *p, struct pipe_pair *pair, int broken)
 {
 	if (broken) {
-		close_pair(p, pair);
+		pipes_close_pair(p, pair);
 		return;
 	}
 	pair->next = p->idle;
@@ -51,7 +54,7 @@ void pipes_free(struct pipes *p)
 	while (p->idle) {
 		struct pipe_pair *next = p->idle->next;
 
-		close_pair(p, p->idle);
+		pipes_close_pair(p, p->idle);
 		p->idle = next;
 	}
 }

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A few pipes, lent to connections that move much data, so that the kernel moves it without copying. */
+/*
+ * A small pool of pipes for splice(): lent to connections that move much data, so that the kernel moves it
+ * without copying.
+ */
 #ifndef EGRESS_PIPES_H
 #define EGRESS_PIPES_H
 
 #include <stddef.h>
 
 #define PIPES_MAX 64
-#define PIPES_SIZE (512u << 10) /* asked for; what the kernel gives is in pipe_pair.size */
+#define PIPES_SIZE (512u << 10) /* requested; pipe_pair.size has the kernel's answer */
 
 struct pipe_pair {
 	int r, w;
@@ -16,12 +19,12 @@ struct pipe_pair {
 
 struct pipes {
 	struct pipe_pair *idle;
-	unsigned n; /* made */
+	unsigned n; /* open, lent or idle */
 };
 
-/* NULL when all are lent out, or none can be made. */
+/* NULL when all are lent out, or none can be created. */
 struct pipe_pair *pipes_get(struct pipes *p);
-/* It must be empty; with `broken` it is closed. */
+/* Returns an empty pair; with `broken` it is closed. */
 void pipes_put(struct pipes *p, struct pipe_pair *pair, int broken);
 void pipes_free(struct pipes *p);
 

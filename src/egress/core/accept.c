@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every TCP connection of the sandbox comes here, whatever address and port it was made to: getsockname() says which.
+ * Accepts every TCP connection of the sandbox, whatever address and port it was made to; getsockname() tells
+ * both.
  *
- *  1. A connection that cannot be kept is turned away at once, never left in the backlog to time out.
- *  2. Running out of descriptors neither ends the process nor makes it spin: a spare one is given up to turn the
- *     connection away, and where even that does not help, the listener rests for a moment.
+ *  1. A connection that cannot be kept is reset at once, never left in the backlog to time out.
+ *  2. Running out of descriptors neither ends the process nor makes it spin: a spare descriptor is closed to
+ *  accept and reset the connection, and where even that does not help, the listener pauses for a moment.
  */
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -28,7 +29,7 @@ struct acceptor {
 	struct acceptor *next;
 };
 
-static void turn_away(int fd)
+static void reset_and_close(int fd)
 {
 	const struct linger now = { .l_onoff = 1 };
 
@@ -36,7 +37,7 @@ static void turn_away(int fd)
 	fd_close(fd);
 }
 
-static void on_rested(struct timer *t)
+static void on_listener_rested(struct timer *t)
 {
 	struct acceptor *a = t->ctx;
 
@@ -44,8 +45,8 @@ static void on_rested(struct timer *t)
 		loop_timer(&a->eg->loop, t, a->eg->now + REST_MS * NSEC_PER_MSEC);
 }
 
-/* Rule 2. */
-static void shed(struct acceptor *a)
+/* Rule 2: no descriptor is free. */
+static void shed_connection(struct acceptor *a)
 {
 	struct egress *eg = a->eg;
 	int fd = -1;
@@ -56,7 +57,7 @@ static void shed(struct acceptor *a)
 		eg->spare_fd = fd_close(eg->spare_fd);
 		fd = accept4(a->w.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 		if (fd >= 0)
-			turn_away(fd);
+			reset_and_close(fd);
 		eg->spare_fd = dup(a->w.fd);
 	}
 	if (fd < 0) {
@@ -65,13 +66,13 @@ static void shed(struct acceptor *a)
 	}
 }
 
-/* Where a client would understand more than a reset. */
-static bool is_polite_port(uint16_t port)
+/* A client on these ports would understand more than a reset. */
+static bool is_http_port(uint16_t port)
 {
 	return port == 80 || port == 443;
 }
 
-static void decide(struct flow *f)
+static void judge_new_flow(struct flow *f)
 {
 	struct addr own = names_own(&f->eg->names);
 	struct policy_verdict v;
@@ -82,7 +83,7 @@ static void decide(struct flow *f)
 	}
 	flow_judge(f, &v);
 	if (!policy_may_allow(&v)) {
-		if (is_polite_port(f->port))
+		if (is_http_port(f->port))
 			peek_refused(f, &v);
 		else
 			flow_refuse(f, &v, FLOW_REFUSE_RESET, 0, v.why, NULL);
@@ -96,7 +97,7 @@ static void decide(struct flow *f)
 	flow_open(f, &v);
 }
 
-static void take(struct acceptor *a, int fd)
+static void accept_connection(struct acceptor *a, int fd)
 {
 	struct egress *eg = a->eg;
 	struct sockaddr_storage sa;
@@ -110,20 +111,20 @@ static void take(struct acceptor *a, int fd)
 		eg->stats.shed++;
 		egress_alert(eg, "connections", NULL, "%u connections are open: more are turned away",
 			     eg->n_flows);
-		turn_away(fd);
+		reset_and_close(fd);
 		return;
 	}
 	if (getsockname(fd, (struct sockaddr *)&sa, &len) < 0 ||
 	    addr_from_sockaddr(&sa, len, &asked, &port) < 0) {
-		turn_away(fd);
+		reset_and_close(fd);
 		return;
 	}
 	f = flow_new(eg, fd, &asked, port);
 	if (f)
-		decide(f);
+		judge_new_flow(f);
 }
 
-static void on_listener(struct watch *w, uint32_t events)
+static void on_tcp_listener(struct watch *w, uint32_t events)
 {
 	struct acceptor *a = w->ctx;
 
@@ -132,11 +133,11 @@ static void on_listener(struct watch *w, uint32_t events)
 		int fd = accept4(w->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
 		if (fd >= 0) {
-			take(a, fd);
+			accept_connection(a, fd);
 			continue;
 		}
 		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
-			shed(a);
+			shed_connection(a);
 		if (errno != ECONNABORTED && errno != EINTR)
 			return;
 	}
@@ -153,11 +154,11 @@ int accept_open(struct egress *eg, int fd, struct err *e)
 	a->eg = eg;
 	a->next = eg->acceptors;
 	eg->acceptors = a;
-	a->w = (struct watch){ .fd = fd, .fn = on_listener, .ctx = a };
-	a->rest = (struct timer){ .fn = on_rested, .ctx = a };
+	a->w = (struct watch){ .fd = fd, .fn = on_tcp_listener, .ctx = a };
+	a->rest = (struct timer){ .fn = on_listener_rested, .ctx = a };
 	if (eg->spare_fd < 0)
 		eg->spare_fd = dup(fd);
-	/* What is accepted inherits it: one call less for each connection. */
+	/* Accepted sockets inherit it: one call less for each connection. */
 	(void)!setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 	r = fd_set_nonblock(fd, true);
 	if (r == 0)

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Keeps the list of requested rules and their answers, for the page of coffer.internal. Grants nothing: a
+ * granted rule takes effect when the guard sends a new policy.
+ */
 #include "egress/core/access.h"
 
 #include "base/cleanup.h"
@@ -14,15 +18,15 @@ enum access_state { ACCESS_WAITS, ACCESS_GRANTED, ACCESS_DENIED, ACCESS_REFUSED 
 
 struct access {
 	struct egress *eg;
-	struct access *next;   /* the one before */
-	struct asking *asking; /* while it waits */
+	struct access *next;   /* the next older one */
+	struct asking *asking; /* while the ask is pending */
 	enum access_state state;
 	uint64_t since;
 	char rule[ACCESS_RULE_MAX + 1];
 	char id[32], why[208];
 };
 
-static unsigned count(const struct egress *eg, bool waiting)
+static unsigned count_requests(const struct egress *eg, bool waiting)
 {
 	unsigned n = 0;
 
@@ -31,13 +35,13 @@ static unsigned count(const struct egress *eg, bool waiting)
 	return n;
 }
 
-static void answered(void *ctx, bool allow, uint64_t ticket, const char *id, const char *why)
+static void on_access_answer(void *ctx, bool allow, uint64_t ticket, const char *id, const char *why)
 {
 	autobuf struct buf shown = BUF_INIT;
 	struct access *a = ctx;
 
 	a->asking = NULL;
-	/* It is in force by now: nothing more is to come of it. */
+	/* The rule is in force by now: nothing else will be sent under this ticket. */
 	if (allow)
 		asking_settle(a->eg, ticket, true);
 	a->state = allow ? ACCESS_GRANTED : id[0] ? ACCESS_DENIED : ACCESS_REFUSED;
@@ -47,7 +51,7 @@ static void answered(void *ctx, bool allow, uint64_t ticket, const char *id, con
 	page_access_changed(a->eg, a);
 }
 
-static void named(void *ctx, const char *id)
+static void on_access_id(void *ctx, const char *id)
 {
 	struct access *a = ctx;
 
@@ -55,12 +59,12 @@ static void named(void *ctx, const char *id)
 	page_access_changed(a->eg, a);
 }
 
-/* The oldest that is decided makes room. */
-static bool make_room(struct egress *eg)
+/* Frees one place if necessary. False: all entries are pending. */
+static bool drop_oldest_decided(struct egress *eg)
 {
 	struct access **p, **oldest = NULL, *a;
 
-	if (count(eg, false) < ACCESS_KEPT_MAX)
+	if (count_requests(eg, false) < ACCESS_KEPT_MAX)
 		return true;
 	for (p = &eg->access; *p; p = &(*p)->next) {
 		if ((*p)->state != ACCESS_WAITS)
@@ -84,7 +88,7 @@ struct access *access_ask(struct egress *eg, const struct access_body *b, const 
 			return a;
 	}
 	*ret_why = "too many rules wait for a person's answer already";
-	if (count(eg, true) >= ACCESS_PENDING_MAX || !make_room(eg))
+	if (count_requests(eg, true) >= ACCESS_PENDING_MAX || !drop_oldest_decided(eg))
 		return NULL;
 	*ret_why = "out of memory";
 	a = calloc(1, sizeof(*a));
@@ -92,12 +96,12 @@ struct access *access_ask(struct egress *eg, const struct access_body *b, const 
 		return NULL;
 	*a = (struct access){ .eg = eg, .since = eg->now };
 	snprintf(a->rule, sizeof(a->rule), "%s", b->rule);
-	a->asking = asking_begin(eg, &m, answered, a, ret_why);
+	a->asking = asking_begin(eg, &m, on_access_answer, a, ret_why);
 	if (!a->asking) {
 		free(a);
 		return NULL;
 	}
-	asking_want_id(a->asking, named);
+	asking_want_id(a->asking, on_access_id);
 	a->next = eg->access;
 	eg->access = a;
 	return a;
@@ -129,8 +133,8 @@ unsigned access_status(const struct access *a)
 	return of[a->state];
 }
 
-/* A grant ends with its time, or when it is taken back: the policy knows. */
-static bool is_over(const struct egress *eg, const struct access *a)
+/* A grant ends at its deadline or when it is revoked: only the policy knows. */
+static bool is_grant_over(const struct egress *eg, const struct access *a)
 {
 	char source[48];
 
@@ -145,7 +149,7 @@ void access_json(const struct egress *eg, const struct access *a, struct json *j
 	json_obj(j, key);
 	json_str(j, "id", a->id[0] ? a->id : NULL);
 	json_str(j, "rule", a->rule);
-	json_str(j, "state", is_over(eg, a) ? "ended" : names[a->state]);
+	json_str(j, "state", is_grant_over(eg, a) ? "ended" : names[a->state]);
 	if (a->why[0])
 		json_str(j, "why", a->why);
 	json_u64(j, "seconds", (eg->now - a->since) / NSEC_PER_SEC);

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is posted to http://coffer.internal/v1/access: {"rule": "api.example.com", "reason": "…", "wait": 60}. Hostile bytes; pure.
+ * The body of a POST to http://coffer.internal/v1/access: {"rule": "api.example.com", "reason": "…", "wait":
+ * 60}. Hostile bytes; pure.
  *
- * `rule` is printable ASCII; whether it is a rule is the guard's to say. `reason` is any text, shown to people only after it was made
- * harmless. `wait` is how many seconds the answer is waited for. Members that are not known, or come twice, are refused.
+ * `rule` is printable ASCII; the guard decides whether it is a valid rule. `reason` is any text, shown to
+ * people only after it was made harmless. `wait` is the number of seconds to wait for an answer. Unknown and
+ * duplicate members are refused.
  */
 #ifndef EGRESS_ACCESS_BODY_H
 #define EGRESS_ACCESS_BODY_H
@@ -23,7 +25,7 @@ struct access_body {
 	unsigned wait;
 };
 
-/* -EINVAL, and words for whoever sent it. */
+/* -EINVAL, and a message for the client. */
 int access_body_parse(const char *data, size_t len, struct access_body *ret, struct err *e) MUST_CHECK;
 
 #endif

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The pending asks of this sandbox and their last results. Nothing passes here without an answer of the guard
+ * (asking.K1); kept results are only shown.
+ */
 #include "egress/core/asking.h"
 
 #include "base/cleanup.h"
@@ -11,8 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What it was, as it is shown; cut where it is longer. */
-struct about {
+/* The subject of an ask, as shown inside; cut to these lengths. */
+struct ask_subject {
 	enum askmsg_kind kind;
 	uint16_t port;
 	char host[256], method[33], path[256], what[256];
@@ -26,27 +30,27 @@ struct asking {
 	asking_fn *done;
 	void (*named)(void *ctx, const char *id);
 	void *ctx;
-	uint64_t since, until; /* eg->now; until 0: not known */
-	struct about about;
+	uint64_t since, until; /* eg->now; until 0: unknown */
+	struct ask_subject about;
 };
 
-enum outcome { ALLOWED, DENIED, EXPIRED, REFUSED /* nobody was asked */ };
+enum ask_outcome { ALLOWED, DENIED, EXPIRED, REFUSED /* without asking a person */ };
 
 static const char *const outcomes[] = { "allowed", "denied", "expired", "refused" };
 
-/* K4, newest first. */
+/* asking.K4, newest first. */
 struct asking_past {
 	unsigned n;
-	struct past {
+	struct asked_before {
 		uint64_t at; /* eg->now */
 		uint64_t times;
-		enum outcome outcome;
-		struct about about;
+		enum ask_outcome outcome;
+		struct ask_subject about;
 		char why[sizeof((struct ctl_answer){ 0 }.why) + 1];
 	} v[ASKING_PAST_MAX];
 };
 
-static void unlink_one(struct asking *a)
+static void unlink_asking(struct asking *a)
 {
 	*a->link = a->next;
 	if (a->next)
@@ -55,12 +59,12 @@ static void unlink_one(struct asking *a)
 	free(a);
 }
 
-static void send_ticket(struct egress *eg, enum ctl_type type, uint64_t ticket)
+static void send_ticket_state(struct egress *eg, enum ctl_type type, uint64_t ticket)
 {
 	control_queue(eg, type, &ticket, sizeof(ticket));
 }
 
-static void copy(char *to, size_t size, const char *from)
+static void copy_cut(char *to, size_t size, const char *from)
 {
 	snprintf(to, size, "%s", from ? from : "");
 }
@@ -74,7 +78,7 @@ struct asking *asking_begin(struct egress *eg, struct askmsg *m, asking_fn *done
 	*ret_why = "too many requests wait for a person's answer";
 	if (!eg->control || eg->n_asking >= ASKING_MAX)
 		return NULL;
-	/* Tickets go on where the process before this one may have left some: the guard forgot those. */
+	/* A restarted process reuses ticket numbers: the guard has dropped those of the old one. */
 	m->ticket = ++eg->next_ticket;
 	m->generation = eg->generation;
 	*ret_why = "it is too long to be shown to a person, so nobody can be asked";
@@ -90,11 +94,11 @@ struct asking *asking_begin(struct egress *eg, struct askmsg *m, asking_fn *done
 			      .ctx = ctx,
 			      .since = eg->now,
 			      .about = { .kind = m->kind, .port = m->port } };
-	copy(a->about.host, sizeof(a->about.host), m->host);
-	copy(a->about.method, sizeof(a->about.method), m->method);
-	copy(a->about.path, sizeof(a->about.path), m->path);
-	/* Of a request it is its headers. */
-	copy(a->about.what, sizeof(a->about.what), m->kind == ASKMSG_REQUEST ? "" : m->what);
+	copy_cut(a->about.host, sizeof(a->about.host), m->host);
+	copy_cut(a->about.method, sizeof(a->about.method), m->method);
+	copy_cut(a->about.path, sizeof(a->about.path), m->path);
+	/* The `what` of a request has its headers, which are not shown inside. */
+	copy_cut(a->about.what, sizeof(a->about.what), m->kind == ASKMSG_REQUEST ? "" : m->what);
 	a->next = eg->asking;
 	a->link = &eg->asking;
 	if (a->next)
@@ -114,17 +118,17 @@ void asking_drop(struct asking *a)
 {
 	if (!a)
 		return;
-	send_ticket(a->eg, CTL_ASK_DROP, a->ticket);
-	unlink_one(a);
+	send_ticket_state(a->eg, CTL_ASK_DROP, a->ticket);
+	unlink_asking(a);
 }
 
 void asking_settle(struct egress *eg, uint64_t ticket, bool sent)
 {
 	if (ticket)
-		send_ticket(eg, sent ? CTL_ASK_TAKEN : CTL_ASK_UNUSED, ticket);
+		send_ticket_state(eg, sent ? CTL_ASK_TAKEN : CTL_ASK_UNUSED, ticket);
 }
 
-static bool is_same(const struct about *a, const struct about *b)
+static bool is_same_subject(const struct ask_subject *a, const struct ask_subject *b)
 {
 	if (a->id[0] || b->id[0])
 		return str_eq(a->id, b->id);
@@ -132,19 +136,20 @@ static bool is_same(const struct about *a, const struct about *b)
 	       str_eq(a->method, b->method) && str_eq(a->path, b->path) && str_eq(a->what, b->what);
 }
 
-/* K4. Without memory nothing is kept: it is nobody's decision. */
-static void remember(struct egress *eg, const struct about *about, enum outcome o, const char *why)
+/* asking.K4. Without memory the result is not kept; no decision depends on it. */
+static void remember_result(struct egress *eg, const struct ask_subject *about, enum ask_outcome o,
+			    const char *why)
 {
 	struct asking_past *p = eg->answered;
-	struct past one = { .at = eg->now, .times = 1, .outcome = o, .about = *about };
+	struct asked_before one = { .at = eg->now, .times = 1, .outcome = o, .about = *about };
 	unsigned i = 0;
 
 	if (!p)
 		p = eg->answered = calloc(1, sizeof(*p));
 	if (!p)
 		return;
-	copy(one.why, sizeof(one.why), why);
-	while (i < p->n && !(p->v[i].outcome == o && is_same(&p->v[i].about, about)))
+	copy_cut(one.why, sizeof(one.why), why);
+	while (i < p->n && !(p->v[i].outcome == o && is_same_subject(&p->v[i].about, about)))
 		i++;
 	if (i < p->n)
 		one.times += p->v[i].times;
@@ -166,7 +171,7 @@ void asking_answered(struct egress *eg, const struct ctl_answer *n)
 	while (a && a->ticket != n->ticket)
 		a = a->next;
 	if (!a) {
-		/* It was dropped while the answer was on its way. */
+		/* The ask was dropped while the answer was on its way. */
 		if (n->allow == CTL_YES)
 			asking_settle(eg, n->ticket, false);
 		return;
@@ -174,16 +179,16 @@ void asking_answered(struct egress *eg, const struct ctl_answer *n)
 	memcpy(id, n->id, sizeof(n->id));
 	memcpy(why, n->why, sizeof(n->why));
 	id[sizeof(n->id)] = why[sizeof(n->why)] = '\0';
-	copy(a->about.id, sizeof(a->about.id), id);
-	remember(eg, &a->about,
-		 n->allow == CTL_YES	? ALLOWED
-		 : n->allow == CTL_LATE ? EXPIRED
-		 : id[0]		? DENIED
-					: REFUSED,
-		 why);
+	copy_cut(a->about.id, sizeof(a->about.id), id);
+	remember_result(eg, &a->about,
+			n->allow == CTL_YES    ? ALLOWED
+			: n->allow == CTL_LATE ? EXPIRED
+			: id[0]		       ? DENIED
+					       : REFUSED,
+			why);
 	done = a->done;
 	ctx = a->ctx;
-	unlink_one(a);
+	unlink_asking(a);
 	done(ctx, n->allow == CTL_YES, n->ticket, id, why);
 }
 
@@ -198,18 +203,18 @@ void asking_named(struct egress *eg, const struct ctl_answer *n)
 		return;
 	memcpy(id, n->id, sizeof(n->id));
 	id[sizeof(n->id)] = '\0';
-	copy(a->about.id, sizeof(a->about.id), id);
+	copy_cut(a->about.id, sizeof(a->about.id), id);
 	a->until = n->left ? eg->now + n->left * NSEC_PER_SEC : 0;
 	if (a->named)
 		a->named(a->ctx, id);
 }
 
-static const char *const kinds[] = { "connect", "request", "graphql", "git", "secret", "widen" };
-static_assert(ARRAY_SIZE(kinds) == ASKMSG_KIND_COUNT, "one for each");
+static const char *const ask_kinds[] = { "connect", "request", "graphql", "git", "secret", "widen" };
+static_assert(ARRAY_SIZE(ask_kinds) == ASKMSG_KIND_COUNT, "one for each");
 
-static void about_json(const struct about *a, struct json *j)
+static void subject_json(const struct ask_subject *a, struct json *j)
 {
-	json_str(j, "kind", kinds[a->kind]);
+	json_str(j, "kind", ask_kinds[a->kind]);
 	if (a->host[0])
 		json_str(j, "host", a->host);
 	if (a->port)
@@ -224,7 +229,7 @@ static void about_json(const struct about *a, struct json *j)
 		json_str(j, "id", a->id);
 }
 
-static void add_why(struct json *j, const char *why)
+static void add_ask_why(struct json *j, const char *why)
 {
 	autobuf struct buf shown = BUF_INIT;
 
@@ -232,17 +237,17 @@ static void add_why(struct json *j, const char *why)
 	json_str(j, "why", buf_cstr(&shown));
 }
 
-static void past_json(const struct egress *eg, struct json *j)
+static void past_asks_json(const struct egress *eg, struct json *j)
 {
 	json_arr(j, "answered");
 	for (unsigned i = 0; eg->answered && i < eg->answered->n; i++) {
-		const struct past *p = &eg->answered->v[i];
+		const struct asked_before *p = &eg->answered->v[i];
 
 		json_obj(j, NULL);
-		about_json(&p->about, j);
+		subject_json(&p->about, j);
 		json_str(j, "outcome", outcomes[p->outcome]);
 		if (p->why[0])
-			add_why(j, p->why);
+			add_ask_why(j, p->why);
 		if (p->times > 1)
 			json_u64(j, "times", p->times);
 		json_u64(j, "seconds", (eg->now - p->at) / NSEC_PER_SEC);
@@ -256,7 +261,7 @@ void asking_describe(const struct egress *eg, struct json *j)
 	json_arr(j, "waiting");
 	for (const struct asking *a = eg->asking; a; a = a->next) {
 		json_obj(j, NULL);
-		about_json(&a->about, j);
+		subject_json(&a->about, j);
 		json_u64(j, "seconds", (eg->now - a->since) / NSEC_PER_SEC);
 		if (a->until)
 			json_u64(j, "seconds_left",
@@ -264,7 +269,7 @@ void asking_describe(const struct egress *eg, struct json *j)
 		json_end_obj(j);
 	}
 	json_end_arr(j);
-	past_json(eg, j);
+	past_asks_json(eg, j);
 }
 
 void asking_describe_text(const struct egress *eg, struct buf *out)
@@ -273,12 +278,13 @@ void asking_describe_text(const struct egress *eg, struct buf *out)
 		buf_addf(out, "\n%u request%s of this sandbox wait%s for a person's answer.\n", eg->n_asking,
 			 eg->n_asking == 1 ? "" : "s", eg->n_asking == 1 ? "s" : "");
 	if (eg->answered)
-		buf_adds(out, "\nWhat became of the last that a person was to allow, newest first:\n");
+		buf_adds(out,
+			 "\nResults of the last requests that needed a person's approval, newest first:\n");
 	for (unsigned i = 0; eg->answered && i < eg->answered->n; i++) {
-		const struct past *p = &eg->answered->v[i];
+		const struct asked_before *p = &eg->answered->v[i];
 		const char *const parts[] = { p->about.method, p->about.host, p->about.path, p->about.what };
 
-		buf_addf(out, "  %s: %s", outcomes[p->outcome], kinds[p->about.kind]);
+		buf_addf(out, "  %s: %s", outcomes[p->outcome], ask_kinds[p->about.kind]);
 		for (size_t k = 0; k < ARRAY_SIZE(parts); k++) {
 			buf_adds(out, parts[k][0] && parts[k] != p->about.path ? " " : "");
 			str_add_safe(out, parts[k], strlen(parts[k]), false);
@@ -296,7 +302,7 @@ void asking_describe_text(const struct egress *eg, struct buf *out)
 void asking_close(struct egress *eg)
 {
 	while (eg->asking)
-		unlink_one(eg->asking);
+		unlink_asking(eg->asking);
 	free(eg->answered);
 	eg->answered = NULL;
 }

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Asking a person: what is held until the guard has an answer (doc/adr/0017). coffer-egress keeps no answer and no grant: each
- * act that a rule wants asked is a question to the guard, which answers at once where somebody has said so before.
+ * Asking a person: holds a connection or request until the guard has an answer (doc/adr/0017). coffer-egress
+ * stores no answer and no grant: each act for which a rule says ask is sent to the guard, which answers at
+ * once where a grant exists.
  *
  * Invariants
- *  K1  done(allow) is called with what the guard said to this ticket, once, and never after asking_drop(). No guard, no answer,
- *      too many that wait: a denial.
- *  K2  Who was allowed says what became of it, once: asking_settle(). Until then the guard counts it as used.
- *  K3  At most ASKING_MAX wait at once.
- *  K4  What became of the last ASKING_PAST_MAX is kept for whoever is inside to read, for not every client can be told why: one whose
- *      connection is refused sees an alert. It is kept to be shown and for nothing else. The same again takes no second place.
+ *  K1  done(allow) is called with the guard's answer to this ticket, once, and never after asking_drop().
+ *      Without a guard, without an answer, or with too many pending asks the result is a denial.
+ *  K2  The owner of an allowed ask reports what happened, once: asking_settle(). Until then the guard counts
+ *      it as used.
+ *  K3  At most ASKING_MAX asks are pending.
+ *  K4  The last ASKING_PAST_MAX results are kept for display inside, since not every client can be told the
+ *      reason: one whose connection is refused sees only a TLS alert. They decide nothing. A repetition takes
+ *      no second place.
  */
 #ifndef EGRESS_ASKING_H
 #define EGRESS_ASKING_H
@@ -25,21 +28,21 @@ struct asking;
 
 typedef void asking_fn(void *ctx, bool allow, uint64_t ticket, const char *id, const char *why);
 
-/* NULL: it cannot be asked, and *ret_why says why. m->ticket and m->generation are set here. */
+/* Asks. NULL: nobody can be asked, and *ret_why says why. Sets m->ticket and m->generation. */
 struct asking *asking_begin(struct egress *eg, struct askmsg *m, asking_fn *done, void *ctx,
 			    const char **ret_why);
-/* For a rule (ASKMSG_WIDEN): told the question's id as soon as there is one. */
+/* For a rule (ASKMSG_WIDEN): named() gets the id of the ask as soon as it is known. */
 void asking_want_id(struct asking *a, void (*named)(void *ctx, const char *id));
-/* Nobody waits for it any more; NULL is fine. */
+/* The owner no longer waits; NULL is allowed. */
 void asking_drop(struct asking *a);
-/* What was allowed is on its way, or was given up before anything of it was. ticket 0 is fine. */
+/* The allowed act is being sent, or was given up before anything was sent. ticket 0 is allowed. */
 void asking_settle(struct egress *eg, uint64_t ticket, bool sent);
 
-/* The guard's answer. An unknown ticket is one whose owner has gone. */
+/* Delivers the guard's answer. An unknown ticket belonged to an owner that is gone. */
 void asking_answered(struct egress *eg, const struct ctl_answer *a);
-/* It waits, under this id. */
+/* The ask is pending under this id. */
 void asking_named(struct egress *eg, const struct ctl_answer *a);
-/* Those that wait, and K4, newest first: for http://coffer.internal/. */
+/* Pending asks, and the results of K4, newest first: for http://coffer.internal/. */
 void asking_describe(const struct egress *eg, struct json *j);
 void asking_describe_text(const struct egress *eg, struct buf *out);
 void asking_close(struct egress *eg);

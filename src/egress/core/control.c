@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The control socket: loads policies, passes a new dialler or vault on, reports statistics, carries asks and
+ * their answers. A policy that cannot be loaded leaves none in force, which denies everything (egress.E2).
+ */
 #include "egress/core/control.h"
 
 #include "base/cleanup.h"
@@ -19,13 +23,13 @@
 #include <sys/syscall.h>
 
 #define BUNDLE_MAX (512u << 20)
-#define QUEUE_MAX (4u << 20) /* more than all questions that may wait */
+#define QUEUE_MAX (4u << 20) /* more than all asks that may be pending */
 
 struct control {
 	struct watch w;
 	void *bundle; /* mapped */
 	size_t bundle_len;
-	struct buf queue; /* messages that the socket did not take: a u32 length, then the message */
+	struct buf queue; /* messages that did not fit into the socket: a u32 length, then the message */
 	size_t queue_at;
 };
 
@@ -43,7 +47,7 @@ void control_send(struct egress *eg, enum ctl_type type, const char *text, size_
 }
 
 /* False: the socket is full. */
-static bool send_one(struct egress *eg, const void *data, size_t len)
+static bool send_message(struct egress *eg, const void *data, size_t len)
 {
 	if (send(eg->control->w.fd, data, len, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0)
 		return true;
@@ -54,14 +58,14 @@ static bool send_one(struct egress *eg, const void *data, size_t len)
 	return true;
 }
 
-static void flush_queue(struct egress *eg)
+static void send_queued_messages(struct egress *eg)
 {
 	struct control *c = eg->control;
 	uint32_t len;
 
 	while (c->queue_at < c->queue.len) {
 		memcpy(&len, c->queue.data + c->queue_at, sizeof(len));
-		if (!send_one(eg, c->queue.data + c->queue_at + sizeof(len), len))
+		if (!send_message(eg, c->queue.data + c->queue_at + sizeof(len), len))
 			break;
 		c->queue_at += sizeof(len) + len;
 	}
@@ -84,20 +88,23 @@ void control_queue(struct egress *eg, enum ctl_type type, const void *data, size
 	buf_add(&c->queue, &n, sizeof(n));
 	buf_add(&c->queue, &h, sizeof(h));
 	buf_add(&c->queue, data, len);
-	/* What the guard does not hear of it would go on counting: a new process begins with nothing. */
+	/*
+	 * A message that never reaches the guard would leave its counts wrong: exit, since a new process
+	 * starts with none.
+	 */
 	if (buf_error(&c->queue) || c->queue.len - c->queue_at > QUEUE_MAX) {
 		eg->quitting = true;
 		eg->exit_code = 1;
 		return;
 	}
-	flush_queue(eg);
+	send_queued_messages(eg);
 }
 
 void control_poke(struct egress *eg)
 {
 	const struct ctl_head h = { .type = CTL_FOLD, .generation = eg->generation };
 
-	/* A guard that has many of these to read will come by the journal anyway. */
+	/* A guard that is busy with such messages will read the journal anyway. */
 	if (eg->control)
 		(void)!send(eg->control->w.fd, &h, sizeof(h), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
@@ -119,9 +126,9 @@ static int map_bundle(int fd, void **ret, size_t *ret_len, struct err *e)
 
 	if (have < 0 || (have & seals) != seals)
 		return err_set(e, -EPERM, "the policy's memory is not sealed");
-	/* fstat() of the C library is another call, which can name files. */
+	/* The C library's fstat() is another system call, one that can open paths. */
 	if (syscall(SYS_fstat, fd, &st) < 0)
-		return err_sys(e, -errno, "cannot look at the policy");
+		return err_sys(e, -errno, "cannot get the size of the policy");
 	if (st.st_size <= 0 || st.st_size > BUNDLE_MAX)
 		return err_set(e, -EFBIG, "the policy has a wrong size");
 	p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
@@ -173,14 +180,14 @@ int control_load(struct egress *eg, int fd, uint32_t generation, struct err *e)
 	journal_policy(eg);
 	limits_load(&eg->limits, p);
 	flow_rejudge_all(eg);
-	/* Nobody holds anything of the old one any more. */
+	/* Nothing refers to the old policy any more. */
 	policy_free(old);
 	if (old_bundle)
 		munmap(old_bundle, old_len);
 	return r;
 }
 
-static int take_policy(struct egress *eg, int fd, uint32_t generation, struct err *e)
+static int replace_policy(struct egress *eg, int fd, uint32_t generation, struct err *e)
 {
 	int r = control_load(eg, fd, generation, e);
 
@@ -188,7 +195,7 @@ static int take_policy(struct egress *eg, int fd, uint32_t generation, struct er
 								       : r;
 }
 
-static void add_totals(struct egress *eg, struct json *j)
+static void add_connection_stats(struct egress *eg, struct json *j)
 {
 	const struct egress_stats *s = &eg->stats;
 
@@ -206,8 +213,8 @@ static void add_totals(struct egress *eg, struct json *j)
 	json_end_obj(j);
 }
 
-/* What the sandbox as a whole may use, and has used. */
-static void add_budget(struct egress *eg, struct json *j)
+/* Limits of the sandbox as a whole, and its use of them. */
+static void add_budget_stats(struct egress *eg, struct json *j)
 {
 	const struct limit *l = &eg->limits.all;
 
@@ -227,8 +234,8 @@ static void add_budget(struct egress *eg, struct json *j)
 	json_end_obj(j);
 }
 
-/* What was new to the log (ledger.h). */
-static void add_ledger(struct egress *eg, struct json *j)
+/* Use of the log by new things (ledger.h). */
+static void add_ledger_stats(struct egress *eg, struct json *j)
 {
 	const struct ledger *l = &eg->ledger;
 
@@ -248,7 +255,7 @@ void control_stats(struct egress *eg, struct buf *out)
 	const struct egress_stats *s = &eg->stats;
 	struct flow *f;
 
-	/* What is still open counts as far as it has come. */
+	/* Open connections count with their bytes so far. */
 	TAILQ_FOREACH(f, &eg->flows, in_all)
 	{
 		up += f->client.bytes;
@@ -257,7 +264,7 @@ void control_stats(struct egress *eg, struct buf *out)
 	json_obj(&j, NULL);
 	json_u64(&j, "generation", eg->generation);
 	json_bool(&j, "policy", eg->policy != NULL);
-	add_totals(eg, &j);
+	add_connection_stats(eg, &j);
 	json_obj(&j, "bytes");
 	json_u64(&j, "up", up);
 	json_u64(&j, "down", down);
@@ -271,9 +278,9 @@ void control_stats(struct egress *eg, struct buf *out)
 	json_u64(&j, "dropped", s->dns_dropped);
 	json_u64(&j, "names", eg->names.n);
 	json_end_obj(&j);
-	add_budget(eg, &j);
+	add_budget_stats(eg, &j);
 	json_u64(&j, "asking", eg->n_asking);
-	add_ledger(eg, &j);
+	add_ledger_stats(eg, &j);
 	json_u64(&j, "refused", s->refused);
 	json_bool(&j, "dial", eg->dial.w.fd >= 0);
 	json_u64(&j, "journal_dropped", eg->journal.dropped);
@@ -285,16 +292,16 @@ void control_stats(struct egress *eg, struct buf *out)
 	json_end_obj(&j);
 }
 
-static int take_vault(struct egress *eg, const int fds[2], struct err *e)
+static int replace_vault(struct egress *eg, const int fds[2], struct err *e)
 {
 	if (fds[0] < 0 || fds[1] < 0)
 		return err_set(e, -EBADMSG, "no vault came with the message");
 	if (!eg->inspector || !eg->inspector->new_vault)
-		return err_set(e, -ENOSYS, "secrets need the inspecting part, which is not there");
+		return err_set(e, -ENOSYS, "secrets need inspection, which is not available");
 	return eg->inspector->new_vault(eg, fds[0], fds[1], e);
 }
 
-static void handle(struct egress *eg, const struct ctl_head *h, int fds[2])
+static void handle_command(struct egress *eg, const struct ctl_head *h, int fds[2])
 {
 	struct err e = ERR_INIT;
 	autobuf struct buf out = BUF_INIT;
@@ -303,7 +310,7 @@ static void handle(struct egress *eg, const struct ctl_head *h, int fds[2])
 	case CTL_NEW_BUNDLE:
 		send_result(eg,
 			    fds[0] < 0 ? err_set(&e, -EBADMSG, "no policy came with the message")
-				       : take_policy(eg, fds[0], h->generation, &e),
+				       : replace_policy(eg, fds[0], h->generation, &e),
 			    &e);
 		return;
 	case CTL_NEW_DIAL:
@@ -313,7 +320,7 @@ static void handle(struct egress *eg, const struct ctl_head *h, int fds[2])
 			    &e);
 		return;
 	case CTL_NEW_VAULT:
-		send_result(eg, take_vault(eg, fds, &e), &e);
+		send_result(eg, replace_vault(eg, fds, &e), &e);
 		return;
 	case CTL_STATS:
 		control_stats(eg, &out);
@@ -331,7 +338,7 @@ static void handle(struct egress *eg, const struct ctl_head *h, int fds[2])
 	}
 }
 
-static void on_message(struct watch *w, uint32_t events)
+static void on_guard_message(struct watch *w, uint32_t events)
 {
 	struct egress *eg = w->ctx;
 	struct {
@@ -343,7 +350,7 @@ static void on_message(struct watch *w, uint32_t events)
 	int r;
 
 	if (events & EPOLLOUT)
-		flush_queue(eg);
+		send_queued_messages(eg);
 	r = fdpass_recv_some(w->fd, &m, sizeof(m), &len, fds, 2);
 	if (r == -EAGAIN)
 		return;
@@ -356,13 +363,13 @@ static void on_message(struct watch *w, uint32_t events)
 		return;
 	}
 	if (r < 0 || len != sizeof(m.h)) {
-		/* Without the guard nobody would start a dialler or fold the journal: this is the end. */
+		/* Without the guard no process would restart the dialler or fold the journal: exit. */
 		eg->quitting = true;
 		eg->exit_code = r == -EPIPE ? 0 : 1;
 		loop_unwatch(&eg->loop, w);
 		return;
 	}
-	handle(eg, &m.h, fds);
+	handle_command(eg, &m.h, fds);
 	fd_close(fds[0]);
 	fd_close(fds[1]);
 }
@@ -374,7 +381,7 @@ int control_open(struct egress *eg, int fd, struct err *e)
 	eg->control = calloc(1, sizeof(*eg->control));
 	if (!eg->control)
 		return err_sys(e, -ENOMEM, "cannot listen to the guard");
-	eg->control->w = (struct watch){ .fd = fd, .fn = on_message, .ctx = eg };
+	eg->control->w = (struct watch){ .fd = fd, .fn = on_guard_message, .ctx = eg };
 	r = fd_set_nonblock(fd, true);
 	if (r == 0)
 		r = loop_watch(&eg->loop, &eg->control->w, EPOLLIN);

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Decides every DNS query of the sandbox: policy, ledger, then coffer-dial for a new name (dns_serve.R1 to
+ * R4). The reply never carries an address or text from upstream.
+ */
 #include "egress/core/dns_serve.h"
 
 #include "base/clock.h"
@@ -12,43 +16,44 @@
 #include <string.h>
 
 #define OWN_NAME "coffer.internal"
-#define TUNNEL_NAMES 300 /* names in a minute, each another one: somebody sends data in them */
+#define TUNNEL_NAMES 300 /* different names within a minute: probably data on its way out */
 #define ZONES 256
 #define BUCKETS 256
 
-struct waiter {
+struct dns_waiter {
 	struct dns_serve *s;
 	struct dns_client *client;
 	struct dns_query q;
-	bool first; /* the name is new (ledger.h): its line was written when it was asked for */
+	bool first; /* the name is new (ledger.h): its line was written when it was requested */
 	struct ledger_wait turn;
-	struct waiter *next, **link; /* of its name, or of those that wait for room in the log */
+	struct dns_waiter *next,
+		**link; /* in the list of its name, or of the queries that wait for the ledger */
 };
 
-/* One name at coffer-dial. */
-struct pending {
+/* One name that coffer-dial is resolving. */
+struct dns_pending {
 	struct dns_serve *s;
-	struct dial_ask ask;
+	struct dialc_request lookup;
 	struct host host;
-	struct waiter *waiters;
-	struct pending *next, **link; /* of its bucket */
+	struct dns_waiter *waiters;
+	struct dns_pending *next, **link; /* of its bucket */
 };
 
-/* How many names of a domain were resolved within the minute. */
-struct zone {
-	uint64_t key; /* of the domain and the rule that allows it; 0: none */
+/* How many names of a domain were resolved within the current minute. */
+struct dns_zone {
+	uint64_t key; /* of the domain and the rule that allows it; 0: unused */
 	uint32_t n;
 };
 
 struct dns_serve {
 	struct egress *eg;
-	struct pending *buckets[BUCKETS];
-	struct waiter *later; /* for room in the log */
+	struct dns_pending *buckets[BUCKETS];
+	struct dns_waiter *later; /* queries that wait for the ledger */
 	unsigned n_pending, n_waiters;
-	uint64_t tokens, filled; /* R4 */
+	uint64_t tokens, filled; /* dns_serve.R4 */
 	uint64_t minute, denied_names;
 	uint64_t zones_minute;
-	struct zone zones[ZONES];
+	struct dns_zone zones[ZONES];
 	struct dns_udp *udp;
 	struct dns_tcp *tcp;
 };
@@ -68,24 +73,24 @@ struct dns_tcp **dns_serve_tcp(struct dns_serve *s)
 	return &s->tcp;
 }
 
-/* What was decided, for the journal. */
-struct decision {
+/* A decision, for the journal. */
+struct dns_decision {
 	enum fold_kind kind;
 	const char *word; /* allow, deny, error */
 	const char *rule, *why;
 	const struct name *name;
-	const struct policy_verdict *verdict; /* unless NULL: the rule is there */
-	const char *said;		      /* policy_said() */
+	const struct policy_verdict *verdict; /* unless NULL: has the rule */
+	const char *said;		      /* policy_journal_note() */
 	bool first;
 };
 
-/* In a journal a name of "*" stands for many (journal.h). */
+/* In the journal the name "*" represents many (journal.h). */
 static const char *shown_name(const struct dns_query *q)
 {
 	return str_eq(q->text, "*") ? "*." : q->text;
 }
 
-static void journal(struct dns_serve *s, const struct dns_query *q, const struct decision *d)
+static void journal_lookup(struct dns_serve *s, const struct dns_query *q, const struct dns_decision *d)
 {
 	struct egress *eg = s->eg;
 	char type[16], addr[ADDR_TEXT_LEN], rule[POLICY_RULE_TEXT_MAX];
@@ -132,18 +137,18 @@ static void reply_addr(struct dns_client *c, const struct dns_query *q, const st
 		reply_empty(c, q, DNS_NOERROR, DNS_TTL);
 }
 
-static void fail(struct dns_serve *s, struct dns_client *c, const struct dns_query *q, const char *why,
-		 bool first)
+static void reply_servfail(struct dns_serve *s, struct dns_client *c, const struct dns_query *q,
+			   const char *why, bool first)
 {
-	const struct decision d = { .kind = FOLD_DNS_DENY, .word = "error", .why = why, .first = first };
+	const struct dns_decision d = { .kind = FOLD_DNS_DENY, .word = "error", .why = why, .first = first };
 
 	s->eg->stats.dns_failed++;
-	journal(s, q, &d);
+	journal_lookup(s, q, &d);
 	reply_empty(c, q, DNS_SERVFAIL, 0);
 }
 
-/* Many different names that are all denied look like data on its way out. It goes nowhere, but somebody should know. */
-static void count_in_vain(struct dns_serve *s, const struct dns_query *q)
+/* Many different denied names look like data on its way out. It reaches nobody, but a person should know. */
+static void count_denied_name(struct dns_serve *s, const struct dns_query *q)
 {
 	uint64_t minute = s->eg->now / (60 * NSEC_PER_SEC);
 
@@ -152,14 +157,15 @@ static void count_in_vain(struct dns_serve *s, const struct dns_query *q)
 		s->denied_names = 0;
 	}
 	if (++s->denied_names == TUNNEL_NAMES)
-		egress_alert(
-			s->eg, "dns_tunnel_suspected", shown_name(q),
-			"%d names that are denied, or that there are not, were asked for within a minute",
-			TUNNEL_NAMES);
+		egress_alert(s->eg, "dns_tunnel_suspected", shown_name(q),
+			     "%d names that are denied or do not exist were looked up within a minute",
+			     TUNNEL_NAMES);
 }
 
-/* The last two labels: where an attacker's server of names would be, also where that is a public suffix. */
-static const char *domain_of(const struct host *h)
+/*
+ * The last two labels: a name server of an attacker would serve these, even where they are a public suffix.
+ */
+static const char *last_two_labels(const struct host *h)
 {
 	const char *at = h->text + h->len;
 	unsigned dots = 0;
@@ -180,14 +186,14 @@ static uint64_t zone_key(const char *domain, uint32_t rule_id)
 }
 
 /*
- * A wildcard that is allowed lets whoever has a domain below it, or serves its names, read what is looked up: that cannot be told from
- * use, and is bounded by R4 alone. But many names of one domain within a minute are no use that is known. Of two domains at one place the
- * one that is asked more stays.
+ * An allowed wildcard lets the owner of a domain below it, or of its name server, read the names that are
+ * looked up. That cannot be told from normal use, and only dns_serve.R4 bounds it. But many names of one
+ * domain within a minute are no known use. When two domains share a slot, the more frequent one stays.
  */
-static void count_resolved(struct dns_serve *s, const struct host *h, const struct policy_verdict *v)
+static void count_resolved_name(struct dns_serve *s, const struct host *h, const struct policy_verdict *v)
 {
-	uint64_t minute = s->eg->now / (60 * NSEC_PER_SEC), key = zone_key(domain_of(h), v->rule_id);
-	struct zone *z = &s->zones[key % ZONES];
+	uint64_t minute = s->eg->now / (60 * NSEC_PER_SEC), key = zone_key(last_two_labels(h), v->rule_id);
+	struct dns_zone *z = &s->zones[key % ZONES];
 
 	if (s->zones_minute != minute) {
 		s->zones_minute = minute;
@@ -198,71 +204,74 @@ static void count_resolved(struct dns_serve *s, const struct host *h, const stru
 		return;
 	}
 	if (z->key != key)
-		*z = (struct zone){ .key = key };
+		*z = (struct dns_zone){ .key = key };
 	if (++z->n == TUNNEL_NAMES)
 		egress_alert(
 			s->eg, "dns_tunnel_suspected", h->text,
-			"%d names below %s, which a rule allows, were looked up within a minute, each another one",
-			TUNNEL_NAMES, domain_of(h));
+			"%d different names below %s, which a rule allows, were looked up within a minute",
+			TUNNEL_NAMES, last_two_labels(h));
 }
 
-/* said: "allow" where it was not the policy that refused it. */
-static void deny(struct dns_serve *s, struct dns_client *c, const struct dns_query *q, const char *said,
-		 const char *rule, const char *why, bool first)
+/* said: "allow" where something other than the policy refused it. */
+static void deny_name(struct dns_serve *s, struct dns_client *c, const struct dns_query *q, const char *said,
+		      const char *rule, const char *why, bool first)
 {
-	const struct decision d = {
+	const struct dns_decision d = {
 		.kind = FOLD_DNS_DENY, .word = "deny", .rule = rule, .why = why, .said = said, .first = first
 	};
 
 	s->eg->stats.dns_denied++;
-	count_in_vain(s, q);
-	journal(s, q, &d);
+	count_denied_name(s, q);
+	journal_lookup(s, q, &d);
 	reply_empty(c, q, DNS_NXDOMAIN, DNS_TTL_NEGATIVE);
 }
 
-/* The ledger has no room for a new name: for who asks that is a failure of ours, and says nothing about the name. */
+/*
+ * The ledger has no room for a new name: the client sees a failure of ours (SERVFAIL), which says nothing
+ * about the name.
+ */
 static void refuse_unlogged(struct dns_serve *s, struct dns_client *c, const struct dns_query *q,
 			    const struct policy_verdict *v)
 {
-	const struct decision d = { .kind = FOLD_DNS_DENY,
-				    .word = "deny",
-				    .why = egress_ledger_why(s->eg),
-				    .said = policy_said(v, v->action, false) };
+	const struct dns_decision d = { .kind = FOLD_DNS_DENY,
+					.word = "deny",
+					.why = egress_ledger_why(s->eg),
+					.said = policy_journal_note(v, v->action, false) };
 
 	s->eg->stats.dns_denied++;
-	journal(s, q, &d);
+	journal_lookup(s, q, &d);
 	reply_empty(c, q, DNS_SERVFAIL, 0);
 }
 
-/* Allowed, and nowhere: the policy has not said no. It counts as a name that was asked for in vain, as a denied one does: data leaves that way. */
-static void absent(struct dns_serve *s, struct dns_client *c, const struct dns_query *q, bool first)
+/* The name is allowed but does not exist. It counts like a denied name: data can leave in such names too. */
+static void reply_absent(struct dns_serve *s, struct dns_client *c, const struct dns_query *q, bool first)
 {
-	const struct decision d = {
+	const struct dns_decision d = {
 		.kind = FOLD_DNS_DENY, .word = "error", .why = "there is no such name", .first = first
 	};
 
 	s->eg->stats.dns_failed++;
-	count_in_vain(s, q);
-	journal(s, q, &d);
+	count_denied_name(s, q);
+	journal_lookup(s, q, &d);
 	reply_empty(c, q, DNS_NXDOMAIN, DNS_TTL_NEGATIVE);
 }
 
-/* name: NULL before the lookup, when nobody knows whether there is one. */
+/* name: NULL before the lookup, when its existence is unknown. */
 static void log_allowed(struct dns_serve *s, const struct dns_query *q, const struct policy_verdict *v,
 			const struct name *name, bool first)
 {
-	const struct decision d = { .kind = FOLD_DNS_ALLOW,
-				    .word = "allow",
-				    .name = name,
-				    .verdict = v,
-				    .said = policy_said(v, v->action, true),
-				    .first = first };
+	const struct dns_decision d = { .kind = FOLD_DNS_ALLOW,
+					.word = "allow",
+					.name = name,
+					.verdict = v,
+					.said = policy_journal_note(v, v->action, true),
+					.first = first };
 
-	journal(s, q, &d);
+	journal_lookup(s, q, &d);
 }
 
-static void answer_name(struct dns_serve *s, struct dns_client *c, const struct dns_query *q,
-			const struct name *name)
+static void reply_name(struct dns_serve *s, struct dns_client *c, const struct dns_query *q,
+		       const struct name *name)
 {
 	struct addr a = addr_from_v4(name->addr);
 
@@ -270,14 +279,14 @@ static void answer_name(struct dns_serve *s, struct dns_client *c, const struct 
 	reply_addr(c, q, &a);
 }
 
-static void allow(struct dns_serve *s, struct dns_client *c, const struct dns_query *q,
-		  const struct policy_verdict *v, const struct name *name, bool first)
+static void allow_name(struct dns_serve *s, struct dns_client *c, const struct dns_query *q,
+		       const struct policy_verdict *v, const struct name *name, bool first)
 {
 	log_allowed(s, q, v, name, first);
-	answer_name(s, c, q, name);
+	reply_name(s, c, q, name);
 }
 
-static unsigned bucket_of(const struct host *h)
+static unsigned pending_bucket(const struct host *h)
 {
 	unsigned hash = 5381;
 
@@ -286,16 +295,16 @@ static unsigned bucket_of(const struct host *h)
 	return hash % BUCKETS;
 }
 
-static struct pending *find_pending(struct dns_serve *s, const struct host *h)
+static struct dns_pending *find_pending(struct dns_serve *s, const struct host *h)
 {
-	struct pending *p = s->buckets[bucket_of(h)];
+	struct dns_pending *p = s->buckets[pending_bucket(h)];
 
 	while (p && !host_eq(&p->host, h))
 		p = p->next;
 	return p;
 }
 
-static void unlink_pending(struct pending *p)
+static void unlink_pending(struct dns_pending *p)
 {
 	*p->link = p->next;
 	if (p->next)
@@ -303,7 +312,7 @@ static void unlink_pending(struct pending *p)
 	p->s->n_pending--;
 }
 
-static void free_waiter(struct waiter *w)
+static void free_dns_waiter(struct dns_waiter *w)
 {
 	ledger_unwait(&w->s->eg->ledger, &w->turn);
 	w->client->ops->drop(w->client);
@@ -311,51 +320,53 @@ static void free_waiter(struct waiter *w)
 	free(w);
 }
 
-/* What dial said, for one who waits. */
-static void conclude(struct dns_serve *s, struct waiter *w, const struct host *h, const struct dial_rep *rep)
+/* Replies to one waiting query with dial's result. */
+static void conclude_waiter(struct dns_serve *s, struct dns_waiter *w, const struct host *h,
+			    const struct dial_rep *rep)
 {
 	struct policy_verdict v = { 0 };
 	const struct name *name = NULL;
 	char rule[POLICY_RULE_TEXT_MAX];
 
-	/* The policy may be another one by now. */
+	/* The policy may have changed since. */
 	if (s->eg->policy)
 		policy_name_quietly(s->eg->policy, h, &v);
 	if (!policy_may_allow(&v))
-		deny(s, w->client, &w->q, NULL, v.rule_text, v.why, w->first);
+		deny_name(s, w->client, &w->q, NULL, v.rule_text, v.why, w->first);
 	else if (rep->status == -ENOENT)
-		absent(s, w->client, &w->q, w->first);
+		reply_absent(s, w->client, &w->q, w->first);
 	else if (rep->status == -EACCES || rep->status == -EPERM)
-		deny(s, w->client, &w->q, policy_said(&v, v.action, false), policy_verdict_rule(&v, rule),
-		     rep->why, w->first);
+		deny_name(s, w->client, &w->q, policy_journal_note(&v, v.action, false),
+			  policy_verdict_rule(&v, rule), rep->why, w->first);
 	else if (rep->status < 0)
-		fail(s, w->client, &w->q, rep->why[0] ? rep->why : strerror(-rep->status), w->first);
+		reply_servfail(s, w->client, &w->q, rep->why[0] ? rep->why : strerror(-rep->status),
+			       w->first);
 	else if (names_add(&s->eg->names, h, &name) < 0)
-		fail(s, w->client, &w->q, "the table of names is full", w->first);
+		reply_servfail(s, w->client, &w->q, "the table of names is full", w->first);
 	else if (w->first)
-		answer_name(s, w->client, &w->q, name); /* its line is there */
+		reply_name(s, w->client, &w->q, name); /* its line is written already */
 	else
-		allow(s, w->client, &w->q, &v, name, false);
+		allow_name(s, w->client, &w->q, &v, name, false);
 }
 
-static void on_resolved(struct dial_ask *a, const struct dial_rep *rep, int fd)
+static void on_resolved(struct dialc_request *a, const struct dial_rep *rep, int fd)
 {
-	struct pending *p = a->ctx;
+	struct dns_pending *p = a->ctx;
 	struct dns_serve *s = p->s;
 
 	(void)fd;
 	unlink_pending(p);
 	while (p->waiters) {
-		struct waiter *w = p->waiters;
+		struct dns_waiter *w = p->waiters;
 
 		p->waiters = w->next;
-		conclude(s, w, &p->host, rep);
-		free_waiter(w);
+		conclude_waiter(s, w, &p->host, rep);
+		free_dns_waiter(w);
 	}
 	free(p);
 }
 
-static bool take_token(struct dns_serve *s)
+static bool take_resolve_token(struct dns_serve *s)
 {
 	uint64_t add = (s->eg->now - s->filled) / (NSEC_PER_SEC / DNS_RESOLVE_RATE);
 
@@ -372,18 +383,20 @@ static bool take_token(struct dns_serve *s)
 	return true;
 }
 
-static struct pending *new_pending(struct dns_serve *s, const struct host *h, const struct policy_verdict *v)
+static struct dns_pending *new_pending(struct dns_serve *s, const struct host *h,
+				       const struct policy_verdict *v)
 {
-	struct pending *p = s->n_pending < DNS_PENDING_MAX && take_token(s) ? calloc(1, sizeof(*p)) : NULL;
-	struct pending **bucket = &s->buckets[bucket_of(h)];
+	struct dns_pending *p =
+		s->n_pending < DNS_PENDING_MAX && take_resolve_token(s) ? calloc(1, sizeof(*p)) : NULL;
+	struct dns_pending **bucket = &s->buckets[pending_bucket(h)];
 
 	if (!p)
 		return NULL;
 	p->s = s;
 	p->host = *h;
-	p->ask = (struct dial_ask){ .done = on_resolved, .ctx = p };
-	if (dialc_ask(&s->eg->dial, &p->ask, h, 0, DIAL_RESOLVE_ONLY, s->eg->generation, v->terms.pool,
-		      NULL) < 0) {
+	p->lookup = (struct dialc_request){ .done = on_resolved, .ctx = p };
+	if (dialc_dial(&s->eg->dial, &p->lookup, h, 0, DIAL_RESOLVE_ONLY, s->eg->generation, v->terms.pool,
+		       NULL) < 0) {
 		free(p);
 		return NULL;
 	}
@@ -393,14 +406,14 @@ static struct pending *new_pending(struct dns_serve *s, const struct host *h, co
 		p->next->link = &p->next;
 	*bucket = p;
 	s->n_pending++;
-	count_resolved(s, h, v);
+	count_resolved_name(s, h, v);
 	return p;
 }
 
-/* A copy of the query that lasts; NULL: there is no room for it. */
-static struct waiter *new_waiter(struct dns_serve *s, struct dns_client *c, const struct dns_query *q)
+/* A persistent copy of the query; NULL: too many wait, or no memory. */
+static struct dns_waiter *new_waiter(struct dns_serve *s, struct dns_client *c, const struct dns_query *q)
 {
-	struct waiter *w = s->n_waiters < DNS_WAITERS_MAX ? calloc(1, sizeof(*w)) : NULL;
+	struct dns_waiter *w = s->n_waiters < DNS_WAITERS_MAX ? calloc(1, sizeof(*w)) : NULL;
 
 	if (w && (w->client = c->ops->keep(c)) == NULL) {
 		free(w);
@@ -415,21 +428,21 @@ static struct waiter *new_waiter(struct dns_serve *s, struct dns_client *c, cons
 }
 
 /* key: of a name that is looked up for the first time, else 0. */
-static void wait_for(struct dns_serve *s, struct dns_client *c, const struct dns_query *q,
-		     const struct policy_verdict *v, uint64_t key)
+static void wait_for_lookup(struct dns_serve *s, struct dns_client *c, const struct dns_query *q,
+			    const struct policy_verdict *v, uint64_t key)
 {
-	struct waiter *w = new_waiter(s, c, q);
-	struct pending *p = find_pending(s, &q->host);
+	struct dns_waiter *w = new_waiter(s, c, q);
+	struct dns_pending *p = find_pending(s, &q->host);
 
 	if (w && !p)
 		p = new_pending(s, &q->host, v);
 	if (!w || !p) {
 		if (w)
-			free_waiter(w);
-		fail(s, c, q, "too many names are being looked up", false);
+			free_dns_waiter(w);
+		reply_servfail(s, c, q, "too many names are being looked up", false);
 		return;
 	}
-	/* The line is in the journal before dialc_flush() lets the question go (R3). */
+	/* The line is in the journal before dialc_flush() sends the request (dns_serve.R3). */
 	w->first = key != 0;
 	if (key) {
 		ledger_take(&s->eg->ledger, key, 1);
@@ -439,15 +452,15 @@ static void wait_for(struct dns_serve *s, struct dns_client *c, const struct dns
 	p->waiters = w;
 }
 
-static bool is_below(const struct host *h, const char *suffix)
+static bool is_below_name(const struct host *h, const char *suffix)
 {
 	size_t n = strlen(suffix);
 
 	return h->len > n && h->text[h->len - n - 1] == '.' && memcmp(h->text + h->len - n, suffix, n) == 0;
 }
 
-/* Names that are answered without a policy. */
-static bool answer_own(struct dns_serve *s, struct dns_client *c, const struct dns_query *q)
+/* Names that do not depend on the policy. */
+static bool reply_own_name(struct dns_serve *s, struct dns_client *c, const struct dns_query *q)
 {
 	struct addr own = names_own(&s->eg->names), loop = addr_from_v4(0x7f000001);
 
@@ -455,7 +468,7 @@ static bool answer_own(struct dns_serve *s, struct dns_client *c, const struct d
 		reply_addr(c, q, &own);
 	else if (str_eq(q->host.text, "localhost"))
 		reply_addr(c, q, &loop);
-	else if (is_below(&q->host, OWN_NAME) || is_below(&q->host, "localhost"))
+	else if (is_below_name(&q->host, OWN_NAME) || is_below_name(&q->host, "localhost"))
 		reply_empty(c, q, DNS_NXDOMAIN, DNS_TTL);
 	else
 		return false;
@@ -471,7 +484,7 @@ static uint64_t dns_ledger_key(struct dns_serve *s, const struct host *h)
 	return seen_key(seen);
 }
 
-static void unlink_later(struct waiter *w)
+static void unlink_ledger_waiter(struct dns_waiter *w)
 {
 	*w->link = w->next;
 	if (w->next)
@@ -483,10 +496,10 @@ static void on_dns_turn(struct ledger_wait *turn, int status);
 static void dns_wait_for_room(struct dns_serve *s, struct dns_client *c, const struct dns_query *q,
 			      uint64_t until)
 {
-	struct waiter *w = new_waiter(s, c, q);
+	struct dns_waiter *w = new_waiter(s, c, q);
 
 	if (!w) {
-		fail(s, c, q, LEDGER_WHY_LATE, false);
+		reply_servfail(s, c, q, LEDGER_WHY_LATE, false);
 		return;
 	}
 	w->next = s->later;
@@ -499,28 +512,28 @@ static void dns_wait_for_room(struct dns_serve *s, struct dns_client *c, const s
 	ledger_wait(&s->eg->ledger, &w->turn, 1);
 }
 
-/* until: it has waited for room in the log, and does so until then; 0: it has not. */
-static void answer_host(struct dns_serve *s, struct dns_client *c, const struct dns_query *q, uint64_t until)
+/* until: its deadline, if it has waited for the ledger already; else 0. */
+static void reply_host(struct dns_serve *s, struct dns_client *c, const struct dns_query *q, uint64_t until)
 {
-	enum ledger_answer answer;
+	enum ledger_verdict answer;
 	const struct name *known;
 	struct policy_verdict v;
 	uint64_t key;
 
-	if (answer_own(s, c, q))
+	if (reply_own_name(s, c, q))
 		return;
 	if (!s->eg->policy) {
-		deny(s, c, q, NULL, "default", s->eg->why_none, false);
+		deny_name(s, c, q, NULL, "default", s->eg->why_none, false);
 		return;
 	}
 	memset(&v, 0, sizeof(v));
 	policy_name_quietly(s->eg->policy, &q->host, &v);
 	if (!policy_may_allow(&v)) {
-		deny(s, c, q, NULL, v.rule_text, v.why, false);
+		deny_name(s, c, q, NULL, v.rule_text, v.why, false);
 		return;
 	}
 	key = dns_ledger_key(s, &q->host);
-	answer = ledger_ask(&s->eg->ledger, key, 1);
+	answer = ledger_check(&s->eg->ledger, key, 1);
 	if (answer == LEDGER_LATER) {
 		dns_wait_for_room(s, c, q, until);
 		return;
@@ -530,33 +543,36 @@ static void answer_host(struct dns_serve *s, struct dns_client *c, const struct 
 		return;
 	}
 	known = names_find(&s->eg->names, &q->host);
-	/* Of a name that a person is to be asked about nothing leaves before: whether there is one shows when it is dialled. */
+	/*
+	 * For a name that needs an approval nothing is sent before that: whether it exists shows when it is
+	 * dialled.
+	 */
 	if (!known && v.action == POLICY_ASK && names_add(&s->eg->names, &q->host, &known) < 0) {
-		fail(s, c, q, "the table of names is full", false);
+		reply_servfail(s, c, q, "the table of names is full", false);
 		return;
 	}
 	if (!known) {
-		wait_for(s, c, q, &v, answer == LEDGER_FIRST ? key : 0);
+		wait_for_lookup(s, c, q, &v, answer == LEDGER_FIRST ? key : 0);
 		return;
 	}
 	if (answer == LEDGER_FIRST)
 		ledger_take(&s->eg->ledger, key, 1);
-	allow(s, c, q, &v, known, answer == LEDGER_FIRST);
+	allow_name(s, c, q, &v, known, answer == LEDGER_FIRST);
 }
 
 static void on_dns_turn(struct ledger_wait *turn, int status)
 {
-	struct waiter *w = CONTAINER_OF(turn, struct waiter, turn);
+	struct dns_waiter *w = CONTAINER_OF(turn, struct dns_waiter, turn);
 
-	unlink_later(w);
+	unlink_ledger_waiter(w);
 	if (status < 0)
-		fail(w->s, w->client, &w->q, LEDGER_WHY_LATE, false);
+		reply_servfail(w->s, w->client, &w->q, LEDGER_WHY_LATE, false);
 	else
-		answer_host(w->s, w->client, &w->q, w->turn.until);
-	free_waiter(w);
+		reply_host(w->s, w->client, &w->q, w->turn.until);
+	free_dns_waiter(w);
 }
 
-static void answer_ptr(struct dns_serve *s, struct dns_client *c, const struct dns_query *q)
+static void reply_ptr(struct dns_serve *s, struct dns_client *c, const struct dns_query *q)
 {
 	struct addr own = names_own(&s->eg->names);
 	const struct name *name = names_at(&s->eg->names, &q->addr);
@@ -570,7 +586,7 @@ static void answer_ptr(struct dns_serve *s, struct dns_client *c, const struct d
 		h.len = name->len;
 		memcpy(h.text, name->text, name->len + 1u);
 	} else {
-		deny(s, c, q, NULL, NULL, "no name that was looked up has this address", false);
+		deny_name(s, c, q, NULL, NULL, "no name that was looked up has this address", false);
 		return;
 	}
 	if (q->type == DNS_PTR)
@@ -593,16 +609,16 @@ void dns_serve_query(struct dns_serve *s, struct dns_client *c, const uint8_t *m
 	}
 	switch (q.kind) {
 	case DNS_NAME_HOST:
-		answer_host(s, c, &q, 0);
+		reply_host(s, c, &q, 0);
 		break;
 	case DNS_NAME_PTR:
-		answer_ptr(s, c, &q);
+		reply_ptr(s, c, &q);
 		break;
 	case DNS_NAME_ROOT:
 		reply_empty(c, &q, DNS_NOERROR, DNS_TTL);
 		break;
 	case DNS_NAME_ODD:
-		deny(s, c, &q, NULL, NULL, "it is no host's name", false);
+		deny_name(s, c, &q, NULL, NULL, "it is not a host name", false);
 		break;
 	}
 }
@@ -621,22 +637,22 @@ int dns_serve_new(struct egress *eg, struct err *e)
 	return 0;
 }
 
-static void free_pending(struct dns_serve *s, struct pending *p)
+static void free_pending(struct dns_serve *s, struct dns_pending *p)
 {
-	const struct decision ended = { .kind = FOLD_DNS_DENY,
-					.word = "error",
-					.why = "the run ended before there was an answer",
-					.first = true };
+	const struct dns_decision ended = { .kind = FOLD_DNS_DENY,
+					    .word = "error",
+					    .why = "the run ended before the lookup was answered",
+					    .first = true };
 
-	dialc_cancel(&s->eg->dial, &p->ask);
+	dialc_cancel(&s->eg->dial, &p->lookup);
 	while (p->waiters) {
-		struct waiter *w = p->waiters;
+		struct dns_waiter *w = p->waiters;
 
 		p->waiters = w->next;
-		/* It may be on its way to a server already. */
+		/* The lookup may have reached a server already. */
 		if (w->first)
-			journal(s, &w->q, &ended);
-		free_waiter(w);
+			journal_lookup(s, &w->q, &ended);
+		free_dns_waiter(w);
 	}
 	unlink_pending(p);
 	free(p);
@@ -653,10 +669,10 @@ void dns_serve_free(struct egress *eg)
 			free_pending(s, s->buckets[i]);
 	}
 	while (s->later) {
-		struct waiter *w = s->later;
+		struct dns_waiter *w = s->later;
 
 		s->later = w->next;
-		free_waiter(w);
+		free_dns_waiter(w);
 	}
 	dns_udp_free(s);
 	dns_tcp_free(s);

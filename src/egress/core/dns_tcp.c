@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * DNS over TCP: many queries on one connection, answered in any order.
+ * DNS over TCP: many queries per connection, replies in any order.
  *
- * At most CONNS_MAX connections, the oldest makes room for the next; each holds one unread query, OUT_MAX bytes of answers
- * and QUERIES_MAX queries that wait: one that asks faster than it reads is not read from. A connection that does nothing for IDLE
- * seconds is closed.
+ * At most CONNS_MAX connections, the oldest is closed for the next; each holds one unread query, OUT_MAX
+ * bytes of replies and QUERIES_MAX waiting queries: a client that sends faster than it reads is not read
+ * from. A connection without activity for IDLE seconds is closed.
  */
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -22,13 +22,13 @@
 #define QUERIES_MAX 64
 #define IDLE 20
 
-/* Freed when it is closed and no query of it waits any more. */
+/* Freed when it is closed and none of its queries waits any more. */
 struct tcp_conn {
-	struct dns_client base; /* stands for itself: keep() counts */
+	struct dns_client base; /* is its own persistent copy: keep() only counts */
 	struct watch w;
 	struct buf in, out;
 	size_t sent;	  /* of out */
-	size_t committed; /* bytes of out whose lines are written */
+	size_t committed; /* bytes of out whose journal lines are written */
 	unsigned waiting;
 	bool eof;
 	struct wheel_entry timeout;
@@ -47,19 +47,19 @@ struct dns_tcp {
 	unsigned n_conns;
 };
 
-static struct egress *egress_of(struct tcp_conn *c)
+static struct egress *dns_conn_egress(struct tcp_conn *c)
 {
 	return dns_serve_egress(c->base.dns);
 }
 
-static void conn_close(struct tcp_conn *c)
+static void dns_conn_close(struct tcp_conn *c)
 {
 	struct dns_tcp *d = *dns_serve_tcp(c->base.dns);
 
 	if (c->w.fd >= 0) {
-		loop_unwatch(&egress_of(c)->loop, &c->w);
+		loop_unwatch(&dns_conn_egress(c)->loop, &c->w);
 		c->w.fd = fd_close(c->w.fd);
-		wheel_disarm(&egress_of(c)->wheel, &c->timeout);
+		wheel_disarm(&dns_conn_egress(c)->wheel, &c->timeout);
 		TAILQ_REMOVE(&d->conns, c, list);
 		d->n_conns--;
 	}
@@ -70,12 +70,12 @@ static void conn_close(struct tcp_conn *c)
 	}
 }
 
-static void on_idle(struct wheel_entry *t)
+static void on_conn_idle(struct wheel_entry *t)
 {
-	conn_close(CONTAINER_OF(t, struct tcp_conn, timeout));
+	dns_conn_close(CONTAINER_OF(t, struct tcp_conn, timeout));
 }
 
-static void tcp_send(struct dns_client *base, const uint8_t *msg, size_t len)
+static void dns_tcp_send(struct dns_client *base, const uint8_t *msg, size_t len)
 {
 	struct tcp_conn *c = (struct tcp_conn *)base;
 	uint8_t head[2];
@@ -85,43 +85,43 @@ static void tcp_send(struct dns_client *base, const uint8_t *msg, size_t len)
 	buf_add(&c->out, msg, len);
 }
 
-static size_t tcp_max(const struct dns_client *base, const struct dns_query *q)
+static size_t dns_tcp_reply_max(const struct dns_client *base, const struct dns_query *q)
 {
 	(void)base;
 	(void)q;
 	return DNS_REPLY_MAX;
 }
 
-static struct dns_client *tcp_keep(struct dns_client *base)
+static struct dns_client *dns_tcp_keep(struct dns_client *base)
 {
 	((struct tcp_conn *)base)->waiting++;
 	return base;
 }
 
-static void tcp_drop(struct dns_client *base)
+static void dns_tcp_drop(struct dns_client *base)
 {
 	struct tcp_conn *c = (struct tcp_conn *)base;
 
 	c->waiting--;
 	if (c->w.fd < 0)
-		conn_close(c);
+		dns_conn_close(c);
 }
 
-static const struct dns_client_ops tcp_ops = { tcp_send, tcp_max, tcp_keep, tcp_drop };
+static const struct dns_client_ops tcp_ops = { dns_tcp_send, dns_tcp_reply_max, dns_tcp_keep, dns_tcp_drop };
 
-static bool is_full(const struct tcp_conn *c)
+static bool dns_conn_is_full(const struct tcp_conn *c)
 {
 	return c->out.len > OUT_MAX || c->waiting >= QUERIES_MAX;
 }
 
-/* False: it spoke no DNS. */
-static bool take_queries(struct tcp_conn *c)
+/* False: the client does not speak DNS. */
+static bool dns_conn_take_queries(struct tcp_conn *c)
 {
 	const uint8_t *msg;
 	size_t len, off = 0;
 	long n = 0;
 
-	while (!is_full(c) &&
+	while (!dns_conn_is_full(c) &&
 	       (n = dns_tcp_next((const uint8_t *)c->in.data + off, c->in.len - off, &msg, &len)) > 0) {
 		dns_serve_query(c->base.dns, &c->base, msg, len);
 		off += (size_t)n;
@@ -131,29 +131,29 @@ static bool take_queries(struct tcp_conn *c)
 	return n >= 0 && !buf_error(&c->out);
 }
 
-/* A query that was read while there was no room for its answer. */
-static bool has_query(const struct tcp_conn *c)
+/* Is there a query that was read while its reply had no room? */
+static bool dns_conn_has_query(const struct tcp_conn *c)
 {
 	const uint8_t *msg;
 	size_t len;
 
-	return !is_full(c) && c->in.len &&
+	return !dns_conn_is_full(c) && c->in.len &&
 	       dns_tcp_next((const uint8_t *)c->in.data, c->in.len, &msg, &len) != 0;
 }
 
-/* What is due now; closes it when nothing is left to do. */
-static void conn_arm(struct tcp_conn *c)
+/* Waits for the events that matter now; closes the connection when nothing is left to do. */
+static void dns_conn_arm(struct tcp_conn *c)
 {
-	uint32_t events = (c->eof || is_full(c) ? 0u : (uint32_t)(EPOLLIN | EPOLLRDHUP)) |
-			  (c->committed > c->sent || has_query(c) ? (uint32_t)EPOLLOUT : 0u);
+	uint32_t events = (c->eof || dns_conn_is_full(c) ? 0u : (uint32_t)(EPOLLIN | EPOLLRDHUP)) |
+			  (c->committed > c->sent || dns_conn_has_query(c) ? (uint32_t)EPOLLOUT : 0u);
 
 	bool done = c->eof && !c->waiting && c->out.len == 0;
 
-	if (done || loop_watch(&egress_of(c)->loop, &c->w, events) < 0)
-		conn_close(c);
+	if (done || loop_watch(&dns_conn_egress(c)->loop, &c->w, events) < 0)
+		dns_conn_close(c);
 }
 
-static bool conn_write(struct tcp_conn *c)
+static bool dns_conn_write(struct tcp_conn *c)
 {
 	ssize_t n;
 
@@ -170,7 +170,7 @@ static bool conn_write(struct tcp_conn *c)
 	return true;
 }
 
-static bool conn_read(struct tcp_conn *c)
+static bool dns_conn_read(struct tcp_conn *c)
 {
 	char *p = buf_reserve(&c->in, DNS_QUERY_MAX);
 	ssize_t n = p ? recv(c->w.fd, p, DNS_QUERY_MAX, MSG_DONTWAIT) : -1;
@@ -185,20 +185,20 @@ static bool conn_read(struct tcp_conn *c)
 	return true;
 }
 
-static void on_conn(struct watch *w, uint32_t events)
+static void on_dns_conn(struct watch *w, uint32_t events)
 {
 	struct tcp_conn *c = w->ctx;
 
-	wheel_arm(&egress_of(c)->wheel, &c->timeout, egress_of(c)->now + IDLE * NSEC_PER_SEC);
-	if ((events & (EPOLLERR | EPOLLHUP)) || ((events & EPOLLOUT) && !conn_write(c)) ||
-	    ((events & (EPOLLIN | EPOLLRDHUP)) && !conn_read(c)) || !take_queries(c)) {
-		conn_close(c);
+	wheel_arm(&dns_conn_egress(c)->wheel, &c->timeout, dns_conn_egress(c)->now + IDLE * NSEC_PER_SEC);
+	if ((events & (EPOLLERR | EPOLLHUP)) || ((events & EPOLLOUT) && !dns_conn_write(c)) ||
+	    ((events & (EPOLLIN | EPOLLRDHUP)) && !dns_conn_read(c)) || !dns_conn_take_queries(c)) {
+		dns_conn_close(c);
 		return;
 	}
-	conn_arm(c);
+	dns_conn_arm(c);
 }
 
-static void conn_new(struct tcp_listener *l, int fd)
+static void dns_conn_new(struct tcp_listener *l, int fd)
 {
 	struct dns_tcp *d = *dns_serve_tcp(l->dns);
 	struct egress *eg = dns_serve_egress(l->dns);
@@ -209,16 +209,16 @@ static void conn_new(struct tcp_listener *l, int fd)
 		return;
 	}
 	c->base = (struct dns_client){ &tcp_ops, l->dns };
-	c->w = (struct watch){ .fd = fd, .fn = on_conn, .ctx = c };
-	c->timeout.fn = on_idle;
+	c->w = (struct watch){ .fd = fd, .fn = on_dns_conn, .ctx = c };
+	c->timeout.fn = on_conn_idle;
 	TAILQ_INSERT_TAIL(&d->conns, c, list);
 	if (++d->n_conns > CONNS_MAX)
-		conn_close(TAILQ_FIRST(&d->conns));
+		dns_conn_close(TAILQ_FIRST(&d->conns));
 	wheel_arm(&eg->wheel, &c->timeout, eg->now + IDLE * NSEC_PER_SEC);
-	conn_arm(c);
+	dns_conn_arm(c);
 }
 
-static void on_listener(struct watch *w, uint32_t events)
+static void on_dns_listener(struct watch *w, uint32_t events)
 {
 	struct tcp_listener *l = w->ctx;
 	int fd;
@@ -229,15 +229,17 @@ static void on_listener(struct watch *w, uint32_t events)
 		if (fd < 0 && (errno == EMFILE || errno == ENFILE)) {
 			struct dns_tcp *d = *dns_serve_tcp(l->dns);
 
-			/* One of ours makes room; without any, dns_tcp_tick() tries again. */
+			/*
+			 * Close one of ours to free a descriptor; if there is none, dns_tcp_tick() retries.
+			 */
 			if (TAILQ_FIRST(&d->conns))
-				conn_close(TAILQ_FIRST(&d->conns));
+				dns_conn_close(TAILQ_FIRST(&d->conns));
 			else
 				loop_unwatch(&dns_serve_egress(l->dns)->loop, w);
 		}
 		if (fd < 0)
 			return;
-		conn_new(l, fd);
+		dns_conn_new(l, fd);
 	}
 }
 
@@ -251,14 +253,14 @@ void dns_tcp_flush(struct dns_serve *s, int status)
 		if (c->out.len == c->committed && !c->eof)
 			continue;
 		if (status < 0) {
-			conn_close(c);
+			dns_conn_close(c);
 			continue;
 		}
 		c->committed = c->out.len;
-		if (!conn_write(c))
-			conn_close(c);
+		if (!dns_conn_write(c))
+			dns_conn_close(c);
 		else
-			conn_arm(c);
+			dns_conn_arm(c);
 	}
 }
 
@@ -284,7 +286,7 @@ int dns_tcp_open(struct dns_serve *s, int fd, struct err *e)
 	}
 	BUG_ON((*d)->n_listeners == 2);
 	l = &(*d)->listeners[(*d)->n_listeners++];
-	*l = (struct tcp_listener){ .dns = s, .w = { .fd = fd, .fn = on_listener, .ctx = l } };
+	*l = (struct tcp_listener){ .dns = s, .w = { .fd = fd, .fn = on_dns_listener, .ctx = l } };
 	r = fd_set_nonblock(fd, true);
 	if (r == 0)
 		r = loop_watch(&dns_serve_egress(s)->loop, &l->w, EPOLLIN);
@@ -298,7 +300,7 @@ void dns_tcp_free(struct dns_serve *s)
 	if (!*d)
 		return;
 	while (!TAILQ_EMPTY(&(*d)->conns))
-		conn_close(TAILQ_FIRST(&(*d)->conns));
+		dns_conn_close(TAILQ_FIRST(&(*d)->conns));
 	for (unsigned i = 0; i < (*d)->n_listeners; i++) {
 		loop_unwatch(&dns_serve_egress(s)->loop, &(*d)->listeners[i].w);
 		fd_close((*d)->listeners[i].w.fd);

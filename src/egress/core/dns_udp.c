@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * DNS by datagrams: many in with one call, many out with one call, each answered from the address that it was sent to
- * (IP_PKTINFO), for that is the only one a resolver takes an answer from.
+ * DNS by datagrams: one call receives many, one call sends many. Each reply is sent from the address that the
+ * query was sent to (IP_PKTINFO): a resolver accepts it from no other.
  */
 #include "base/cleanup.h"
 #include "base/fd.h"
@@ -32,7 +32,7 @@ struct udp_client {
 	struct udp_sock *sock;
 	struct sockaddr_storage peer;
 	socklen_t peer_len;
-	union pktinfo local; /* as it came: what to answer from */
+	union pktinfo local; /* as received: the source address of the reply */
 	size_t local_len;
 };
 
@@ -50,7 +50,7 @@ struct dns_udp {
 	uint8_t in[BATCH][DNS_QUERY_MAX];
 };
 
-static void udp_send(struct dns_client *c, const uint8_t *msg, size_t len)
+static void dns_udp_send(struct dns_client *c, const uint8_t *msg, size_t len)
 {
 	struct udp_client *u = (struct udp_client *)c;
 	struct dns_udp *d = *dns_serve_udp(c->dns);
@@ -64,13 +64,13 @@ static void udp_send(struct dns_client *c, const uint8_t *msg, size_t len)
 	memcpy(o->msg, msg, len);
 }
 
-static size_t udp_max(const struct dns_client *c, const struct dns_query *q)
+static size_t dns_udp_reply_max(const struct dns_client *c, const struct dns_query *q)
 {
 	(void)c;
 	return dns_udp_max(q);
 }
 
-static struct dns_client *udp_keep(struct dns_client *c)
+static struct dns_client *dns_udp_keep(struct dns_client *c)
 {
 	struct udp_client *copy = malloc(sizeof(*copy));
 
@@ -80,15 +80,15 @@ static struct dns_client *udp_keep(struct dns_client *c)
 	return &copy->base;
 }
 
-static void udp_drop(struct dns_client *c)
+static void dns_udp_drop(struct dns_client *c)
 {
 	free(c);
 }
 
-static const struct dns_client_ops udp_ops = { udp_send, udp_max, udp_keep, udp_drop };
+static const struct dns_client_ops udp_ops = { dns_udp_send, dns_udp_reply_max, dns_udp_keep, dns_udp_drop };
 
-/* Only the address is kept: the interface that it came in by need not be the one that leads back. */
-static bool take_local(struct udp_client *u, struct msghdr *m)
+/* Keeps only the address: the route back may use another interface than the query did. */
+static bool take_local_addr(struct udp_client *u, struct msghdr *m)
 {
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
 		if (c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_PKTINFO) {
@@ -137,15 +137,15 @@ static void on_datagrams(struct watch *w, uint32_t events)
 		u[i].sock = s;
 		u[i].peer_len = m[i].msg_hdr.msg_namelen;
 		u[i].local_len = 0;
-		if (!take_local(&u[i], &m[i].msg_hdr) || (m[i].msg_hdr.msg_flags & MSG_TRUNC))
+		if (!take_local_addr(&u[i], &m[i].msg_hdr) || (m[i].msg_hdr.msg_flags & MSG_TRUNC))
 			dns_serve_egress(s->dns)->stats.dns_bad++;
 		else
 			dns_serve_query(s->dns, &u[i].base, d->in[i], m[i].msg_len);
 	}
 }
 
-/* A run of answers for one socket. */
-static void send_run(struct dns_udp *d, unsigned first, unsigned n)
+/* Sends consecutive replies of one socket. */
+static void send_replies(struct dns_udp *d, unsigned first, unsigned n)
 {
 	struct iovec iov[BATCH];
 	struct mmsghdr m[BATCH];
@@ -165,7 +165,7 @@ static void send_run(struct dns_udp *d, unsigned first, unsigned n)
 		int r = sendmmsg(d->out[first].to.sock->w.fd, m + done, n - done,
 				 MSG_DONTWAIT | MSG_NOSIGNAL);
 
-		/* One that cannot be sent is lost as a datagram may be: the resolver asks again. */
+		/* An unsendable reply is lost, as any datagram may be: the resolver retries. */
 		done += r > 0 ? (unsigned)r : 1;
 	}
 }
@@ -185,7 +185,7 @@ void dns_udp_flush(struct dns_serve *s, int status)
 		while (first + n < d->n_out && n < BATCH &&
 		       d->out[first + n].to.sock == d->out[first].to.sock)
 			n++;
-		send_run(d, first, n);
+		send_replies(d, first, n);
 		first += n;
 	}
 	d->n_out = 0;
@@ -206,7 +206,9 @@ int dns_udp_open(struct dns_serve *s, int fd, bool v6, struct err *e)
 	BUG_ON((*d)->n_socks == 2);
 	sock = &(*d)->socks[(*d)->n_socks++];
 	*sock = (struct udp_sock){ .dns = s, .w = { .fd = fd, .fn = on_datagrams, .ctx = sock }, .v6 = v6 };
-	/* Every IPv6 address leads here, but by a route: none of them is an address of an interface. */
+	/*
+	 * All IPv6 traffic arrives here by a route: none of the destinations is an address of an interface.
+	 */
 	if (v6)
 		(void)!setsockopt(fd, IPPROTO_IPV6, IPV6_FREEBIND, &on, sizeof(on));
 	r = setsockopt(fd, v6 ? IPPROTO_IPV6 : IPPROTO_IP, v6 ? IPV6_RECVPKTINFO : IP_PKTINFO, &on,

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * coffer-egress as a whole: its start up to confinement, one round of the loop, and the order in which the
+ * journal is written and waiting work released (egress.E1). Judges nothing itself.
+ */
 #include "egress/core/egress.h"
 
 #include "base/cleanup.h"
@@ -27,7 +31,7 @@
 #define ALERT_TEXT_MAX 800
 #define FLOWS_MAX 16384
 #define FDS_BESIDE \
-	(64 + 2 * PIPES_MAX + 128) /* descriptors that are not connections: ours, pipes, DNS over TCP */
+	(64 + 2 * PIPES_MAX + 128) /* descriptors that are not connections: our own, pipes, DNS over TCP */
 
 void egress_defer(struct egress *eg, struct defer *d)
 {
@@ -55,18 +59,18 @@ void egress_settle(struct egress *eg)
 	struct defer *d;
 	int r = journal_commit(&eg->journal);
 
-	/* L1: lines of new keys may be among those that were lost. */
+	/* ledger.L1: lines of new keys may be among the lost ones. */
 	if (r < 0)
 		ledger_forget(&eg->ledger);
 	dialc_flush(&eg->dial, r);
 	if (journal_is_dirty(&eg->journal))
-		r = journal_commit(&eg->journal); /* of requests that failed at once */
+		r = journal_commit(&eg->journal); /* lines of requests that failed at once */
 	dns_udp_flush(eg->dns, r);
 	dns_tcp_flush(eg->dns, r);
 	while ((d = eg->deferred) != NULL) {
 		egress_undefer(d);
 		d->fn(eg, d, r);
-		/* What it wrote belongs to what comes next. */
+		/* Its lines must be written before the next deferred call runs. */
 		if (journal_is_dirty(&eg->journal))
 			r = journal_commit(&eg->journal);
 	}
@@ -96,8 +100,8 @@ const char *egress_ledger_why(struct egress *eg)
 	if (!l->told)
 		egress_alert(
 			eg, "log_full", NULL,
-			"this run has written all that its log may hold (%llu MiB): what it did before goes on, and "
-			"everything new is denied until it is started again",
+			"the log of this run is full (%llu MiB): what it did before is still allowed, and "
+			"everything new is denied until the run is started again",
 			(unsigned long long)(l->max >> 20));
 	l->told = true;
 	return LEDGER_WHY_FULL;
@@ -114,7 +118,7 @@ void egress_alert(struct egress *eg, const char *kind, const char *name, const c
 	va_start(ap, fmt);
 	buf_vaddf(&text, fmt, ap);
 	va_end(ap);
-	/* All of it: two that say different things about one host are two. */
+	/* The whole text is the key: two different alerts about one host are both written. */
 	snprintf(what, sizeof(what), "%.60s %s %.*s", kind, name ? name : "", ALERT_TEXT_MAX,
 		 buf_cstr(&text));
 	if (!fold_is_due(eg->fold, FOLD_ALERT, what, strlen(what), 0, eg->now, &count))
@@ -128,8 +132,8 @@ void egress_alert(struct egress *eg, const char *kind, const char *name, const c
 	journal_end(&eg->journal);
 }
 
-/* What was only counted; `all`: at the end. */
-static void tell_counted(struct egress *eg, bool all)
+/* Writes the numbers of events that were only counted; `all`: at the end of the process. */
+static void journal_counted(struct egress *eg, bool all)
 {
 	static const struct {
 		const char *ev, *decision;
@@ -153,9 +157,12 @@ static void tell_counted(struct egress *eg, bool all)
 		if (kinds[i].decision)
 			json_str(l, "decision", kinds[i].decision);
 		else
-			json_str(l, "text", "more alerts, of which only the number was kept");
+			json_str(l, "text", "more alerts, which were only counted");
 		json_u64(l, "count", n);
-		/* Of a refused request more decides than it is counted by. Each name that was allowed has its line. */
+		/*
+		 * A refused request depends on more than its counting key, so `again` would mislead. Each
+		 * allowed name has its own line.
+		 */
 		if (i == FOLD_DNS_ALLOW)
 			again = n;
 		if (again && kinds[i].decision && i != FOLD_REQUEST)
@@ -168,24 +175,24 @@ static void tell_counted(struct egress *eg, bool all)
 	}
 }
 
-static void on_tick(struct timer *t)
+static void on_egress_tick(struct timer *t)
 {
 	struct egress *eg = t->ctx;
 
 	wheel_advance(&eg->wheel, eg->now);
 	dns_serve_tick(eg->dns);
 	nflog_tick(eg);
-	tell_counted(eg, false);
+	journal_counted(eg, false);
 	loop_timer(&eg->loop, t, eg->now + NSEC_PER_SEC);
 }
 
 static void on_dial_down(struct dialc *d, const char *why)
 {
-	egress_alert(d->ctx, "dial", NULL, "%s; until there is a new one no connection can be made", why);
+	egress_alert(d->ctx, "dial", NULL, "%s; no connection can be made until it is restarted", why);
 }
 
-/* Before confinement: everything that opens, maps or asks the system. */
-static int prepare(struct egress *eg, struct err *e)
+/* Before confinement: everything that opens, maps or queries the system. */
+static int egress_prepare(struct egress *eg, struct err *e)
 {
 	int r = loop_open(&eg->loop, e);
 
@@ -202,9 +209,9 @@ static int prepare(struct egress *eg, struct err *e)
 	eg->times = EGRESS_TIMES;
 	eg->soon = (struct timer){ .fn = relay_soon, .ctx = eg };
 	eg->refill = (struct timer){ .fn = relay_refill, .ctx = eg };
-	eg->tick = (struct timer){ .fn = on_tick, .ctx = eg };
+	eg->tick = (struct timer){ .fn = on_egress_tick, .ctx = eg };
 	wheel_init(&eg->wheel, eg->now);
-	snprintf(eg->why_none, sizeof(eg->why_none), "none came yet");
+	snprintf(eg->why_none, sizeof(eg->why_none), "none was loaded yet");
 	eg->fold = calloc(1, sizeof(*eg->fold));
 	eg->pipes = calloc(1, sizeof(*eg->pipes));
 	eg->scratch = malloc(EGRESS_SCRATCH);
@@ -219,7 +226,7 @@ int egress_init(struct egress *eg, int journal, int dial, struct err *e)
 	int r;
 
 	*eg = (struct egress){ .loop = LOOP_INIT };
-	r = prepare(eg, e);
+	r = egress_prepare(eg, e);
 	if (r < 0)
 		return r;
 	journal_init(&eg->journal, journal);
@@ -263,7 +270,7 @@ void egress_release(struct egress *eg)
 	nflog_close(eg);
 	dns_serve_free(eg);
 	if (eg->fold)
-		tell_counted(eg, true);
+		journal_counted(eg, true);
 	(void)!journal_commit(&eg->journal);
 	dialc_release(&eg->dial);
 	asking_close(eg);
@@ -290,28 +297,28 @@ void egress_round(struct egress *eg, struct err *e)
 	egress_settle(eg);
 }
 
-static bool has(uint32_t mask, int fd)
+static bool mask_has(uint32_t mask, int fd)
 {
 	return mask & FDS_BIT(fd);
 }
 
-static int open_sockets(struct egress *eg, uint32_t mask, struct err *e)
+static int open_given_sockets(struct egress *eg, uint32_t mask, struct err *e)
 {
 	int r = 0;
 
 	for (int fd = EGRESS_FD_TCP4; r == 0 && fd <= EGRESS_FD_TCP6; fd++)
-		r = has(mask, fd) ? accept_open(eg, fd, e) : 0;
+		r = mask_has(mask, fd) ? accept_open(eg, fd, e) : 0;
 	for (int fd = EGRESS_FD_DNS_UDP4; r == 0 && fd <= EGRESS_FD_DNS_UDP6; fd++)
-		r = has(mask, fd) ? dns_udp_open(eg->dns, fd, fd == EGRESS_FD_DNS_UDP6, e) : 0;
+		r = mask_has(mask, fd) ? dns_udp_open(eg->dns, fd, fd == EGRESS_FD_DNS_UDP6, e) : 0;
 	for (int fd = EGRESS_FD_DNS_TCP4; r == 0 && fd <= EGRESS_FD_DNS_TCP6; fd++)
-		r = has(mask, fd) ? dns_tcp_open(eg->dns, fd, e) : 0;
-	if (r == 0 && has(mask, EGRESS_FD_NFLOG))
+		r = mask_has(mask, fd) ? dns_tcp_open(eg->dns, fd, e) : 0;
+	if (r == 0 && mask_has(mask, EGRESS_FD_NFLOG))
 		r = nflog_open(eg, EGRESS_FD_NFLOG, e);
 	return r;
 }
 
-/* Two descriptors for each connection, and some beside. */
-static void limit_flows(struct egress *eg)
+/* Two descriptors for each connection, and a reserve for the others. */
+static void fit_flows_to_descriptors(struct egress *eg)
 {
 	struct rlimit files;
 
@@ -323,18 +330,21 @@ static void limit_flows(struct egress *eg)
 		eg->max_flows = (unsigned)((files.rlim_cur - FDS_BESIDE) / 2);
 }
 
-static int start(struct egress *eg, uint32_t mask, int (*install_inspector)(struct egress *, struct err *),
-		 struct err *e)
+static int egress_start(struct egress *eg, uint32_t mask,
+			int (*install_inspector)(struct egress *, struct err *), struct err *e)
 {
 	struct err why = ERR_INIT;
 	int r = control_open(eg, EGRESS_FD_CONTROL, e);
 
-	/* A policy that cannot be read is no reason not to start: everything is denied, and says why. */
+	/*
+	 * A policy that cannot be read does not prevent the start: everything is denied, and the reason is
+	 * reported.
+	 */
 	if (r == 0 && control_load(eg, EGRESS_FD_BUNDLE, 0, &why) < 0)
 		control_send(eg, CTL_ERROR, why.msg, strlen(why.msg));
 	fd_close(EGRESS_FD_BUNDLE);
 	if (r == 0)
-		r = egress_init_names(eg, has(mask, EGRESS_FD_NAMES) ? EGRESS_FD_NAMES : -1, e);
+		r = egress_init_names(eg, mask_has(mask, EGRESS_FD_NAMES) ? EGRESS_FD_NAMES : -1, e);
 	if (r == 0)
 		limits_load(&eg->limits, eg->policy);
 	if (r == 0 && install_inspector)
@@ -343,8 +353,8 @@ static int start(struct egress *eg, uint32_t mask, int (*install_inspector)(stru
 		r = fence_limits(&egress_fence, e);
 	if (r < 0)
 		return r;
-	limit_flows(eg);
-	r = open_sockets(eg, mask, e);
+	fit_flows_to_descriptors(eg);
+	r = open_given_sockets(eg, mask, e);
 	return r < 0 ? r : fence_up(&egress_fence, e);
 }
 
@@ -356,11 +366,11 @@ int egress_main(uint32_t mask, int (*install_inspector)(struct egress *eg, struc
 
 	if ((mask & EGRESS_FDS_NEEDED) != EGRESS_FDS_NEEDED)
 		return 2;
-	signal(SIGPIPE, SIG_IGN); /* splice() knows no MSG_NOSIGNAL */
+	signal(SIGPIPE, SIG_IGN); /* splice() has no MSG_NOSIGNAL */
 	signal(SIGXFSZ, SIG_IGN); /* a full journal is an error of write(), which denies */
 	r = egress_init(&eg, EGRESS_FD_JOURNAL, EGRESS_FD_DIAL, &e);
 	if (r == 0)
-		r = start(&eg, mask, install_inspector, &e);
+		r = egress_start(&eg, mask, install_inspector, &e);
 	if (r < 0) {
 		if (eg.control)
 			control_send(&eg, CTL_FAIL, e.msg, strlen(e.msg));

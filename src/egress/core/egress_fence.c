@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The system calls that coffer-egress may make once it is confined, each with the file that needs it. No call
+ * that opens a path, makes a socket or connects one belongs here.
+ */
 #include "egress/core/egress_fence.h"
 
 #include "base/cleanup.h"
@@ -20,7 +24,7 @@ static const uint16_t calls[] = {
 #ifdef SYS_epoll_wait
 	SYS_epoll_wait,
 #endif
-	/* sockets that are there: accept.c, relay.c, dns_udp.c, dialc.c, control.c */
+	/* existing sockets: accept.c, relay.c, dns_udp.c, dialc.c, control.c */
 	SYS_accept4,
 	SYS_getsockname,
 	SYS_getsockopt,
@@ -37,16 +41,16 @@ static const uint16_t calls[] = {
 	/* pipes.c */
 	SYS_pipe2,
 	SYS_splice,
-	/* a new policy is looked at, then mapped */
+	/* the size of a new policy, before it is mapped */
 	SYS_fstat,
-	/* memory; mapping is looked at by every list */
+	/* memory; every list filters mmap() itself */
 	SYS_brk,
 	SYS_munmap,
 	SYS_mremap,
 	SYS_madvise,
 	SYS_getrandom,
 	SYS_futex,
-	SYS_sysinfo, /* how much memory there is: asked by qsort(), which OpenSSL uses when it is set up */
+	SYS_sysinfo, /* qsort() queries the amount of memory; OpenSSL calls it during setup */
 	/* the end */
 	SYS_exit_group,
 	SYS_exit,
@@ -59,14 +63,16 @@ static const uint16_t calls[] = {
 #define SEND_FLAGS (MSG_NOSIGNAL | MSG_DONTWAIT | MSG_MORE)
 
 static const struct seccomp_rule rules[] = {
-	/* MSG_FASTOPEN is connect() by another name: a socket that coffer-dial has connected, and whose server has reset it,
-	 * would go wherever the next two messages say. */
+	/*
+	 * MSG_FASTOPEN is connect() by another name: a socket that coffer-dial has connected, and that its
+	 * server has reset, would connect to the address in the next messages.
+	 */
 	{ SYS_sendto, { SECCOMP_ONLY_BITS(3, SEND_FLAGS) } },
 	{ SYS_sendmsg, { SECCOMP_ONLY_BITS(2, SEND_FLAGS) } },
 	{ SYS_sendmmsg, { SECCOMP_ONLY_BITS(3, SEND_FLAGS) } },
 	{ SYS_setsockopt, { SECCOMP_IS(1, SOL_SOCKET), SECCOMP_IS(2, SO_LINGER) } },
 	{ SYS_setsockopt, { SECCOMP_IS(1, IPPROTO_TCP), SECCOMP_IS(2, TCP_NODELAY) } },
-	/* Not F_SETFL: the journal stays append-only, through whatever copy of its descriptor. Nor F_SETOWN. */
+	/* Not F_SETFL: the journal stays append-only through every copy of its descriptor. Nor F_SETOWN. */
 	{ SYS_fcntl, { SECCOMP_IS(1, F_GET_SEALS) } },
 	{ SYS_fcntl, { SECCOMP_IS(1, F_SETPIPE_SZ) } },
 };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How coffer-egress locks itself in: no file, program, process or socket of its own making; what it has are the descriptors
- * that it was started with and those that the guard and coffer-dial send, as many as the hard limit gives (65536 at most).
+ * The confinement of coffer-egress: it can create no file, program, process or socket. It has only the
+ * descriptors that it was started with and those that the guard and coffer-dial send, up to the hard limit
+ * (65536 at most).
  */
 #ifndef EGRESS_EGRESS_FENCE_H
 #define EGRESS_EGRESS_FENCE_H

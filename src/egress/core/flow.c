@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The life of a connection: judging, ledger, limits, dialling, refusal and end (flow.F1 to F3). Every way to
+ * let one through leads over flow_open(), every refusal over flow_refuse().
+ */
 #include "egress/core/flow.h"
 #include "egress/core/asking.h"
 
@@ -14,7 +18,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-static void on_timeout(struct wheel_entry *t);
+static void on_flow_timeout(struct wheel_entry *t);
 
 struct flow *flow_new(struct egress *eg, int fd, const struct addr *asked, uint16_t port)
 {
@@ -32,7 +36,7 @@ struct flow *flow_new(struct egress *eg, int fd, const struct addr *asked, uint1
 	f->started = f->active = eg->now;
 	f->client.w = (struct watch){ .fd = fd, .ctx = f };
 	f->server.w = (struct watch){ .fd = -1, .ctx = f };
-	f->timeout.fn = on_timeout;
+	f->timeout.fn = on_flow_timeout;
 	TAILQ_INSERT_TAIL(&eg->flows, f, in_all);
 	eg->n_flows++;
 	return f;
@@ -65,7 +69,7 @@ void flow_judge(const struct flow *f, struct policy_verdict *ret)
 		snprintf(ret->rule_text, sizeof(ret->rule_text), "default");
 		return;
 	}
-	/* One of ours that stands for no name was never given to anybody. */
+	/* A synthetic address without a name was never handed out. */
 	if (!f->name && names_in_range(&f->eg->names, &f->addr)) {
 		snprintf(ret->why, sizeof(ret->why), "no name was looked up that has this address");
 		snprintf(ret->rule_text, sizeof(ret->rule_text), "default");
@@ -104,12 +108,7 @@ void flow_set_young(struct flow *f, bool young)
 	}
 }
 
-static const char *depth_of(const struct flow *f)
-{
-	return policy_depth_name((enum policy_depth)f->depth);
-}
-
-static void add_target(const struct flow *f, struct json *l)
+static void journal_add_target(const struct flow *f, struct json *l)
 {
 	char addr[ADDR_TEXT_LEN];
 
@@ -128,17 +127,20 @@ void flow_journal_open(struct flow *f, const struct policy_verdict *v, bool allo
 	struct json *l;
 	uint64_t count = 0;
 
-	/* Refusals that come again and again are counted; not what a person was asked about, which is in the log already. */
+	/*
+	 * Repeated refusals are counted; but not those that a person was asked about: these are in the log
+	 * already.
+	 */
 	if (!allow && !f->ask_id[0] &&
 	    !fold_is_due(f->eg->fold, FOLD_OPEN, host, strlen(host), f->port, f->eg->now, &count))
 		return;
 	l = journal_begin(&f->eg->journal, "open");
 	json_u64(l, "c", f->id);
-	add_target(f, l);
+	journal_add_target(f, l);
 	if (allow)
-		json_str(l, "depth", depth_of(f));
+		json_str(l, "depth", policy_depth_name((enum policy_depth)f->depth));
 	json_str(l, "decision", allow ? "allow" : "deny");
-	journal_str(l, "said", v ? policy_said(v, v->action, allow) : NULL, 8);
+	journal_str(l, "said", v ? policy_journal_note(v, v->action, allow) : NULL, 8);
 	journal_str(l, "ask", f->ask_id, sizeof(f->ask_id));
 	journal_str(l, "rule", v ? policy_verdict_rule(v, rule) : NULL, POLICY_RULE_TEXT_MAX);
 	journal_str(l, "why", why, POLICY_WHY_MAX);
@@ -149,12 +151,12 @@ void flow_journal_open(struct flow *f, const struct policy_verdict *v, bool allo
 	egress_end_line(f->eg, allow && f->is_first);
 }
 
-static void journal_close(struct flow *f, const char *how)
+static void flow_journal_close(struct flow *f, const char *how)
 {
 	struct json *l = journal_begin(&f->eg->journal, "close");
 
 	json_u64(l, "c", f->id);
-	add_target(f, l);
+	journal_add_target(f, l);
 	json_u64(l, "up", f->client.bytes);
 	json_u64(l, "down", f->server.bytes);
 	json_u64(l, "ms", (f->eg->now - f->started) / NSEC_PER_MSEC);
@@ -162,17 +164,23 @@ static void journal_close(struct flow *f, const char *how)
 	egress_end_line(f->eg, f->is_first);
 }
 
-static void close_side(struct flow *f, struct flow_side *s, bool reset)
+static void flow_close_side(struct flow *f, struct flow_side *s, bool reset)
 {
 	if (s->w.fd < 0)
 		return;
 	if (reset) {
 		const struct linger now = { .l_onoff = 1 };
 
-		/* It is closed either way; without the option the peer sees an end instead of a reset. */
+		/*
+		 * It is closed in any case; without the option the peer sees an orderly end instead of a
+		 * reset.
+		 */
 		(void)!setsockopt(s->w.fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
 	}
-	/* The server's came from coffer-dial, which may not have closed its copy yet: epoll would go on telling of it. */
+	/*
+	 * The server's socket came from coffer-dial, which may not have closed its copy yet: epoll would go
+	 * on reporting it.
+	 */
 	if (s == &f->client)
 		loop_forget(&f->eg->loop, &s->w);
 	else
@@ -181,7 +189,7 @@ static void close_side(struct flow *f, struct flow_side *s, bool reset)
 	buf_release(&s->held);
 }
 
-static void drop_first(struct flow *f)
+static void flow_free_first(struct flow *f)
 {
 	if (f->hello) {
 		tls_hello_release(f->hello);
@@ -194,17 +202,17 @@ static void drop_first(struct flow *f)
 }
 
 // NOLINTNEXTLINE(misc-no-recursion): through shedding the oldest, which takes one flow off the list each time
-static void finish(struct flow *f, const char *how, bool reset)
+static void flow_finish(struct flow *f, const char *how, bool reset)
 {
 	struct egress *eg = f->eg;
 
 	if (f->is_open) {
-		journal_close(f, how);
+		flow_journal_close(f, how);
 		limits_disconnect(&eg->limits, f->limit);
 	}
 	eg->stats.up += f->client.bytes;
 	eg->stats.down += f->server.bytes;
-	dialc_cancel(&eg->dial, &f->ask);
+	dialc_cancel(&eg->dial, &f->dial);
 	asking_drop(f->asking);
 	ledger_unwait(&eg->ledger, &f->turn);
 	eg->n_polls -= f->access != NULL;
@@ -216,9 +224,9 @@ static void finish(struct flow *f, const char *how, bool reset)
 		TAILQ_REMOVE(&eg->paused, f, in_paused);
 	if (f->is_busy)
 		TAILQ_REMOVE(&eg->busy, f, in_busy);
-	close_side(f, &f->client, reset);
-	close_side(f, &f->server, reset);
-	drop_first(f);
+	flow_close_side(f, &f->client, reset);
+	flow_close_side(f, &f->server, reset);
+	flow_free_first(f);
 	TAILQ_REMOVE(&eg->flows, f, in_all);
 	eg->n_flows--;
 	free(f);
@@ -226,24 +234,24 @@ static void finish(struct flow *f, const char *how, bool reset)
 
 void flow_end(struct flow *f, const char *how)
 {
-	finish(f, how, false);
+	flow_finish(f, how, false);
 }
 
 // NOLINTNEXTLINE(misc-no-recursion): through shedding the oldest, which takes one flow off the list each time
 void flow_reset(struct flow *f, const char *how)
 {
-	finish(f, how, true);
+	flow_finish(f, how, true);
 }
 
-/* Not ours to end while the inspector holds it: it lets go first. */
-static void end_any(struct flow *f, const char *how)
+/* While the inspector owns the flow, it must release it first. */
+static void flow_reset_any_owner(struct flow *f, const char *how)
 {
 	if (f->state == FLOW_INSPECT)
 		f->eg->inspector->drop(f->eg, f);
 	flow_reset(f, how);
 }
 
-static void on_timeout(struct wheel_entry *t)
+static void on_flow_timeout(struct wheel_entry *t)
 {
 	struct flow *f = CONTAINER_OF(t, struct flow, timeout);
 	const struct egress_times *times = &f->eg->times;
@@ -257,16 +265,16 @@ static void on_timeout(struct wheel_entry *t)
 		page_timeout(f);
 		return;
 	}
-	/* Moved with each byte by flow_touch() alone; here is where that is found out. */
+	/* flow_touch() does not move the timer: whether there was activity is found out here. */
 	if ((f->state == FLOW_RELAY || f->state == FLOW_INSPECT) &&
 	    f->active + limit * NSEC_PER_SEC > f->eg->now) {
 		wheel_arm(&f->eg->wheel, t, f->active + limit * NSEC_PER_SEC);
 		return;
 	}
-	end_any(f, "timeout");
+	flow_reset_any_owner(f, "timeout");
 }
 
-static void on_dialled(struct dial_ask *a, const struct dial_rep *rep, int fd)
+static void on_dialled(struct dialc_request *a, const struct dial_rep *rep, int fd)
 {
 	struct flow *f = a->ctx;
 	char how[224];
@@ -282,7 +290,7 @@ static void on_dialled(struct dial_ask *a, const struct dial_rep *rep, int fd)
 	flow_reset(f, how);
 }
 
-static void dial(struct flow *f, const struct policy_verdict *v)
+static void flow_dial(struct flow *f, const struct policy_verdict *v)
 {
 	struct policy_target t;
 	struct host h;
@@ -293,35 +301,38 @@ static void dial(struct flow *f, const struct policy_verdict *v)
 		host_from_addr(&f->addr, &h);
 	f->state = FLOW_DIAL;
 	relay_wait(f);
-	f->ask.done = on_dialled;
-	f->ask.ctx = f;
+	f->dial.done = on_dialled;
+	f->dial.ctx = f;
 	flow_set_timeout(f, 2 * DIAL_TIMEOUT_MS / 1000 + 15);
-	r = dialc_ask(&f->eg->dial, &f->ask, &h, f->port, 0, f->generation, v->terms.pool, NULL);
+	r = dialc_dial(&f->eg->dial, &f->dial, &h, f->port, 0, f->generation, v->terms.pool, NULL);
 	if (r < 0)
 		flow_reset(f,
 			   r == -EBUSY ? "error: too many connections are being opened" : "error: no memory");
 }
 
-/* Takes its place among the limits; NULL, or why not. */
-static const char *take_place(struct flow *f, const struct policy_verdict *v)
+/* Counts the flow against its limits; NULL, or the reason for refusing it. */
+static const char *flow_count_limits(struct flow *f, const struct policy_verdict *v)
 {
 	struct egress *eg = f->eg;
 	const char *why;
 
 	if (limits_of(&eg->limits, v, &f->limit) < 0)
 		return "its limits cannot be counted";
-	/* What is inspected counts its requests one by one. */
+	/* Inspected flows count each request instead. */
 	if (f->depth != POLICY_INSPECT && (why = limits_request(&eg->limits, f->limit, eg->now)) != NULL)
 		return why;
 	return limits_connect(&eg->limits, f->limit);
 }
 
-static enum flow_refusal refusal_of(const struct flow *f)
+static enum flow_refusal flow_refusal_kind(const struct flow *f)
 {
 	return f->hello ? FLOW_REFUSE_TLS : f->http ? FLOW_REFUSE_HTTP : FLOW_REFUSE_RESET;
 }
 
-/* Is it as deep as the verdict wants? What is neither TLS nor HTTP may be a tunnel where the policy only observes (peek.c). */
+/*
+ * Is the flow as deep as the verdict requires? Bytes that are neither TLS nor HTTP may be a tunnel where the
+ * policy only observes (peek.c).
+ */
 static bool is_deep_enough(const struct flow *f, const struct policy_verdict *v)
 {
 	return v->depth <= f->depth ||
@@ -329,8 +340,8 @@ static bool is_deep_enough(const struct flow *f, const struct policy_verdict *v)
 		policy_mode(f->eg->policy) == POLICY_OBSERVE && (v->would_deny || v->is_default));
 }
 
-/* By the policy in force: what waited for a person or for room in the log. */
-static void judge_again(struct flow *f)
+/* Judges a flow again, by the policy now in force, after it waited for a person or for the ledger. */
+static void flow_judge_again(struct flow *f)
 {
 	struct policy_verdict v;
 
@@ -339,10 +350,10 @@ static void judge_again(struct flow *f)
 	if (policy_may_allow(&v) && is_deep_enough(f, &v))
 		flow_open(f, &v);
 	else
-		flow_refuse(f, &v, refusal_of(f), 0, v.why, NULL);
+		flow_refuse(f, &v, flow_refusal_kind(f), 0, v.why, NULL);
 }
 
-static void on_answer(void *ctx, bool allow, uint64_t ticket, const char *id, const char *why)
+static void on_flow_answer(void *ctx, bool allow, uint64_t ticket, const char *id, const char *why)
 {
 	struct flow *f = ctx;
 	struct policy_verdict v;
@@ -353,35 +364,35 @@ static void on_answer(void *ctx, bool allow, uint64_t ticket, const char *id, co
 	if (allow) {
 		f->ticket = ticket;
 		f->approved = true;
-		judge_again(f);
+		flow_judge_again(f);
 		return;
 	}
 	loop_unwatch(&f->eg->loop, &f->client.w);
 	flow_judge(f, &v);
 	snprintf(text, sizeof(text), "a person has to allow it: %.160s%s%.32s%s", why,
 		 id[0] ? " (question " : "", id, id[0] ? ")" : "");
-	flow_refuse(f, &v, refusal_of(f), 0, text, NULL);
+	flow_refuse(f, &v, flow_refusal_kind(f), 0, text, NULL);
 }
 
-/* Nothing is read while it waits; only that the client has gone. */
-static void on_gone(struct watch *w, uint32_t events)
+/* Nothing is read while the flow waits; only the end of the client is noticed. */
+static void on_waiting_client_gone(struct watch *w, uint32_t events)
 {
 	(void)events;
 	flow_reset(w->ctx, "client");
 }
 
-/* False: it cannot be watched. */
-static bool park(struct flow *f, enum flow_state state, uint32_t events)
+/* False: the client cannot be watched. */
+static bool flow_park(struct flow *f, enum flow_state state, uint32_t events)
 {
 	flow_set_young(f, false);
 	wheel_disarm(&f->eg->wheel, &f->timeout);
 	f->state = (uint8_t)state;
 	loop_unwatch(&f->eg->loop, &f->client.w);
-	f->client.w.fn = on_gone;
+	f->client.w.fn = on_waiting_client_gone;
 	return loop_watch(&f->eg->loop, &f->client.w, events) == 0;
 }
 
-static void ask_person(struct flow *f, const struct policy_verdict *v)
+static void flow_ask_person(struct flow *f, const struct policy_verdict *v)
 {
 	char host[HOST_MAX + 1], rule[POLICY_RULE_TEXT_MAX];
 	struct askmsg m = { .kind = ASKMSG_CONNECT,
@@ -391,12 +402,12 @@ static void ask_person(struct flow *f, const struct policy_verdict *v)
 			    .rule = policy_verdict_rule(v, rule) };
 	const char *why = NULL;
 
-	if (!park(f, FLOW_ASK, EPOLLRDHUP))
-		why = "it cannot be waited for";
+	if (!flow_park(f, FLOW_ASK, EPOLLRDHUP))
+		why = "the connection cannot be watched";
 	else
-		f->asking = asking_begin(f->eg, &m, on_answer, f, &why);
+		f->asking = asking_begin(f->eg, &m, on_flow_answer, f, &why);
 	if (!f->asking)
-		flow_refuse(f, v, refusal_of(f), 503, why, NULL);
+		flow_refuse(f, v, flow_refusal_kind(f), 503, why, NULL);
 }
 
 static uint64_t flow_ledger_key(const struct flow *f, const struct policy_verdict *v)
@@ -418,20 +429,20 @@ static void on_flow_turn(struct ledger_wait *w, int status)
 	struct policy_verdict v;
 
 	if (status == 0) {
-		judge_again(f);
+		flow_judge_again(f);
 		return;
 	}
 	loop_unwatch(&f->eg->loop, &f->client.w);
 	flow_judge(f, &v);
-	flow_refuse(f, &v, refusal_of(f), 503, LEDGER_WHY_LATE, NULL);
+	flow_refuse(f, &v, flow_refusal_kind(f), 503, LEDGER_WHY_LATE, NULL);
 }
 
-/* Nothing is dialled meanwhile; what is in `first` stays there. */
+/* Nothing is dialled meanwhile; bytes in `first` stay there. */
 static void flow_wait_for_room(struct flow *f, const struct policy_verdict *v)
 {
-	/* Not EPOLLRDHUP: a client that has sent its last byte may still wait for the answer. */
-	if (!park(f, FLOW_LEDGER, LOOP_HANG_UP)) {
-		flow_refuse(f, v, refusal_of(f), 503, "it cannot be waited for", NULL);
+	/* Not EPOLLRDHUP: a client that has sent its last byte may still expect the response. */
+	if (!flow_park(f, FLOW_LEDGER, LOOP_HANG_UP)) {
+		flow_refuse(f, v, flow_refusal_kind(f), 503, "the connection cannot be watched", NULL);
 		return;
 	}
 	f->turn.fn = on_flow_turn;
@@ -441,29 +452,31 @@ static void flow_wait_for_room(struct flow *f, const struct policy_verdict *v)
 void flow_open(struct flow *f, const struct policy_verdict *v)
 {
 	struct egress *eg = f->eg;
-	enum ledger_answer known;
+	enum ledger_verdict known;
 	const char *why;
 	uint64_t key;
 
-	/* What is inspected is asked about request by request, and nothing is dialled before one is allowed. */
+	/*
+	 * Inspected flows are asked about request by request, and nothing is dialled before one is allowed.
+	 */
 	if (!policy_allows(v) && !f->approved && f->depth != POLICY_INSPECT && !f->http) {
-		ask_person(f, v);
+		flow_ask_person(f, v);
 		return;
 	}
 	key = flow_ledger_key(f, v);
-	known = ledger_ask(&eg->ledger, key, 1);
+	known = ledger_check(&eg->ledger, key, 1);
 	if (known == LEDGER_LATER) {
 		flow_wait_for_room(f, v);
 		return;
 	}
 	if (known == LEDGER_DENY) {
-		flow_refuse(f, v, refusal_of(f), 503, egress_ledger_why(eg), NULL);
+		flow_refuse(f, v, flow_refusal_kind(f), 503, egress_ledger_why(eg), NULL);
 		return;
 	}
-	why = take_place(f, v);
+	why = flow_count_limits(f, v);
 	if (why) {
 		eg->stats.limited++;
-		flow_refuse(f, v, refusal_of(f), 429, why, NULL);
+		flow_refuse(f, v, flow_refusal_kind(f), 429, why, NULL);
 		return;
 	}
 	f->is_first = known == LEDGER_FIRST;
@@ -481,7 +494,7 @@ void flow_open(struct flow *f, const struct policy_verdict *v)
 					  : NULL,
 			  NULL);
 	if (f->depth != POLICY_INSPECT && !f->http) {
-		dial(f, v);
+		flow_dial(f, v);
 		return;
 	}
 	f->state = FLOW_INSPECT;
@@ -491,7 +504,7 @@ void flow_open(struct flow *f, const struct policy_verdict *v)
 }
 
 // NOLINTNEXTLINE(misc-no-recursion): through shedding the oldest, which takes one flow off the list each time
-static void say_http(struct flow *f, const struct policy_verdict *v, unsigned status, const char *why)
+static void flow_refuse_http(struct flow *f, const struct policy_verdict *v, unsigned status, const char *why)
 {
 	char host[HOST_MAX + 1], method[HTTP1_METHOD_MAX + 1] = "", path[257] = "",
 							   rule[POLICY_RULE_TEXT_MAX];
@@ -528,7 +541,7 @@ void flow_refuse(struct flow *f, const struct policy_verdict *v, enum flow_refus
 	}
 	flow_set_young(f, false);
 	if (how == FLOW_REFUSE_HTTP) {
-		say_http(f, v, status, why);
+		flow_refuse_http(f, v, status, why);
 	} else if (how == FLOW_REFUSE_TLS) {
 		tls_alert_format(seen ? TLS_ALERT_UNRECOGNIZED_NAME : TLS_ALERT_ACCESS_DENIED, alert);
 		flow_say(f, alert, sizeof(alert));
@@ -537,8 +550,8 @@ void flow_refuse(struct flow *f, const struct policy_verdict *v, enum flow_refus
 	}
 }
 
-/* Reads past what comes until the client has closed, so that no reset overtakes the text. */
-static void on_drain(struct watch *w, uint32_t events)
+/* Discards further input until the client has closed, so that no reset overtakes the text. */
+static void on_refused_client_data(struct watch *w, uint32_t events)
 {
 	struct flow *f = w->ctx;
 
@@ -563,7 +576,7 @@ static void on_drain(struct watch *w, uint32_t events)
 // NOLINTNEXTLINE(misc-no-recursion): through shedding the oldest, which takes one flow off the list each time
 void flow_say(struct flow *f, const void *text, size_t len)
 {
-	/* Shorter than any socket's buffer, which is empty: nothing was sent on it before. */
+	/* Shorter than any socket buffer, and nothing was sent on it before. */
 	ssize_t n = send(f->client.w.fd, text, len, MSG_NOSIGNAL | MSG_DONTWAIT);
 
 	flow_set_young(f, false);
@@ -573,13 +586,13 @@ void flow_say(struct flow *f, const void *text, size_t len)
 	}
 	f->state = FLOW_DENY;
 	loop_unwatch(&f->eg->loop, &f->client.w);
-	f->client.w.fn = on_drain;
+	f->client.w.fn = on_refused_client_data;
 	flow_set_timeout(f, f->eg->times.deny);
 	if (loop_watch(&f->eg->loop, &f->client.w, EPOLLIN | EPOLLRDHUP) < 0)
 		flow_reset(f, "denied");
 }
 
-static void on_bandwidth(struct flow *f)
+static void flow_wait_for_bandwidth(struct flow *f)
 {
 	struct egress *eg = f->eg;
 
@@ -599,7 +612,7 @@ long flow_grant(struct flow *f, enum limit_way way, size_t want)
 		return (long)want;
 	n = limits_take(&f->eg->limits, f->limit, way, want, f->eg->now);
 	if (n == 0)
-		on_bandwidth(f);
+		flow_wait_for_bandwidth(f);
 	return n;
 }
 
@@ -609,8 +622,8 @@ void flow_return(struct flow *f, enum limit_way way, size_t unused)
 		limits_return(&f->eg->limits, f->limit, way, unused);
 }
 
-/* Counted by the new one from here on, and so is what was read under the old one and not sent yet. */
-static void change_limit(struct flow *f, struct limit *limit)
+/* From here on the new limit counts, also for bytes that were read under the old one and not sent yet. */
+static void flow_change_limit(struct flow *f, struct limit *limit)
 {
 	size_t held = f->client.held.len + f->client.in_pipe;
 	struct egress *eg = f->eg;
@@ -641,20 +654,20 @@ void flow_rejudge_all(struct egress *eg)
 			asking_drop(f->asking);
 			f->asking = NULL;
 			ledger_unwait(&eg->ledger, &f->turn);
-			judge_again(f);
+			flow_judge_again(f);
 			continue;
 		}
 		if (!f->is_open)
 			continue;
 		flow_judge(f, &v);
-		/* What a person allowed stays allowed where the policy still says to ask. */
+		/* A person's approval stays valid where the policy still says ask. */
 		if (v.action == POLICY_ASK && (f->approved || f->state == FLOW_INSPECT))
 			v.action = POLICY_ALLOW;
 		if (!policy_allows(&v) || v.depth > f->depth || limits_of(&eg->limits, &v, &limit) < 0) {
-			end_any(f, "policy");
+			flow_reset_any_owner(f, "policy");
 			continue;
 		}
-		change_limit(f, limit);
+		flow_change_limit(f, limit);
 		f->generation = eg->generation;
 		if (f->state == FLOW_INSPECT)
 			eg->inspector->policy_changed(eg, f);

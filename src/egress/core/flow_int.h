@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files that carry a flow from one state to the next share: accept.c, peek.c, flow.c, relay.c. */
+/*
+ * Shared by the files that carry a flow from one state to the next: accept.c, peek.c, flow.c, relay.c,
+ * page.c.
+ */
 #ifndef EGRESS_FLOW_INT_H
 #define EGRESS_FLOW_INT_H
 
@@ -8,53 +11,53 @@
 
 #include <limits.h>
 
-#define FLOW_YOUNG_MAX 2048	   /* without their first bytes; the oldest makes room for the next */
-#define FLOW_DRAIN_MAX (64u << 10) /* bytes of a refused client's that are read past */
+#define FLOW_YOUNG_MAX 2048	   /* without their first bytes; the oldest is refused for the next */
+#define FLOW_DRAIN_MAX (64u << 10) /* bytes of a refused client that are read and discarded */
 
-/* A new one; takes fd. NULL when there is no memory, and fd is closed. */
+/* Creates a flow; takes fd. NULL when there is no memory, and fd is closed. */
 struct flow *flow_new(struct egress *eg, int fd, const struct addr *asked, uint16_t port);
 
-/* What the policy in force says about it, quietly (policy.h); counts nothing. */
+/* The verdict of the policy in force on it, quietly (policy.h); counts nothing. */
 void flow_judge(const struct flow *f, struct policy_verdict *ret);
 
-/* The `open` line. `seen` is another name in the first bytes, or NULL. */
+/* Writes the `open` line. `seen` is a different name in the first bytes, or NULL. */
 void flow_journal_open(struct flow *f, const struct policy_verdict *v, bool allow, const char *why,
 		       const char *seen);
 
 /*
- * Allowed: limits, the `open` line, then dial, or hand over. The verdict is policy_connect()'s, depth that which holds.
- * The flow may be gone afterwards.
+ * The flow is allowed: checks limits and ledger, writes the `open` line, then dials or hands over to the
+ * inspector. The verdict is policy_connect()'s with the effective depth. The flow may be freed afterwards.
  */
 void flow_open(struct flow *f, const struct policy_verdict *v);
 
 /*
- * Refused: the `open` line, then a reset; or where the client speaks HTTP or TLS and would understand, a 403 or an alert.
- * The flow is gone or in FLOW_DENY afterwards.
+ * The flow is refused: writes the `open` line, then resets; where the client speaks HTTP or TLS it gets a 403
+ * or an alert instead. The flow is freed or in FLOW_DENY afterwards.
  */
 enum flow_refusal { FLOW_REFUSE_RESET, FLOW_REFUSE_TLS, FLOW_REFUSE_HTTP };
 void flow_refuse(struct flow *f, const struct policy_verdict *v, enum flow_refusal how, unsigned status,
 		 const char *why, const char *seen);
 
-/* The text of a refusal, or of an answer of our own: sends it, then ends the flow when the client has read it. */
+/* Sends a refusal or a response of our own, then ends the flow when the client has read it. */
 void flow_say(struct flow *f, const void *text, size_t len);
 
 void flow_set_young(struct flow *f, bool young);
 void flow_set_timeout(struct flow *f, unsigned seconds);
 
-/* peek.c: the first bytes. Ready to be called at once after accept(). */
+/* peek.c: reads the first bytes. May be called right after accept(). */
 void peek_begin(struct flow *f, const struct policy_verdict *v);
-/* The same for one that is refused already, on a port where the client will understand why. */
+/* The same for a flow that is refused already, on a port where the client will understand the reason. */
 void peek_refused(struct flow *f, const struct policy_verdict *v);
 void peek_timeout(struct flow *f);
 
-/* relay.c: how a socket is armed once and for all, also before there is a server. */
+/* relay.c: the events of a socket, armed once, also before there is a server. */
 #define RELAY_EVENTS ((uint32_t)(EPOLLIN | EPOLLRDHUP | EPOLLET))
 
-/* The server is waited for: what the client does meanwhile is noted, and nothing is read. */
+/* Until the server is connected: notes the client's events, and reads nothing. */
 void relay_wait(struct flow *f);
-/* The server is there. Takes fd. */
+/* The server is connected. Takes fd. */
 void relay_begin(struct flow *f, int fd);
-void relay_release(struct flow *f); /* pipes and what is held */
+void relay_release(struct flow *f); /* returns pipes and held bytes */
 void relay_soon(struct timer *t);   /* eg->soon */
 void relay_refill(struct timer *t); /* eg->refill */
 

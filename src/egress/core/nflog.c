@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Counts the refused packets of nflog.h. Parses hostile packet bytes: only lengths that were checked are
+ * read. Reports, never lets anything through.
+ */
 #include "egress/core/nflog.h"
 
 #include "base/cleanup.h"
@@ -14,25 +18,25 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#define KINDS_MAX 64 /* counted apart in one second; the rest together */
-#define READS_MAX 64 /* before others have their turn */
+#define KINDS_MAX 64 /* kinds counted apart in one second; the rest is counted together */
+#define READS_MAX 64 /* per event, so that other work gets its turn */
 #define LAST_READS 4096
 
-struct counted {
+struct packet_count {
 	struct nflog_packet what;
 	uint64_t n;
 };
 
 struct nflog {
 	struct watch w;
-	struct counted counts[KINDS_MAX];
+	struct packet_count counts[KINDS_MAX];
 	unsigned n;
 	uint64_t others;
-	uint32_t next; /* number that comes next; once one has come */
+	uint32_t next; /* the next sequence number, once one has been seen */
 	bool is_counting, is_overrun;
 };
 
-static bool has_ports(uint8_t proto)
+static bool proto_has_ports(uint8_t proto)
 {
 	return proto == IPPROTO_TCP || proto == IPPROTO_UDP || proto == IPPROTO_SCTP ||
 	       proto == IPPROTO_DCCP || proto == IPPROTO_UDPLITE;
@@ -40,7 +44,7 @@ static bool has_ports(uint8_t proto)
 
 static void take_port(struct nflog_packet *p, const uint8_t *data, size_t len)
 {
-	if (has_ports(p->proto) && len >= 4)
+	if (proto_has_ports(p->proto) && len >= 4)
 		p->port = (uint16_t)(data[2] << 8 | data[3]);
 }
 
@@ -53,7 +57,7 @@ int nflog_parse_packet(const uint8_t *data, size_t len, struct nflog_packet *ret
 		head = (size_t)(data[0] & 15u) * 4;
 		p.proto = data[9];
 		p.to = addr_from_bytes4(data + 16);
-		/* Of a fragment only the first has ports. */
+		/* Only the first fragment of a packet has ports. */
 		if (head >= 20 && head <= len && (data[6] & 0x1f) == 0 && data[7] == 0)
 			take_port(&p, data + head, len - head);
 	} else if (len >= 40 && data[0] >> 4 == 6) {
@@ -67,8 +71,8 @@ int nflog_parse_packet(const uint8_t *data, size_t len, struct nflog_packet *ret
 	return 0;
 }
 
-static void parse_message(const uint8_t *data, size_t len, void (*fn)(void *, const struct nflog_packet *),
-			  void *ctx)
+static void parse_log_message(const uint8_t *data, size_t len,
+			      void (*fn)(void *, const struct nflog_packet *), void *ctx)
 {
 	struct nflog_packet p;
 	struct nlattr a;
@@ -81,7 +85,7 @@ static void parse_message(const uint8_t *data, size_t len, void (*fn)(void *, co
 		memcpy(&a, data, sizeof(a));
 		if (a.nla_len < sizeof(a) || a.nla_len > len)
 			return;
-		/* The number stands before the packet. */
+		/* The sequence number precedes the packet. */
 		if ((a.nla_type & NLA_TYPE_MASK) == NFULA_SEQ && a.nla_len == sizeof(a) + sizeof(seq)) {
 			memcpy(&seq, data + sizeof(a), sizeof(seq));
 			has_seq = true;
@@ -113,7 +117,7 @@ void nflog_parse(const uint8_t *data, size_t len, void (*fn)(void *ctx, const st
 		if (h.nlmsg_len < sizeof(h) || h.nlmsg_len > len)
 			return;
 		if (h.nlmsg_type == (NFNL_SUBSYS_ULOG << 8 | NFULNL_MSG_PACKET) && h.nlmsg_len >= head)
-			parse_message(data + head, h.nlmsg_len - head, fn, ctx);
+			parse_log_message(data + head, h.nlmsg_len - head, fn, ctx);
 		step = NLMSG_ALIGN(h.nlmsg_len);
 		if (step >= len)
 			return;
@@ -122,7 +126,7 @@ void nflog_parse(const uint8_t *data, size_t len, void (*fn)(void *ctx, const st
 	}
 }
 
-/* How many are missing before this one: the kernel dropped them, for there was no room. */
+/* How many packets before this one the kernel dropped for lack of room. */
 static uint32_t count_lost(struct nflog *n, const struct nflog_packet *p)
 {
 	uint32_t lost = p->has_seq && n->is_counting ? p->seq - n->next : 0;
@@ -135,7 +139,7 @@ static uint32_t count_lost(struct nflog *n, const struct nflog_packet *p)
 	return lost;
 }
 
-static void count(void *ctx, const struct nflog_packet *p)
+static void count_packet(void *ctx, const struct nflog_packet *p)
 {
 	struct egress *eg = ctx;
 	struct nflog *n = eg->nflog;
@@ -154,27 +158,27 @@ static void count(void *ctx, const struct nflog_packet *p)
 	if (n->n == KINDS_MAX)
 		n->others++;
 	else
-		n->counts[n->n++] = (struct counted){ *p, 1 };
+		n->counts[n->n++] = (struct packet_count){ *p, 1 };
 }
 
-/* False: nothing more is there. */
-static bool read_one(struct egress *eg)
+/* False: the socket is empty. */
+static bool read_packets(struct egress *eg)
 {
 	ssize_t n = recv(eg->nflog->w.fd, eg->scratch, EGRESS_SCRATCH, MSG_DONTWAIT);
 
 	if (n < 0 && errno == ENOBUFS) {
-		eg->nflog->is_overrun = true; /* the next one's number tells how many */
+		eg->nflog->is_overrun = true; /* the next sequence number tells how many were lost */
 		return true;
 	}
 	if (n > 0)
-		nflog_parse((const uint8_t *)eg->scratch, (size_t)n, count, eg);
+		nflog_parse((const uint8_t *)eg->scratch, (size_t)n, count_packet, eg);
 	return n > 0;
 }
 
 static void on_packets(struct watch *w, uint32_t events)
 {
 	(void)events;
-	for (int i = 0; i < READS_MAX && read_one(w->ctx); i++)
+	for (int i = 0; i < READS_MAX && read_packets(w->ctx); i++)
 		;
 }
 
@@ -204,11 +208,11 @@ void nflog_tick(struct egress *eg)
 
 	if (!n)
 		return;
-	/* None came behind those that were dropped: at least one was. */
+	/* No packet followed the dropped ones: at least one was lost. */
 	n->others += n->is_overrun;
 	n->is_overrun = false;
 	for (unsigned i = 0; i < n->n; i++) {
-		const struct counted *c = &n->counts[i];
+		const struct packet_count *c = &n->counts[i];
 
 		l = journal_begin(&eg->journal, "refused");
 		json_str(l, "proto", proto_name(c->what.proto, proto));
@@ -246,8 +250,8 @@ void nflog_close(struct egress *eg)
 {
 	if (!eg->nflog)
 		return;
-	/* As many as the socket holds at most; a sandbox that lives on cannot keep us here. */
-	for (int i = 0; i < LAST_READS && read_one(eg); i++)
+	/* As many as the socket can hold: a sandbox that keeps sending cannot delay the exit. */
+	for (int i = 0; i < LAST_READS && read_packets(eg); i++)
 		;
 	nflog_tick(eg);
 	loop_unwatch(&eg->loop, &eg->nflog->w);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * http://coffer.internal/: what this sandbox may do, said to whoever is inside, and where it asks for more. Plain HTTP, one
- * request for each connection, nothing but the policy's own words in the answer: no path, secret or name of the host's.
+ * http://coffer.internal/: tells the sandbox what it may do, and takes requests for more. Plain HTTP, one
+ * request per connection; the response has only the policy's own text: no path, secret or name of the host.
  *
- *	GET /, GET /policy		what the policy says, what waits, what was answered
- *	POST /v1/access			asks for a rule (access_body.h); waits for the answer as long as it says
- *	GET /v1/access, /v1/access/ID	what became of it
+ * GET /, GET /policy: the policy, pending asks, past answers
+ * POST /v1/access: requests a rule (access_body.h); waits for the answer as long as its `wait` says
+ * GET /v1/access, /v1/access/ID: the state of such requests
  */
 #include "base/cleanup.h"
 #include "base/json.h"
@@ -22,7 +22,7 @@
 #define ASK_URL "http://coffer.internal" ASK_PATH
 #define ID_WITHIN 10 /* s */
 
-static void add_text(const struct egress *eg, struct buf *out)
+static void page_add_text(const struct egress *eg, struct buf *out)
 {
 	if (!eg->policy) {
 		buf_addf(out, "There is no policy in force, so everything is denied: %s\n", eg->why_none);
@@ -30,20 +30,21 @@ static void add_text(const struct egress *eg, struct buf *out)
 	}
 	buf_addf(out,
 		 "This sandbox may use the network as these rules say (%s); everything else is denied.\n\n",
-		 policy_mode(eg->policy) == POLICY_OBSERVE ? "observe: recorded, only deny rules hold"
-							   : "enforce");
+		 policy_mode(eg->policy) == POLICY_OBSERVE
+			 ? "observe: everything is recorded, only deny rules apply"
+			 : "enforce");
 	policy_describe(eg->policy, out);
 	asking_describe_text(eg, out);
 	buf_adds(
 		out,
-		"\nWhat you need and do not find here, a person can allow while you wait:\n"
+		"\nA person can allow more while you wait:\n"
 		"  curl " ASK_URL
 		" -d '{\"rule\":\"api.example.com\",\"reason\":\"why you need it\",\"wait\":120}'\n"
 		"A rule is HOST, HOST:PORT or METHOD https://HOST/PATH, where * in a path stops at / and ** does not.\n"
-		"GET " ASK_URL " says what became of what you asked for.\n");
+		"GET " ASK_URL " shows the state of your requests.\n");
 }
 
-static void add_json(const struct egress *eg, struct buf *out)
+static void page_add_json(const struct egress *eg, struct buf *out)
 {
 	struct json j = JSON_INIT(out);
 
@@ -66,13 +67,13 @@ static void add_json(const struct egress *eg, struct buf *out)
 		&j, "how_to_ask",
 		"POST " ASK_URL
 		" {\"rule\":\"HOST[:PORT] or METHOD https://HOST/PATH\",\"reason\":\"why\",\"wait\":120}: a person decides; "
-		"GET it to see what became of it");
+		"GET it to see the state of your requests");
 	json_end_obj(&j);
 	buf_addc(out, '\n');
 }
 
-/* Ends the connection with this. */
-static void say(struct flow *f, unsigned status, const char *type, const struct buf *body, bool is_head)
+/* Sends the response and ends the connection. */
+static void page_send(struct flow *f, unsigned status, const char *type, const struct buf *body, bool is_head)
 {
 	autobuf struct buf out = BUF_INIT;
 
@@ -87,9 +88,9 @@ static void say(struct flow *f, unsigned status, const char *type, const struct 
 		flow_say(f, out.data, out.len);
 }
 
-/* ---- Asking for more. ---- */
+/* ---- Requests for more access. ---- */
 
-static void refuse(struct flow *f, unsigned status, const char *why)
+static void page_refuse(struct flow *f, unsigned status, const char *why)
 {
 	autobuf struct buf body = BUF_INIT;
 	struct json j = JSON_INIT(&body);
@@ -99,20 +100,20 @@ static void refuse(struct flow *f, unsigned status, const char *why)
 	json_str(&j, "how_to_ask", "POST " ASK_URL " {\"rule\":\"api.example.com\",\"reason\":\"why\"}");
 	json_end_obj(&j);
 	buf_addc(&body, '\n');
-	say(f, status, "application/json", &body, false);
+	page_send(f, status, "application/json", &body, false);
 }
 
-static void say_access(struct flow *f, const struct access *a)
+static void page_send_access(struct flow *f, const struct access *a)
 {
 	autobuf struct buf body = BUF_INIT;
 	struct json j = JSON_INIT(&body);
 
 	access_json(f->eg, a, &j, NULL);
 	buf_addc(&body, '\n');
-	say(f, access_status(a), "application/json", &body, false);
+	page_send(f, access_status(a), "application/json", &body, false);
 }
 
-static void stop_waiting(struct flow *f)
+static void page_stop_waiting(struct flow *f)
 {
 	f->eg->n_polls -= f->access != NULL;
 	f->access = NULL;
@@ -123,11 +124,11 @@ void page_timeout(struct flow *f)
 {
 	const struct access *a = f->access;
 
-	stop_waiting(f);
-	say_access(f, a);
+	page_stop_waiting(f);
+	page_send_access(f, a);
 }
 
-/* Those who do not want to wait for a person wait for the id alone. */
+/* Clients that do not wait for a person's answer wait only for the id. */
 void page_access_changed(struct egress *eg, const struct access *a)
 {
 	struct flow *f, *next;
@@ -139,19 +140,19 @@ void page_access_changed(struct egress *eg, const struct access *a)
 	}
 }
 
-/* Nothing is read while it waits; only that the client has gone. */
-static void on_gone(struct watch *w, uint32_t events)
+/* Nothing is read while the flow waits; only the end of the client is noticed. */
+static void on_poll_client_gone(struct watch *w, uint32_t events)
 {
 	(void)events;
 	flow_end(w->ctx, "client");
 }
 
-static void wait_for_answer(struct flow *f, const struct access *a, unsigned seconds)
+static void page_wait_for_answer(struct flow *f, const struct access *a, unsigned seconds)
 {
 	bool brief = seconds == 0 || f->eg->n_polls >= ACCESS_POLLS_MAX / 2;
 
 	if (access_is_decided(a) || (brief && access_is_known(a)) || f->eg->n_polls >= ACCESS_POLLS_MAX) {
-		say_access(f, a);
+		page_send_access(f, a);
 		return;
 	}
 	flow_set_young(f, false);
@@ -159,15 +160,15 @@ static void wait_for_answer(struct flow *f, const struct access *a, unsigned sec
 	f->state = FLOW_PAGE;
 	f->access = a;
 	f->eg->n_polls++;
-	f->wants_id = brief; /* it wants the id, and no more */
+	f->wants_id = brief; /* it wants only the id */
 	loop_unwatch(&f->eg->loop, &f->client.w);
-	f->client.w.fn = on_gone;
+	f->client.w.fn = on_poll_client_gone;
 	flow_set_timeout(f, brief ? ID_WITHIN : seconds);
 	if (loop_watch(&f->eg->loop, &f->client.w, EPOLLRDHUP) < 0)
-		flow_reset(f, "error: it cannot be waited for");
+		flow_reset(f, "error: the connection cannot be watched");
 }
 
-static void take_body(struct flow *f, const char *data, size_t len)
+static void page_take_body(struct flow *f, const char *data, size_t len)
 {
 	struct err e = ERR_INIT;
 	struct access_body b;
@@ -175,35 +176,35 @@ static void take_body(struct flow *f, const char *data, size_t len)
 	struct access *a;
 
 	if (access_body_parse(data, len, &b, &e) < 0) {
-		refuse(f, 400, e.msg);
+		page_refuse(f, 400, e.msg);
 		return;
 	}
 	a = access_ask(f->eg, &b, &why);
 	if (a)
-		wait_for_answer(f, a, b.wait);
+		page_wait_for_answer(f, a, b.wait);
 	else
-		refuse(f, 429, why);
+		page_refuse(f, 429, why);
 }
 
-static bool read_more(struct flow *f);
+static bool page_read_more(struct flow *f);
 
-/* The head is there; is the body? */
-static void post(struct flow *f, size_t head_len)
+/* The head is complete; handles the body, or reads on. */
+static void page_post(struct flow *f, size_t head_len)
 {
 	const struct http1_head *h = f->http;
 
 	if (h->body != HTTP1_BODY_LENGTH)
-		refuse(f, 411, "send a body with its Content-Length");
+		page_refuse(f, 411, "send a body with its Content-Length");
 	else if (h->content_length > ACCESS_BODY_MAX)
-		refuse(f, 413, "the body is longer than 8 KiB");
+		page_refuse(f, 413, "the body is longer than 8 KiB");
 	else if (f->first.len - head_len >= h->content_length)
-		take_body(f, f->first.data + head_len, (size_t)h->content_length);
-	else if (!read_more(f))
-		flow_reset(f, "error: it cannot be waited for");
+		page_take_body(f, f->first.data + head_len, (size_t)h->content_length);
+	else if (!page_read_more(f))
+		flow_reset(f, "error: the connection cannot be watched");
 }
 
-/* GET /v1/access and /v1/access/ID. */
-static bool look(struct flow *f, struct slice path)
+/* GET /v1/access and /v1/access/ID. False: another path. */
+static bool page_get_access(struct flow *f, struct slice path)
 {
 	static const char root[] = ASK_PATH;
 	const size_t n = sizeof(root) - 1;
@@ -216,20 +217,20 @@ static bool look(struct flow *f, struct slice path)
 	if (path.len > n + 1) {
 		a = access_find(f->eg, path.p + n + 1, path.len - n - 1);
 		if (a)
-			say_access(f, a);
+			page_send_access(f, a);
 		else
-			refuse(f, 404, "no such question is known here; GET / says what is allowed");
+			page_refuse(f, 404, "no such request is known here; GET / shows what is allowed");
 		return true;
 	}
 	json_obj(&j, NULL);
 	access_list(f->eg, &j, "asked");
 	json_end_obj(&j);
 	buf_addc(&body, '\n');
-	say(f, 200, "application/json", &body, false);
+	page_send(f, 200, "application/json", &body, false);
 	return true;
 }
 
-static void answer(struct flow *f, size_t head_len)
+static void page_respond(struct flow *f, size_t head_len)
 {
 	const struct http1_head *h = f->http;
 	bool text = http1_has_token(h, "Accept", "text/plain") || http1_has_token(h, "Accept", "text/html");
@@ -240,41 +241,41 @@ static void answer(struct flow *f, size_t head_len)
 	autobuf struct buf body = BUF_INIT;
 
 	if (slice_eq(h->method, "POST") && slice_eq(h->path, ASK_PATH)) {
-		post(f, head_len);
+		page_post(f, head_len);
 		return;
 	}
-	if (slice_eq(h->method, "GET") && look(f, h->path))
+	if (slice_eq(h->method, "GET") && page_get_access(f, h->path))
 		return;
 	if (status != 200)
-		buf_addf(&body, "coffer: %s; GET / says what this sandbox may do\n", http1_reason(status));
+		buf_addf(&body, "coffer: %s; GET / shows what this sandbox may do\n", http1_reason(status));
 	else if (text)
-		add_text(f->eg, &body);
+		page_add_text(f->eg, &body);
 	else
-		add_json(f->eg, &body);
-	say(f, status, text || status != 200 ? "text/plain; charset=utf-8" : "application/json", &body,
-	    is_head);
+		page_add_json(f->eg, &body);
+	page_send(f, status, text || status != 200 ? "text/plain; charset=utf-8" : "application/json", &body,
+		  is_head);
 }
 
-static void read_head(struct flow *f);
+static void page_read_head(struct flow *f);
 
-static void on_event(struct watch *w, uint32_t events)
+static void on_page_readable(struct watch *w, uint32_t events)
 {
 	(void)events;
-	read_head(w->ctx);
+	page_read_head(w->ctx);
 }
 
-static bool read_more(struct flow *f)
+static bool page_read_more(struct flow *f)
 {
 	static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
 
-	/* A client that gets no word of it sends its body after a while all the same. */
+	/* Clients send their body after a while even without 100 Continue. */
 	if (f->http->expect_continue && !f->goes_on)
 		(void)!send(f->client.w.fd, go_on, sizeof(go_on) - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
 	f->goes_on = f->http->expect_continue;
 	return loop_watch(&f->eg->loop, &f->client.w, EPOLLIN | EPOLLRDHUP) == 0;
 }
 
-static void read_head(struct flow *f)
+static void page_read_head(struct flow *f)
 {
 	ssize_t n = recv(f->client.w.fd, f->eg->scratch, EGRESS_SCRATCH, MSG_DONTWAIT);
 	long r = 0;
@@ -285,7 +286,7 @@ static void read_head(struct flow *f)
 	}
 	if (n > 0) {
 		buf_add(&f->first, f->eg->scratch, (size_t)n);
-		/* From the beginning, for what comes behind a head may have moved it. */
+		/* From the beginning, since appending may have moved the buffer that the head points into. */
 		if (f->http->method.len)
 			http1_head_reset(f->http);
 		r = buf_error(&f->first) ? -ENOMEM
@@ -294,23 +295,24 @@ static void read_head(struct flow *f)
 	if (r < 0)
 		flow_reset(f, "error: not HTTP");
 	else if (r > 0)
-		answer(f, (size_t)r);
+		page_respond(f, (size_t)r);
 	else if (loop_watch(&f->eg->loop, &f->client.w, EPOLLIN | EPOLLRDHUP) < 0)
-		flow_reset(f, "error: it cannot be waited for");
+		flow_reset(f, "error: the connection cannot be watched");
 }
 
 void page_begin(struct flow *f)
 {
 	f->state = FLOW_FIRST;
-	f->is_refused = true; /* nothing is dialled, and no line written: it never leaves */
+	f->is_refused =
+		true; /* nothing is dialled and no line written: the connection never leaves this process */
 	f->http = malloc(sizeof(*f->http));
 	if (!f->http) {
 		flow_reset(f, "error: no memory");
 		return;
 	}
 	*f->http = HTTP1_HEAD_INIT;
-	f->client.w.fn = on_event;
+	f->client.w.fn = on_page_readable;
 	flow_set_timeout(f, f->eg->times.first);
 	flow_set_young(f, true);
-	read_head(f);
+	page_read_head(f);
 }

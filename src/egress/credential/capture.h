@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Credentials in the JSON of a server's answer: found by the members' names, and the answer written anew with something else in
- * their place. Pure.
+ * Credentials in the JSON of a server's response: found by the names of their members; the response is
+ * rewritten with placeholders in their place. Pure.
  *
  *	capture_read() ─▶ for each of v: capture_put() ─▶ capture_write()
  *
  * Invariants
- *  K1  An answer is read in one way or not at all: strict JSON, an object, no name twice in one object, bounded in size, depth
- *      and members. What has a member's name and is no text is refused too; null and "" are nothing, and stay.
- *  K2  What is written is made from what was read, never from the bytes that came: whatever the server wrote beside it is gone
- *      (escapes, spaces).
- *  K3  All memory that the parser had is zeroed when it is given back (capture_begin()).
+ *  K1  A response is read in one way or not at all: strict JSON, an object, no duplicate name in one object,
+ *      bounded in size, depth and members. A credential member that is not text is refused too; null and ""
+ *      are no credentials, and stay.
+ *  K2  The output is generated from the parsed values, never copied from the received bytes: whatever else
+ *      the server wrote (escapes, spaces) is lost.
+ *  K3  All memory of the parser is zeroed when it is freed (capture_begin()).
  */
 #ifndef EGRESS_CAPTURE_H
 #define EGRESS_CAPTURE_H
@@ -22,14 +23,14 @@
 
 #define CAPTURE_BODY_MAX (256u << 10)
 #define CAPTURE_DEPTH_MAX 16
-#define CAPTURE_MAX 8 /* in one answer */
+#define CAPTURE_MAX 8 /* in one response */
 
 struct capture_hit {
 	void *in;	 /* the JSON object that has it */
-	const char *key; /* in it */
+	const char *key; /* its name in that object */
 	const char *member;
 	struct slice value;  /* until it is replaced */
-	uint64_t expires_in; /* s; 0: the answer does not say */
+	uint64_t expires_in; /* s; 0: not given in the response */
 };
 
 struct capture {
@@ -39,7 +40,7 @@ struct capture {
 	const char *why; /* of a failure; static */
 };
 
-/* Once, before any other use of the parser in this process. */
+/* Call once, before any other use of the parser in this process. */
 void capture_begin(void);
 
 /* 0, or -EBADMSG with c->why. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which placeholders a request has, and whether each may be rendered where it stands (J1). All of the head
- * is looked through; of the body only what is bound so. What is refused says why, for the person who reads
- * the log.
+ * Finds the placeholders of a request and decides whether each may be rendered where it is (inject.J1).
+ * Searches all of the head; of the body only placeholders bound to be sent there. A refusal gives its reason,
+ * for the person who reads the log.
  */
 #include "egress/credential/inject.h"
 
@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-struct finder {
+struct inject_finder {
 	const struct vault_grants *g;
 	const struct inject_dest *d;
 	struct slice path;
@@ -20,9 +20,9 @@ struct finder {
 	struct inject_refusal *no;
 };
 
-/* Words for a refusal. */
+/* ---- Texts of refusals. ---- */
 
-static void describe_bound(const struct vault_grant *g, char *out, size_t size)
+static void describe_bindings(const struct vault_grant *g, char *out, size_t size)
 {
 	autobuf struct buf b = BUF_INIT;
 
@@ -36,25 +36,24 @@ static void describe_bound(const struct vault_grant *g, char *out, size_t size)
 	snprintf(out, size, "%s", buf_cstr(&b));
 }
 
-static int refuse(struct finder *f, const struct vault_grant *g, const char *where)
+static int refuse_use(struct inject_finder *f, const struct vault_grant *g, const char *where)
 {
 	const struct inject_dest *d = f->d;
 	char bound[200];
 
 	f->no->grant = g;
-	describe_bound(g, bound, sizeof(bound));
+	describe_bindings(g, bound, sizeof(bound));
 	if (!d->tls)
 		snprintf(
 			f->no->why, sizeof(f->no->why),
-			"the placeholder of the secret '%s' stands in a request without TLS; it is rendered only "
+			"the placeholder of the secret '%s' is in a request without TLS; it is rendered only "
 			"over https to %s",
 			g->name, bound);
 	else if (grants_binding(g, d->host, d->port, f->path, BINDING_AS_ANY, NULL))
-		snprintf(
-			f->no->why, sizeof(f->no->why),
-			"the placeholder of the secret '%s' stands in %s, and there it may not be rendered: it is "
-			"bound to %s",
-			g->name, where, bound);
+		snprintf(f->no->why, sizeof(f->no->why),
+			 "the placeholder of the secret '%s' is in %s, where it must not be rendered: it is "
+			 "bound to %s",
+			 g->name, where, bound);
 	else
 		snprintf(
 			f->no->why, sizeof(f->no->why),
@@ -66,12 +65,12 @@ static int refuse(struct finder *f, const struct vault_grant *g, const char *whe
 void inject_refuse(const struct vault_grant *g, const struct inject_dest *d, const struct http_req *q,
 		   const char *where, struct inject_refusal *no)
 {
-	struct finder f = { .d = d, .path = inject_path(q), .no = no };
+	struct inject_finder f = { .d = d, .path = inject_path(q), .no = no };
 
-	(void)!refuse(&f, g, where);
+	(void)!refuse_use(&f, g, where);
 }
 
-static int refuse_rule(struct finder *f, const struct vault_grant *g)
+static int refuse_by_rule(struct inject_finder *f, const struct vault_grant *g)
 {
 	f->no->grant = g;
 	snprintf(f->no->why, sizeof(f->no->why),
@@ -82,10 +81,10 @@ static int refuse_rule(struct finder *f, const struct vault_grant *g)
 	return -EACCES;
 }
 
-/* Where it may stand. */
+/* ---- Places where a placeholder may be. ---- */
 
-/* What a server issued is good for the hosts that the policy itself names for it. */
-static bool policy_lets(const struct finder *f, const struct vault_grant *g)
+/* An issued credential is valid for the hosts that the policy itself names for it. */
+static bool policy_allows_secret(const struct inject_finder *f, const struct vault_grant *g)
 {
 	if (g->kind == GRANT_ISSUED)
 		return true;
@@ -94,9 +93,9 @@ static bool policy_lets(const struct finder *f, const struct vault_grant *g)
 	return f->d->by_line & (1ull << (g - f->g->v));
 }
 
-/* J1 */
-static bool is_bound_so(const struct finder *f, const struct vault_grant *g, enum binding_as as,
-			const char *word)
+/* inject.J1: is the secret bound to this destination, in this way? */
+static bool grant_is_bound_so(const struct inject_finder *f, const struct vault_grant *g, enum binding_as as,
+			      const char *word)
 {
 	const struct inject_dest *d = f->d;
 
@@ -108,15 +107,15 @@ static bool is_bound_so(const struct finder *f, const struct vault_grant *g, enu
 	       grants_binding(g, d->host, d->port, f->path, BINDING_AS_HEADER, "authorization");
 }
 
-static int use(struct finder *f, const struct vault_grant *g, enum binding_as as, const char *word,
-	       const char *where)
+static int plan_use(struct inject_finder *f, const struct vault_grant *g, enum binding_as as,
+		    const char *word, const char *where)
 {
 	struct inject_plan *p = f->plan;
 
-	if (!is_bound_so(f, g, as, word))
-		return refuse(f, g, where);
-	if (!policy_lets(f, g))
-		return refuse_rule(f, g);
+	if (!grant_is_bound_so(f, g, as, word))
+		return refuse_use(f, g, where);
+	if (!policy_allows_secret(f, g))
+		return refuse_by_rule(f, g);
 	for (unsigned i = 0; i < p->n; i++) {
 		if (p->grant[i] == (unsigned)(g - f->g->v))
 			return 0;
@@ -131,9 +130,9 @@ static int use(struct finder *f, const struct vault_grant *g, enum binding_as as
 	return 0;
 }
 
-/* Every placeholder in a text. `whole`: it must be all of it. */
-static int use_all(struct finder *f, struct slice s, bool whole, enum binding_as as, const char *word,
-		   const char *where)
+/* Plans every placeholder in a text. `whole`: the placeholder must be all of it. */
+static int plan_all_in(struct inject_finder *f, struct slice s, bool whole, enum binding_as as,
+		       const char *word, const char *where)
 {
 	const struct vault_grant *g;
 	size_t at = 0;
@@ -141,27 +140,27 @@ static int use_all(struct finder *f, struct slice s, bool whole, enum binding_as
 
 	while (r == 0 && (g = inject_placeholder(f->g, s, &at)) != NULL) {
 		if (whole && s.len != g->placeholder_len)
-			return refuse(f, g, where);
-		r = use(f, g, as, word, where);
+			return refuse_use(f, g, where);
+		r = plan_use(f, g, as, word, where);
 		s.p += at + g->placeholder_len;
 		s.len -= at + g->placeholder_len;
 	}
 	return r;
 }
 
-static int find_path(struct finder *f)
+static int find_in_path(struct inject_finder *f)
 {
 	struct slice rest = f->path, seg;
 	autobuf struct buf tmp = BUF_INIT;
 	int r = 0;
 
 	while (r == 0 && inject_next_piece(&rest, '/', &seg))
-		r = use_all(f, inject_uncolon(seg, &tmp), false, BINDING_AS_PATH, NULL, "the path");
+		r = plan_all_in(f, inject_uncolon(seg, &tmp), false, BINDING_AS_PATH, NULL, "the path");
 	return r;
 }
 
-/* A name that fits no binding is an empty one, which fits none either. */
-static const char *word_of(struct slice name, char out[BINDING_WORD_MAX + 1], bool lower)
+/* A name too long for any binding becomes an empty one, which matches none. */
+static const char *binding_word(struct slice name, char out[BINDING_WORD_MAX + 1], bool lower)
 {
 	if (name.len > BINDING_WORD_MAX)
 		name.len = 0;
@@ -171,7 +170,7 @@ static const char *word_of(struct slice name, char out[BINDING_WORD_MAX + 1], bo
 	return out;
 }
 
-static int find_query(struct finder *f, struct slice rest)
+static int find_in_query(struct inject_finder *f, struct slice rest)
 {
 	autobuf struct buf tmp = BUF_INIT;
 	char word[BINDING_WORD_MAX + 1];
@@ -183,14 +182,14 @@ static int find_query(struct finder *f, struct slice rest)
 		const struct vault_grant *g = inject_placeholder(f->g, inject_param_name(pair), &at);
 
 		if (g)
-			return refuse(f, g, "the query");
-		r = use_all(f, inject_uncolon(inject_param_value(pair), &tmp), true, BINDING_AS_QUERY,
-			    word_of(inject_param_name(pair), word, false), "the query");
+			return refuse_use(f, g, "the query");
+		r = plan_all_in(f, inject_uncolon(inject_param_value(pair), &tmp), true, BINDING_AS_QUERY,
+				binding_word(inject_param_name(pair), word, false), "the query");
 	}
 	return r;
 }
 
-static int find_cookie(struct finder *f, struct slice rest)
+static int find_in_cookie(struct inject_finder *f, struct slice rest)
 {
 	char word[BINDING_WORD_MAX + 1];
 	struct slice pair;
@@ -203,14 +202,14 @@ static int find_cookie(struct finder *f, struct slice rest)
 		pair = inject_trim(pair);
 		g = inject_placeholder(f->g, inject_param_name(pair), &at);
 		if (g)
-			return refuse(f, g, "a cookie");
-		r = use_all(f, inject_param_value(pair), true, BINDING_AS_COOKIE,
-			    word_of(inject_param_name(pair), word, false), "a cookie");
+			return refuse_use(f, g, "a cookie");
+		r = plan_all_in(f, inject_param_value(pair), true, BINDING_AS_COOKIE,
+				binding_word(inject_param_name(pair), word, false), "a cookie");
 	}
 	return r;
 }
 
-static int find_authorization(struct finder *f, struct slice value)
+static int find_in_authorization(struct inject_finder *f, struct slice value)
 {
 	CLEANUP(buf_release) struct buf pair = { .wipe = true };
 	struct slice rest;
@@ -220,18 +219,18 @@ static int find_authorization(struct finder *f, struct slice value)
 		struct slice p = { pair.data, pair.len };
 
 		if (inject_placeholder(f->g, p, &at))
-			return use_all(f, p, false, BINDING_AS_BASIC, NULL, "a Basic credential");
+			return plan_all_in(f, p, false, BINDING_AS_BASIC, NULL, "a Basic credential");
 	}
 	if ((inject_has_scheme(value, "Bearer", &rest) || inject_has_scheme(value, "token", &rest))) {
 		const struct vault_grant *g = inject_placeholder(f->g, rest, &at);
 
 		if (g && g->placeholder_len == rest.len)
-			return use(f, g, BINDING_AS_BEARER, NULL, "the header authorization");
+			return plan_use(f, g, BINDING_AS_BEARER, NULL, "the header authorization");
 	}
-	return use_all(f, value, false, BINDING_AS_HEADER, "authorization", "the header authorization");
+	return plan_all_in(f, value, false, BINDING_AS_HEADER, "authorization", "the header authorization");
 }
 
-static int find_field(struct finder *f, struct slice name, struct slice value)
+static int find_in_field(struct inject_finder *f, struct slice name, struct slice value)
 {
 	char word[BINDING_WORD_MAX + 1], where[BINDING_WORD_MAX + 16];
 	const struct vault_grant *g;
@@ -239,25 +238,28 @@ static int find_field(struct finder *f, struct slice name, struct slice value)
 
 	g = inject_placeholder(f->g, name, &at);
 	if (g)
-		return refuse(f, g, "a header's name");
+		return refuse_use(f, g, "a header's name");
 	if (slice_eq_nocase(name, "authorization"))
-		return find_authorization(f, value);
+		return find_in_authorization(f, value);
 	if (slice_eq_nocase(name, "cookie"))
-		return find_cookie(f, value);
-	word_of(name, word, true);
+		return find_in_cookie(f, value);
+	binding_word(name, word, true);
 	snprintf(where, sizeof(where), "the header %s", word);
-	return use_all(f, value, false, BINDING_AS_HEADER, word, where);
+	return plan_all_in(f, value, false, BINDING_AS_HEADER, word, where);
 }
 
-static bool has_encoding(const struct http_req *q)
+static bool body_is_encoded(const struct http_req *q)
 {
 	struct slice v = http_fields_get(&q->fields, "content-encoding");
 
 	return v.len && !slice_eq_nocase(v, "identity");
 }
 
-/* Only what is bound so is looked for: a body may be anything, and the rest of it stays as it is. */
-static int find_body(struct finder *f, struct slice body)
+/*
+ * Only placeholders bound to bodies are searched for: a body may be anything, and the rest of it stays
+ * unchanged.
+ */
+static int find_in_body(struct inject_finder *f, struct slice body)
 {
 	autobuf struct buf tmp = BUF_INIT;
 	const struct vault_grant *g;
@@ -266,8 +268,8 @@ static int find_body(struct finder *f, struct slice body)
 
 	body = inject_uncolon(body, &tmp);
 	while (r == 0 && (g = inject_placeholder(f->g, body, &at)) != NULL) {
-		if (is_bound_so(f, g, BINDING_AS_BODY, NULL) && policy_lets(f, g)) {
-			r = use(f, g, BINDING_AS_BODY, NULL, "the body");
+		if (grant_is_bound_so(f, g, BINDING_AS_BODY, NULL) && policy_allows_secret(f, g)) {
+			r = plan_use(f, g, BINDING_AS_BODY, NULL, "the body");
 			f->plan->in_body = true;
 		}
 		body.p += at + g->placeholder_len;
@@ -276,8 +278,8 @@ static int find_body(struct finder *f, struct slice body)
 	return r;
 }
 
-/* Most requests have none: then two searches are enough to know. */
-static bool may_have(const struct vault_grants *g, const struct http_req *q)
+/* Most requests have none: a quick search rules them out. */
+static bool may_have_placeholder(const struct vault_grants *g, const struct http_req *q)
 {
 	autobuf struct buf tmp = BUF_INIT;
 	size_t at;
@@ -291,30 +293,32 @@ static bool may_have(const struct vault_grants *g, const struct http_req *q)
 int inject_find(const struct vault_grants *g, const struct inject_dest *d, const struct http_req *q,
 		struct slice body, struct inject_plan *ret, struct inject_refusal *no)
 {
-	struct finder f = { .g = g, .d = d, .path = inject_path(q), .plan = ret, .no = no };
+	struct inject_finder f = { .g = g, .d = d, .path = inject_path(q), .plan = ret, .no = no };
 	int r = 0;
 
 	*ret = (struct inject_plan){ 0 };
-	if (may_have(g, q)) {
-		r = find_path(&f);
+	if (may_have_placeholder(g, q)) {
+		r = find_in_path(&f);
 		if (r == 0 && q->url.has_query)
-			r = find_query(&f, urlpath_query(&q->target, &q->url));
+			r = find_in_query(&f, urlpath_query(&q->target, &q->url));
 		for (unsigned i = 0; r == 0 && i < q->fields.n; i++)
-			r = find_field(&f, http_fields_name(&q->fields, i), http_fields_value(&q->fields, i));
+			r = find_in_field(&f, http_fields_name(&q->fields, i),
+					  http_fields_value(&q->fields, i));
 	}
-	if (r == 0 && body.len && !has_encoding(q))
-		r = find_body(&f, body);
+	if (r == 0 && body.len && !body_is_encoded(q))
+		r = find_in_body(&f, body);
 	return r;
 }
 
 bool inject_wants_body(const struct vault_grants *g, const struct inject_dest *d, const struct http_req *q)
 {
-	struct finder f = { .g = g, .d = d, .path = inject_path(q) };
+	struct inject_finder f = { .g = g, .d = d, .path = inject_path(q) };
 
-	if (!q->has_body || has_encoding(q))
+	if (!q->has_body || body_is_encoded(q))
 		return false;
 	for (size_t i = 0; i < g->n; i++) {
-		if (is_bound_so(&f, &g->v[i], BINDING_AS_BODY, NULL) && policy_lets(&f, &g->v[i]))
+		if (grant_is_bound_so(&f, &g->v[i], BINDING_AS_BODY, NULL) &&
+		    policy_allows_secret(&f, &g->v[i]))
 			return true;
 	}
 	return false;

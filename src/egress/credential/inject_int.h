@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of inject.h share: a request in the pieces in which a placeholder may stand. */
+/* Shared by the inject_*.c files: the pieces of a request in which a placeholder may be. */
 #ifndef EGRESS_INJECT_INT_H
 #define EGRESS_INJECT_INT_H
 
@@ -9,7 +9,7 @@
 struct slice inject_path(const struct http_req *q);
 /* The first placeholder in a text; NULL: none. */
 const struct vault_grant *inject_placeholder(const struct vault_grants *g, struct slice s, size_t *ret_at);
-/* The same text with its encoded colons as such; in `tmp` where it has any. */
+/* The same text with encoded colons decoded; in `tmp` where it has any. */
 struct slice inject_uncolon(struct slice s, struct buf *tmp);
 
 bool inject_next_piece(struct slice *s, char sep, struct slice *ret);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whose credential is it? For `credentials: only`: a placeholder and nothing beside it that a server could
- * take for a credential.
+ * Whose credential is it? For `credentials: only`: ours is a placeholder with nothing beside it that a server
+ * could take for a credential.
  */
 #include "egress/credential/inject.h"
 #include "egress/credential/inject_int.h"
@@ -10,7 +10,7 @@
 
 #define OTHER_HALF_MAX 6
 
-static bool is_placeholder(const struct vault_grants *g, struct slice s)
+static bool is_whole_placeholder(const struct vault_grants *g, struct slice s)
 {
 	size_t at;
 	const struct vault_grant *f = inject_placeholder(g, s, &at);
@@ -19,10 +19,10 @@ static bool is_placeholder(const struct vault_grants *g, struct slice s)
 }
 
 /*
- * The other half of a Basic credential. Servers may look at that one alone, so it must be nothing that could be a credential
- * by itself: too short for one, or what services tell their users to write there.
+ * The other half of a Basic credential. A server may look at that half alone, so it must not be a possible
+ * credential by itself: it is too short for one, or one of the constants that services document.
  */
-static bool is_harmless(struct slice s)
+static bool is_harmless_half(struct slice s)
 {
 	static const char *const list[] = {
 		"x-access-token", "x-token-auth", "x-oauth-basic", "oauth2", "oauth", "oauth2accesstoken",
@@ -36,8 +36,8 @@ static bool is_harmless(struct slice s)
 	return s.len <= OTHER_HALF_MAX;
 }
 
-/* Wherever it goes as Basic, the binding's user takes the place of the client's. */
-static bool has_own_user(const struct vault_grant *g)
+/* Does the binding's user replace the client's wherever it is sent as Basic? */
+static bool binding_sets_user(const struct vault_grant *g)
 {
 	bool has = false;
 
@@ -58,15 +58,16 @@ static bool is_ours_basic(const struct vault_grants *g, struct slice pair)
 	size_t at;
 	const struct vault_grant *f = inject_placeholder(g, pair, &at);
 
-	/* A placeholder may have a colon of its own. */
+	/* A placeholder may contain a colon. */
 	if (f && at == 0 && pair.len >= f->placeholder_len) {
 		user = (struct slice){ pair.p, f->placeholder_len };
 		password = pair.len > f->placeholder_len ? (struct slice){ pair.p + f->placeholder_len + 1,
 									   pair.len - f->placeholder_len - 1 }
 							 : SLICE_NONE;
 	}
-	return (is_placeholder(g, password) && (is_harmless(user) || (f && has_own_user(f)))) ||
-	       (is_placeholder(g, user) && is_harmless(password));
+	return (is_whole_placeholder(g, password) &&
+		(is_harmless_half(user) || (f && binding_sets_user(f)))) ||
+	       (is_whole_placeholder(g, user) && is_harmless_half(password));
 }
 
 bool inject_is_ours(const struct vault_grants *g, struct slice name, struct slice value)
@@ -77,24 +78,24 @@ bool inject_is_ours(const struct vault_grants *g, struct slice name, struct slic
 	if (slice_eq_nocase(name, "authorization")) {
 		if (inject_basic_pair(value, &tmp))
 			return is_ours_basic(g, (struct slice){ tmp.data, tmp.len });
-		return is_placeholder(g, value) ||
-		       (inject_has_scheme(value, "Bearer", &rest) && is_placeholder(g, rest)) ||
-		       (inject_has_scheme(value, "token", &rest) && is_placeholder(g, rest));
+		return is_whole_placeholder(g, value) ||
+		       (inject_has_scheme(value, "Bearer", &rest) && is_whole_placeholder(g, rest)) ||
+		       (inject_has_scheme(value, "token", &rest) && is_whole_placeholder(g, rest));
 	}
 	if (slice_eq_nocase(name, "cookie")) {
 		while (inject_next_piece(&rest, ';', &pair)) {
-			if (!is_placeholder(g, inject_param_value(inject_trim(pair))))
+			if (!is_whole_placeholder(g, inject_param_value(inject_trim(pair))))
 				return false;
 		}
 		return true;
 	}
-	return is_placeholder(g, value) ||
-	       (inject_has_scheme(value, "Bearer", &rest) && is_placeholder(g, rest));
+	return is_whole_placeholder(g, value) ||
+	       (inject_has_scheme(value, "Bearer", &rest) && is_whole_placeholder(g, rest));
 }
 
 bool inject_is_ours_param(const struct vault_grants *g, struct slice value)
 {
 	autobuf struct buf tmp = BUF_INIT;
 
-	return is_placeholder(g, inject_uncolon(value, &tmp));
+	return is_whole_placeholder(g, inject_uncolon(value, &tmp));
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The request with the secrets in their place: a copy (J2), in which no secret can change the form of what
- * is around it (J3), and which asks for an answer that can be looked through. What holds a secret is wiped.
+ * Renders the request with the secrets in place: a copy (inject.J2), in which no secret can change the form
+ * of its surroundings (inject.J3), and which demands a response that can be searched. Buffers that hold a
+ * secret are zeroed.
  */
 #include "codec/http/http1.h"
 #include "egress/credential/inject.h"
@@ -12,9 +13,9 @@
 #include <sodium.h>
 #include <string.h>
 
-enum how { AS_IS, HEADER, PERCENT, JSON };
+enum value_form { AS_IS, HEADER, PERCENT, JSON };
 
-struct writer {
+struct inject_writer {
 	const struct vault_grants *g;
 	const struct inject_dest *d;
 	struct slice path;
@@ -23,8 +24,8 @@ struct writer {
 	bool in_body;
 };
 
-/* J1: what the head may carry, the body may not. */
-static const struct slice *value_of(const struct writer *w, const struct vault_grant *g)
+/* inject.J1: a secret bound to the head may not be rendered in the body. */
+static const struct slice *planned_value(const struct inject_writer *w, const struct vault_grant *g)
 {
 	if (w->in_body && !grants_binding(g, w->d->host, w->d->port, w->path, BINDING_AS_BODY, NULL))
 		return NULL;
@@ -35,20 +36,20 @@ static const struct slice *value_of(const struct writer *w, const struct vault_g
 	return NULL;
 }
 
-/* J3 */
-static int add_value(struct buf *out, struct slice v, enum how how)
+/* inject.J3: encodes the value for its place, or refuses it. */
+static int add_secret_value(struct buf *out, struct slice v, enum value_form value_form)
 {
-	size_t room = how == PERCENT ? 3 * v.len : how == JSON ? 6 * v.len : v.len;
+	size_t room = value_form == PERCENT ? 3 * v.len : value_form == JSON ? 6 * v.len : v.len;
 	char *p;
 	long n;
 
-	if (how == HEADER && !http1_is_value(v))
+	if (value_form == HEADER && !http1_is_value(v))
 		return -EINVAL;
 	p = buf_reserve(out, room + 1);
 	if (!p)
 		return -ENOMEM;
-	if (how == PERCENT || how == JSON) {
-		n = forms_render(how == JSON ? FORM_JSON : FORM_PERCENT, v.p, v.len, p, room + 1);
+	if (value_form == PERCENT || value_form == JSON) {
+		n = forms_render(value_form == JSON ? FORM_JSON : FORM_PERCENT, v.p, v.len, p, room + 1);
 		if (n <= 0)
 			return -EINVAL;
 		out->len += (size_t)n;
@@ -60,18 +61,19 @@ static int add_value(struct buf *out, struct slice v, enum how how)
 	return 0;
 }
 
-static int replace(const struct writer *w, struct buf *out, struct slice s, enum how how)
+static int replace_placeholders(const struct inject_writer *w, struct buf *out, struct slice s,
+				enum value_form value_form)
 {
 	const struct vault_grant *g;
 	size_t at = 0;
 	int r = 0;
 
 	while (r == 0 && (g = inject_placeholder(w->g, s, &at)) != NULL) {
-		const struct slice *v = value_of(w, g);
+		const struct slice *v = planned_value(w, g);
 
 		buf_add(out, s.p, at);
 		if (v)
-			r = add_value(out, *v, how);
+			r = add_secret_value(out, *v, value_form);
 		else
 			buf_add(out, s.p + at, g->placeholder_len);
 		s.p += at + g->placeholder_len;
@@ -81,8 +83,8 @@ static int replace(const struct writer *w, struct buf *out, struct slice s, enum
 	return r ? r : buf_error(out);
 }
 
-/* Piece by piece, so that an encoded colon elsewhere stays as it is. */
-static int replace_pieces(const struct writer *w, struct buf *out, struct slice rest, char sep)
+/* Piece by piece, so that an encoded colon elsewhere is left alone. */
+static int replace_in_pieces(const struct inject_writer *w, struct buf *out, struct slice rest, char sep)
 {
 	autobuf struct buf tmp = BUF_INIT;
 	struct slice piece, plain;
@@ -95,13 +97,14 @@ static int replace_pieces(const struct writer *w, struct buf *out, struct slice 
 			buf_addc(out, sep);
 		first = false;
 		plain = inject_uncolon(piece, &tmp);
-		r = replace(w, out, inject_placeholder(w->g, plain, &at) ? plain : piece, PERCENT);
+		r = replace_placeholders(w, out, inject_placeholder(w->g, plain, &at) ? plain : piece,
+					 PERCENT);
 	}
 	return r ? r : buf_error(out);
 }
 
-/* A segment that is nothing but dots would be another path. */
-static bool is_dots(struct slice v)
+/* A segment of nothing but dots would change the path. */
+static bool is_all_dots(struct slice v)
 {
 	for (size_t i = 0; i < v.len; i++) {
 		if (v.p[i] != '.')
@@ -110,7 +113,7 @@ static bool is_dots(struct slice v)
 	return true;
 }
 
-static int render_target(const struct writer *w, const struct http_req *q, struct buf *out)
+static int render_target(const struct inject_writer *w, const struct http_req *q, struct buf *out)
 {
 	int r;
 
@@ -119,21 +122,21 @@ static int render_target(const struct writer *w, const struct http_req *q, struc
 		return buf_error(out);
 	}
 	for (unsigned i = 0; i < w->plan->n; i++) {
-		if (is_dots(w->value[i]))
+		if (is_all_dots(w->value[i]))
 			return -EINVAL;
 	}
-	r = replace_pieces(w, out, w->path, '/');
+	r = replace_in_pieces(w, out, w->path, '/');
 	if (r == 0 && q->url.has_query) {
 		struct slice query = urlpath_query(&q->target, &q->url);
 
 		buf_addc(out, '?');
-		r = query.len ? replace_pieces(w, out, query, '&') : 0;
+		r = query.len ? replace_in_pieces(w, out, query, '&') : 0;
 	}
 	return r ? r : buf_error(out);
 }
 
 /* The binding's user, where it names one. */
-static const char *basic_user(const struct writer *w, struct slice pair)
+static const char *basic_user(const struct inject_writer *w, struct slice pair)
 {
 	const struct vault_grant *g;
 	const struct binding *b;
@@ -144,7 +147,7 @@ static const char *basic_user(const struct writer *w, struct slice pair)
 	return b && b->user[0] ? b->user : NULL;
 }
 
-static int render_basic(const struct writer *w, struct buf *out, struct slice pair)
+static int render_basic(const struct inject_writer *w, struct buf *out, struct slice pair)
 {
 	CLEANUP(buf_release) struct buf plain = { .wipe = true };
 	const char *user = basic_user(w, pair);
@@ -158,7 +161,7 @@ static int render_basic(const struct writer *w, struct buf *out, struct slice pa
 		buf_addf(&plain, "%s:", user);
 		pair = (struct slice){ pair.p + at, g->placeholder_len };
 	}
-	r = replace(w, &plain, pair, AS_IS);
+	r = replace_placeholders(w, &plain, pair, AS_IS);
 	if (r < 0)
 		return r;
 	buf_adds(out, "Basic ");
@@ -172,7 +175,7 @@ static int render_basic(const struct writer *w, struct buf *out, struct slice pa
 	return 0;
 }
 
-static int render_value(const struct writer *w, struct slice name, struct slice value, struct buf *out)
+static int render_value(const struct inject_writer *w, struct slice name, struct slice value, struct buf *out)
 {
 	CLEANUP(buf_release) struct buf pair = { .wipe = true };
 	size_t at;
@@ -185,7 +188,7 @@ static int render_value(const struct writer *w, struct slice name, struct slice 
 		if (inject_placeholder(w->g, p, &at))
 			return render_basic(w, out, p);
 	}
-	r = replace(w, out, value, HEADER);
+	r = replace_placeholders(w, out, value, HEADER);
 	/* One cookie must not become two. */
 	if (r == 0 && slice_eq_nocase(name, "cookie")) {
 		for (unsigned i = 0; i < w->plan->n; i++) {
@@ -200,16 +203,16 @@ static int render_value(const struct writer *w, struct slice name, struct slice 
 }
 
 /*
- * An answer must come as it is, or nobody could look through it: whole, and in no encoding. Frames of a websocket may be
+ * A response must be complete and unencoded, or it could not be searched. Frames of a websocket may be
  * compressed only by an extension.
  */
-static bool is_left_out(struct slice name)
+static bool is_left_out_field(struct slice name)
 {
 	return slice_eq_nocase(name, "accept-encoding") || slice_eq_nocase(name, "range") ||
 	       slice_eq_nocase(name, "if-range") || slice_eq_nocase(name, "sec-websocket-extensions");
 }
 
-static int render_fields(const struct writer *w, const struct http_fields *in, struct http_fields *out)
+static int render_fields(const struct inject_writer *w, const struct http_fields *in, struct http_fields *out)
 {
 	CLEANUP(buf_release) struct buf value = { .wipe = true };
 	int r = 0;
@@ -218,7 +221,7 @@ static int render_fields(const struct writer *w, const struct http_fields *in, s
 	for (unsigned i = 0; i < in->n && r == 0; i++) {
 		struct slice name = http_fields_name(in, i);
 
-		if (is_left_out(name))
+		if (is_left_out_field(name))
 			continue;
 		r = render_value(w, name, http_fields_value(in, i), &value);
 		if (r == 0)
@@ -227,22 +230,23 @@ static int render_fields(const struct writer *w, const struct http_fields *in, s
 	return r ? r : http_fields_add(out, slice_of("accept-encoding"), slice_of("identity"));
 }
 
-static int render_body(const struct writer *w, const struct http_req *q, struct slice body, struct buf *out)
+static int render_body(const struct inject_writer *w, const struct http_req *q, struct slice body,
+		       struct buf *out)
 {
 	struct slice type = http_fields_get(&q->fields, "content-type");
 	static const char json[] = "json";
 
 	if (slice_starts(type, "application/x-www-form-urlencoded"))
-		return replace_pieces(w, out, body, '&');
-	return replace(w, out, body,
-		       type.len && memmem(type.p, type.len, json, sizeof(json) - 1) ? JSON : AS_IS);
+		return replace_in_pieces(w, out, body, '&');
+	return replace_placeholders(
+		w, out, body, type.len && memmem(type.p, type.len, json, sizeof(json) - 1) ? JSON : AS_IS);
 }
 
 int inject_render(const struct vault_grants *g, const struct inject_dest *d, const struct http_req *q,
 		  struct slice body, const struct inject_plan *plan, const struct slice *value,
 		  struct inject_out *out)
 {
-	struct writer w = { .g = g, .d = d, .path = inject_path(q), .plan = plan, .value = value };
+	struct inject_writer w = { .g = g, .d = d, .path = inject_path(q), .plan = plan, .value = value };
 	int r;
 
 	out->target.wipe = out->body.wipe = true;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The pieces of a request in which a placeholder may stand, as finding, rendering and judging all have to
- * see them alike. Pure.
+ * Splits a request into the pieces in which a placeholder may be, the same way for finding, rendering and
+ * judging. Pure.
  */
 #include "egress/credential/inject_int.h"
 
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <strings.h>
 
-#define BASIC_MAX 8192 /* characters behind "Basic " that are looked into */
+#define BASIC_MAX 8192 /* characters after "Basic " that are decoded */
 
 struct slice inject_path(const struct http_req *q)
 {
@@ -21,7 +21,7 @@ const struct vault_grant *inject_placeholder(const struct vault_grants *g, struc
 	return s.len ? grants_find_placeholder(g, s.p, s.len, ret_at) : NULL;
 }
 
-/* Of all that a placeholder is made of only the colon is encoded by some. */
+/* Of all characters of a placeholder only the colon is encoded by some clients. */
 struct slice inject_uncolon(struct slice s, struct buf *tmp)
 {
 	const char *p = s.p, *end;
@@ -66,7 +66,7 @@ struct slice inject_trim(struct slice s)
 	return s;
 }
 
-/* "Scheme rest": the rest, when the scheme is this one. */
+/* "Scheme rest": yields the rest, if the scheme is this one. */
 bool inject_has_scheme(struct slice v, const char *scheme, struct slice *ret)
 {
 	size_t n = strlen(scheme);
@@ -77,7 +77,7 @@ bool inject_has_scheme(struct slice v, const char *scheme, struct slice *ret)
 	return true;
 }
 
-/* "user:password" of a Basic credential. */
+/* Decodes "user:password" of a Basic credential. */
 bool inject_basic_pair(struct slice value, struct buf *out)
 {
 	struct slice b64;

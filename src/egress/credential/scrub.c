@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The search is Wu's and Manber's: a window as long as the shortest string moves by what its last two bytes allow, which
- * over most data is nearly its length; where they could end a beginning, the few strings of that place are compared.
+ * The search of Wu and Manber: a window as long as the shortest string advances as far as its last two bytes
+ * allow, over most data nearly its length; where they could end a prefix, the few strings of that slot are
+ * compared.
  */
 #include "base/vec.h"
 #include "egress/credential/scrub_int.h"
@@ -13,7 +14,7 @@
 #define TEXT_MAX (64u << 20)
 #define PATTERNS_MAX 4096
 
-static bool is_there(const struct scrub_set *s, struct slice find)
+static bool set_has_string(const struct scrub_set *s, struct slice find)
 {
 	for (uint32_t i = 0; i < s->n; i++) {
 		if (s->v[i].len == find.len && memcmp(scrub_text(s, s->v[i].find), find.p, find.len) == 0)
@@ -26,7 +27,7 @@ int scrub_set_add(struct scrub_set *s, struct slice find, const char *put)
 {
 	struct scrub_pattern *p;
 
-	if (find.len < SCRUB_MIN || is_there(s, find))
+	if (find.len < SCRUB_MIN || set_has_string(s, find))
 		return 0;
 	if (s->n >= PATTERNS_MAX || find.len > TEXT_MAX / 4 || s->text.len + 2 * find.len > TEXT_MAX)
 		return -E2BIG;
@@ -83,8 +84,8 @@ void scrub_set_release(struct scrub_set *s)
 	explicit_bzero(s, sizeof(*s));
 }
 
-/* The longest string that stands at p, where whatever could stand there is there whole. */
-static const struct scrub_pattern *longest(const struct scrub_set *s, const unsigned char *p, unsigned h)
+/* The longest string that occurs at p, where enough bytes follow for all of them. */
+static const struct scrub_pattern *longest_at(const struct scrub_set *s, const unsigned char *p, unsigned h)
 {
 	const struct scrub_pattern *best = NULL;
 
@@ -98,8 +99,8 @@ static const struct scrub_pattern *longest(const struct scrub_set *s, const unsi
 }
 
 /* The same near the end. *ret_open: with more bytes there might be one, or a longer one. */
-static const struct scrub_pattern *longest_cut(const struct scrub_set *s, const unsigned char *p, size_t left,
-					       bool *ret_open)
+static const struct scrub_pattern *longest_at_end(const struct scrub_set *s, const unsigned char *p,
+						  size_t left, bool *ret_open)
 {
 	const struct scrub_pattern *best = NULL;
 
@@ -120,8 +121,8 @@ static const struct scrub_pattern *longest_cut(const struct scrub_set *s, const 
 	return best;
 }
 
-/* R3 */
-static void strike(struct scrub_pass *s, const struct scrub_hit *h)
+/* scrub.R3: overwrites an occurrence, or notes its tag. */
+static void scrub_strike(struct scrub_pass *s, const struct scrub_hit *h)
 {
 	const struct scrub_pattern *v = h->exact;
 	size_t end = h->at + h->len;
@@ -151,7 +152,7 @@ static void strike(struct scrub_pass *s, const struct scrub_hit *h)
 	s->cover = end > s->cover ? end : s->cover;
 }
 
-static void next_exact(const struct scrub_pass *s, size_t at, size_t end, struct scrub_hit *ret)
+static void scrub_next_exact(const struct scrub_pass *s, size_t at, size_t end, struct scrub_hit *ret)
 {
 	const struct scrub_set *set = s->set;
 	const struct scrub_pattern *v;
@@ -166,7 +167,7 @@ static void next_exact(const struct scrub_pass *s, size_t at, size_t end, struct
 			at += set->shift[h];
 			continue;
 		}
-		v = longest(set, s->in + at, h);
+		v = longest_at(set, s->in + at, h);
 		if (v) {
 			*ret = (struct scrub_hit){ .at = at, .len = v->len, .exact = v };
 			return;
@@ -174,7 +175,7 @@ static void next_exact(const struct scrub_pass *s, size_t at, size_t end, struct
 		at++;
 	}
 	for (; at < end; at++) {
-		v = longest_cut(set, s->in + at, s->len - at, &open);
+		v = longest_at_end(set, s->in + at, s->len - at, &open);
 		open = open && !s->last;
 		if (v || open) {
 			*ret = (struct scrub_hit){
@@ -185,12 +186,15 @@ static void next_exact(const struct scrub_pass *s, size_t at, size_t end, struct
 	}
 }
 
-/* Where something may begin of which the end is not there; `end` when all that begins before it is settled. */
-static size_t run(struct scrub_pass *s, size_t end)
+/*
+ * Handles all occurrences that begin before `end`. Returns where one may begin whose end is not there yet;
+ * else `end`.
+ */
+static size_t scrub_run(struct scrub_pass *s, size_t end)
 {
 	struct scrub_hit exact, loose = { .at = end };
 
-	next_exact(s, 0, end, &exact);
+	scrub_next_exact(s, 0, end, &exact);
 	if (s->set->n_loose)
 		scrub_loose_next(s, 0, end, &loose);
 	while (exact.at < end || loose.at < end) {
@@ -200,19 +204,19 @@ static size_t run(struct scrub_pass *s, size_t end)
 
 		h.open |= exact.at == loose.at && (exact.open || loose.open);
 		if (h.len && (!h.open || !s->to))
-			strike(s, &h);
+			scrub_strike(s, &h);
 		if (h.open)
 			return h.at;
 		if (exact.at == h.at)
-			next_exact(s, h.at + 1, end, &exact);
+			scrub_next_exact(s, h.at + 1, end, &exact);
 		if (loose.at == h.at)
 			scrub_loose_next(s, h.at + 1, end, &loose);
 	}
 	return end;
 }
 
-/* What stays: the last `len` bytes of what came, and of what was made of them; their beginning goes all the same (R4). */
-static int hold(struct scrub *s, const void *in, size_t len, struct buf *to, size_t cover)
+/* Holds the last `len` bytes back, as received and as modified, except for their beginning (scrub.R4). */
+static int scrub_hold_back(struct scrub *s, const void *in, size_t len, struct buf *to, size_t cover)
 {
 	size_t lead = scrub_lead(s->set) < len ? scrub_lead(s->set) : len;
 	const char *p = in;
@@ -234,9 +238,9 @@ static int hold(struct scrub *s, const void *in, size_t len, struct buf *to, siz
 	return buf_error(&s->in) || buf_error(&s->out) ? -ENOMEM : 0;
 }
 
-/* What begins in that which was held back. True when it still does not end. */
-static int run_joint(struct scrub *s, const char *data, size_t len, bool last, struct buf *to, size_t base,
-		     size_t *ret_cover)
+/* Handles occurrences that begin in held bytes. 1 when one still does not end. */
+static int scrub_run_held(struct scrub *s, const char *data, size_t len, bool last, struct buf *to,
+			  size_t base, size_t *ret_cover)
 {
 	size_t held = s->in.len, more = len < s->set->reach - 1 ? len : s->set->reach - 1, at;
 	struct scrub_pass p = { .set = s->set, .cover = s->cover, .last = last && more == len };
@@ -250,23 +254,23 @@ static int run_joint(struct scrub *s, const char *data, size_t len, bool last, s
 	p.in = (const unsigned char *)joint.data;
 	p.len = joint.len;
 	p.to = to->data + base;
-	at = run(&p, held);
+	at = scrub_run(&p, held);
 	s->found += p.found;
 	if (at < held) {
-		r = hold(s, joint.data + at, joint.len - at, to, p.cover > at ? p.cover - at : 0);
+		r = scrub_hold_back(s, joint.data + at, joint.len - at, to, p.cover > at ? p.cover - at : 0);
 		return r < 0 ? r : 1;
 	}
 	*ret_cover = p.cover > held ? p.cover - held : 0;
 	return 0;
 }
 
-static int feed(struct scrub *s, const void *data, size_t len, bool last, struct buf *to)
+static int scrub_feed_raw(struct scrub *s, const void *data, size_t len, bool last, struct buf *to)
 {
 	size_t base = to->len, held = s->in.len, cover = 0, at = 0;
 	struct scrub_pass p = { .set = s->set, .in = data, .len = len, .last = last };
 	int r;
 
-	/* In one piece: growing in between would leave a copy of what is not looked through yet. */
+	/* In one piece: growing in between would leave a copy of unsearched bytes. */
 	if (!buf_reserve(to, s->out.len + len + 1))
 		return -ENOMEM;
 	buf_add(to, s->out.data, s->out.len);
@@ -276,30 +280,31 @@ static int feed(struct scrub *s, const void *data, size_t len, bool last, struct
 	if (s->set->n == 0)
 		return 0;
 	if (held) {
-		r = run_joint(s, data, len, last, to, base, &cover);
+		r = scrub_run_held(s, data, len, last, to, base, &cover);
 		if (r)
 			return r < 0 ? r : 0;
 	}
 	if (len) {
 		p.to = to->data + base + held;
 		p.cover = cover;
-		at = run(&p, len);
+		at = scrub_run(&p, len);
 		s->found += p.found;
 	}
-	return hold(s, len ? (const char *)data + at : NULL, len - at, to, p.cover > at ? p.cover - at : 0);
+	return scrub_hold_back(s, len ? (const char *)data + at : NULL, len - at, to,
+			       p.cover > at ? p.cover - at : 0);
 }
 
 int scrub_feed(struct scrub *s, const void *data, size_t len, bool last, struct buf *to)
 {
 	size_t base = to->len, gone = s->gone;
-	int r = feed(s, data, len, last, to);
+	int r = scrub_feed_raw(s, data, len, last, to);
 
-	/* Nothing that was not looked through stays. */
+	/* On failure no unsearched byte stays in the output. */
 	if (r < 0 && to->len > base) {
 		explicit_bzero(to->data + base, to->len - base);
 		to->len = base;
 	}
-	/* What was given out before is not given out again. */
+	/* The lead that was passed on before is not repeated. */
 	if (r == 0 && gone) {
 		memmove(to->data + base, to->data + base + gone, to->len - base - gone);
 		to->len -= gone;
@@ -307,8 +312,8 @@ int scrub_feed(struct scrub *s, const void *data, size_t len, bool last, struct 
 	return r;
 }
 
-/* What of it has to be seen again. */
-static int keep(struct scrub *s, const char *p, size_t len)
+/* Keeps the bytes that have to be searched again. */
+static int scrub_keep(struct scrub *s, const char *p, size_t len)
 {
 	CLEANUP(buf_release) struct buf old = s->in;
 
@@ -333,21 +338,21 @@ int scrub_seek(struct scrub *s, const void *data, size_t len, bool last, uint64_
 		p.len = s->in.len;
 		p.last = last && more == len;
 		p.cover = s->cover;
-		at = run(&p, held);
+		at = scrub_run(&p, held);
 		*tags |= p.tags;
 		s->inner |= p.inner;
 		s->cover = p.cover > at ? p.cover - at : 0;
 		if (at < held)
-			return keep(s, s->in.data + at, s->in.len - at);
+			return scrub_keep(s, s->in.data + at, s->in.len - at);
 		p = (struct scrub_pass){
 			.set = s->set, .in = data, .len = len, .last = last, .cover = s->cover
 		};
 	}
-	at = len ? run(&p, len) : 0;
+	at = len ? scrub_run(&p, len) : 0;
 	*tags |= p.tags;
 	s->inner |= p.inner;
 	s->cover = p.cover > at ? p.cover - at : 0;
-	return keep(s, len ? (const char *)data + at : NULL, len - at);
+	return scrub_keep(s, len ? (const char *)data + at : NULL, len - at);
 }
 
 void scrub_release(struct scrub *s)
@@ -368,6 +373,6 @@ long scrub_whole(const struct scrub_set *set, char *data, size_t len)
 	if (buf_error(&in))
 		return -ENOMEM;
 	p.in = (const unsigned char *)in.data;
-	(void)run(&p, len);
+	(void)scrub_run(&p, len);
 	return (long)p.found;
 }

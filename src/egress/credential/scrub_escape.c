@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Escapes of single bytes: percent, backslash, and HTML's numbers and names. */
+/* Recognises escapes of single bytes: percent, backslash, and HTML's numbers and names. Pure. */
 #include "egress/credential/scrub_escape.h"
 
 #include "base/cleanup.h"
@@ -18,8 +18,8 @@ int scrub_hex(unsigned char c)
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Two digits at p[at]. */
-static int hex_pair(const unsigned char *p, size_t left, size_t at, size_t *ret_len)
+/* Two hex digits at p[at]. */
+static int hex_pair_at(const unsigned char *p, size_t left, size_t at, size_t *ret_len)
 {
 	int a = left > at ? scrub_hex(p[at]) : CUT, b;
 
@@ -30,13 +30,13 @@ static int hex_pair(const unsigned char *p, size_t left, size_t at, size_t *ret_
 	return b < 0 ? b : a << 4 | b;
 }
 
-/* Past ASCII a character is more than one byte. */
-static int ascii(int c)
+/* Beyond ASCII a character is more than one byte. */
+static int ascii_or_none(int c)
 {
 	return c < 0x80 ? c : NONE;
 }
 
-static int backslash_at(const unsigned char *p, size_t left, size_t *ret_len)
+static int backslash_escape_at(const unsigned char *p, size_t left, size_t *ret_len)
 {
 	static const char letters[] = "\"'\\/bfnrt", values[] = "\"'\\/\b\f\n\r\t";
 	const char *at;
@@ -44,7 +44,7 @@ static int backslash_at(const unsigned char *p, size_t left, size_t *ret_len)
 	if (left < 2)
 		return CUT;
 	if (p[1] == 'x')
-		return hex_pair(p, left, 2, ret_len);
+		return hex_pair_at(p, left, 2, ret_len);
 	if (p[1] == 'u') {
 		for (size_t i = 2; i < 4; i++) {
 			if (i == left)
@@ -52,14 +52,14 @@ static int backslash_at(const unsigned char *p, size_t left, size_t *ret_len)
 			if (p[i] != '0')
 				return NONE;
 		}
-		return ascii(hex_pair(p, left, 4, ret_len));
+		return ascii_or_none(hex_pair_at(p, left, 4, ret_len));
 	}
 	at = p[1] ? strchr(letters, p[1]) : NULL;
 	*ret_len = 2;
 	return at ? values[at - letters] : NONE;
 }
 
-static int number_at(const unsigned char *p, size_t left, size_t *ret_len)
+static int html_number_at(const unsigned char *p, size_t left, size_t *ret_len)
 {
 	size_t at = 2, first;
 	bool is_hex = left > 2 && (p[2] | 32) == 'x';
@@ -100,7 +100,7 @@ static const struct name {
 	{ "&Tab;", '\t' },
 };
 
-static int name_at(const unsigned char *p, size_t left, size_t *ret_len)
+static int html_name_at(const unsigned char *p, size_t left, size_t *ret_len)
 {
 	bool is_cut = false;
 
@@ -124,11 +124,12 @@ int scrub_escape_at(const unsigned char *p, size_t left, size_t *ret_len)
 {
 	switch (left ? p[0] : 0) {
 	case '%':
-		return hex_pair(p, left, 1, ret_len);
+		return hex_pair_at(p, left, 1, ret_len);
 	case '\\':
-		return backslash_at(p, left, ret_len);
+		return backslash_escape_at(p, left, ret_len);
 	case '&':
-		return left > 1 && p[1] == '#' ? number_at(p, left, ret_len) : name_at(p, left, ret_len);
+		return left > 1 && p[1] == '#' ? html_number_at(p, left, ret_len)
+					       : html_name_at(p, left, ret_len);
 	default:
 		return NONE;
 	}

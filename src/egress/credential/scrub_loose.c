@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Strings that stand there otherwise than they are: some of their bytes escaped (scrub_escape.h), or base64 in lines. Each such
- * occurrence has a byte that says so (an anchor: %, &, a line break, a backslash), and before the first of these it is as the
- * string is. So anchors are looked for, which most data has few of; where what stands on both sides of one stands together
- * in some string, that string is compared.
+ * Strings that occur in another notation than their own: some of their bytes escaped (scrub_escape.h), or
+ * base64 in lines. Each such occurrence has a byte that shows it (an anchor: %, &, a line break, a
+ * backslash), and equals the string up to the first one. So the search looks for anchors, which are rare in
+ * most data; where the bytes on both sides of one are adjacent in some string, that string is compared.
  *
- * Two occurrences whose first anchors differ begin in the order of these: between them stands the first.
+ * Of two occurrences with different first anchors, the one with the earlier anchor begins earlier: that
+ * anchor lies between their beginnings.
  */
 #include "egress/credential/scrub_escape.h"
 #include "egress/credential/scrub_int.h"
@@ -15,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MORE (-1) /* it depends on what follows */
+#define MORE (-1) /* more bytes are needed to tell */
 
 int scrub_set_add_loose(struct scrub_set *s, struct slice find, const char *put, enum scrub_kind kind)
 {
@@ -24,7 +25,7 @@ int scrub_set_add_loose(struct scrub_set *s, struct slice find, const char *put,
 	struct scrub_loose *v;
 	int r = scrub_set_add(s, find, put);
 
-	/* One that was there already was added so, too. */
+	/* A string that was in the set already was added as loose, too. */
 	if (r < 0 || s->n == n || find.len > SCRUB_LOOSE_MAX)
 		return r;
 	v = reallocarray(s->loose, (size_t)s->n_loose + 1, sizeof(*v));
@@ -47,7 +48,7 @@ static bool is_anchor(unsigned char c)
 	return c == '%' || c == '&' || c == '\n' || c == '\r' || c == '\\';
 }
 
-static void add_joint(struct scrub_set *s, uint32_t loose, uint32_t k)
+static void loose_add_joint(struct scrub_set *s, uint32_t loose, uint32_t k)
 {
 	const unsigned char *f = scrub_text(s, s->loose[loose].find);
 	uint32_t *head = &s->joint[scrub_place(f[k - 1], f[k])];
@@ -84,7 +85,7 @@ void scrub_loose_ready(struct scrub_set *s)
 		}
 		s->reach = s->reach > most ? s->reach : most;
 		for (uint32_t k = 1; k < v->len; k++)
-			add_joint(s, i, k);
+			loose_add_joint(s, i, k);
 	}
 }
 
@@ -96,8 +97,8 @@ void scrub_loose_release(struct scrub_set *s)
 	free(s->loose);
 }
 
-/* A line break and what indents the next line: bytes, 0: none, MORE. */
-static int break_at(const unsigned char *p, size_t left, bool last)
+/* A line break and the indentation of the next line: number of bytes, 0: none, MORE. */
+static int line_break_at(const unsigned char *p, size_t left, bool last)
 {
 	size_t n = 0;
 
@@ -114,15 +115,15 @@ static int break_at(const unsigned char *p, size_t left, bool last)
 	return (int)n;
 }
 
-/* How many bytes stand for the string's byte k here: 0 when it is another, MORE. */
-static int unit(const struct scrub_loose *v, const unsigned char *f, size_t k, const unsigned char *p,
-		size_t left, bool last)
+/* How many bytes represent the string's byte k here: 0 when it is another byte, MORE. */
+static int loose_unit_len(const struct scrub_loose *v, const unsigned char *f, size_t k,
+			  const unsigned char *p, size_t left, bool last)
 {
 	size_t len;
 	int n = 0, c;
 
 	if (v->kind == SCRUB_LINES) {
-		n = k && left ? break_at(p, left, last) : 0;
+		n = k && left ? line_break_at(p, left, last) : 0;
 		if (n < 0 || (size_t)n == left)
 			return last ? 0 : MORE;
 		return p[n] == f[k] ? n + 1 : 0;
@@ -132,20 +133,20 @@ static int unit(const struct scrub_loose *v, const unsigned char *f, size_t k, c
 	c = scrub_escape_at(p, left, &len);
 	if (c == f[k])
 		return (int)len;
-	/* Of %XX the first digit says enough. */
+	/* The first digit of %XX may suffice to rule it out. */
 	if (c == SCRUB_ESCAPE_CUT && !last && !(left == 2 && p[0] == '%' && scrub_hex(p[1]) != f[k] >> 4))
 		return MORE;
 	return p[0] == f[k];
 }
 
-/* From the string's byte k on: where it ends; 0: it is another. */
-static size_t end_of(const struct scrub_pass *s, const struct scrub_loose *v, size_t k, size_t at,
-		     bool *ret_open)
+/* Where the string ends, from its byte k on; 0: it does not match. */
+static size_t loose_end(const struct scrub_pass *s, const struct scrub_loose *v, size_t k, size_t at,
+			bool *ret_open)
 {
 	const unsigned char *f = scrub_text(s->set, v->find);
 
 	for (; k < v->len; k++) {
-		int n = unit(v, f, k, s->in + at, s->len - at, s->last);
+		int n = loose_unit_len(v, f, k, s->in + at, s->len - at, s->last);
 
 		if (n <= 0) {
 			*ret_open |= n == MORE;
@@ -156,15 +157,15 @@ static size_t end_of(const struct scrub_pass *s, const struct scrub_loose *v, si
 	return at;
 }
 
-/* Occurrences that have their first anchor at `at`, and begin from `from` on and before `end`. */
-struct place {
+/* Search for occurrences whose first anchor is `at` and which begin in [from, end). */
+struct loose_place {
 	const struct scrub_pass *s;
 	size_t at, from, end;
 	struct scrub_hit *best;
 };
 
-/* Then the first is another. */
-static bool has_anchor(const unsigned char *f, size_t len)
+/* Then its first anchor would be an earlier one. */
+static bool prefix_has_anchor(const unsigned char *f, size_t len)
 {
 	for (size_t i = 0; i < len; i++) {
 		if (is_anchor(f[i]))
@@ -173,8 +174,8 @@ static bool has_anchor(const unsigned char *f, size_t len)
 	return false;
 }
 
-/* One that begins k bytes before it. */
-static void try(const struct place *x, const struct scrub_loose *v, size_t k)
+/* Tries an occurrence that begins k bytes before the anchor. */
+static void loose_try(const struct loose_place *x, const struct scrub_loose *v, size_t k)
 {
 	const struct scrub_pass *s = x->s;
 	const unsigned char *f = scrub_text(s->set, v->find);
@@ -183,9 +184,9 @@ static void try(const struct place *x, const struct scrub_loose *v, size_t k)
 	bool open = false;
 
 	if (k > x->at - x->from || at >= x->end || at > h->at || memcmp(s->in + at, f, k) != 0 ||
-	    (s->set->has_anchors && has_anchor(f, k)))
+	    (s->set->has_anchors && prefix_has_anchor(f, k)))
 		return;
-	end = end_of(s, v, k, x->at, &open);
+	end = loose_end(s, v, k, x->at, &open);
 	if (!end && !open)
 		return;
 	if (at < h->at)
@@ -197,19 +198,19 @@ static void try(const struct place *x, const struct scrub_loose *v, size_t k)
 	}
 }
 
-/* The anchor is cut off, so what it stands for is not known. */
-static void try_all(const struct place *x)
+/* The anchor is truncated, so its meaning is unknown: tries every string. */
+static void loose_try_all(const struct loose_place *x)
 {
 	for (uint32_t i = 0; i < x->s->set->n_loose; i++) {
 		const struct scrub_loose *v = &x->s->set->loose[i];
 
 		for (size_t k = v->kind == SCRUB_LINES; k < v->len; k++)
-			try(x, v, k);
+			loose_try(x, v, k);
 	}
 }
 
-/* Those in which byte c follows what stands before the anchor. */
-static void try_joints(const struct place *x, enum scrub_kind kind, unsigned char c)
+/* Tries the strings in which byte c follows the byte before the anchor. */
+static void loose_try_joints(const struct loose_place *x, enum scrub_kind kind, unsigned char c)
 {
 	const struct scrub_set *set = x->s->set;
 	unsigned char before;
@@ -224,7 +225,7 @@ static void try_joints(const struct place *x, enum scrub_kind kind, unsigned cha
 		const unsigned char *f = scrub_text(set, v->find) + j->k;
 
 		if (v->kind == kind && f[-1] == before && f[0] == c)
-			try(x, v, j->k);
+			loose_try(x, v, j->k);
 	}
 }
 
@@ -233,7 +234,7 @@ static bool has_bit(const uint64_t v[4], unsigned char c)
 	return v[c / 64] >> (c % 64) & 1;
 }
 
-static void try_escaped(const struct place *x, unsigned char c)
+static void loose_try_escaped(const struct loose_place *x, unsigned char c)
 {
 	const struct scrub_set *set = x->s->set;
 
@@ -241,38 +242,40 @@ static void try_escaped(const struct place *x, unsigned char c)
 		return;
 	for (uint32_t i = 0; has_bit(set->escaped_begins, c) && i < set->n_loose; i++) {
 		if (set->loose[i].kind == SCRUB_ESCAPED && *scrub_text(set, set->loose[i].find) == c)
-			try(x, &set->loose[i], 0);
+			loose_try(x, &set->loose[i], 0);
 	}
-	try_joints(x, SCRUB_ESCAPED, c);
+	loose_try_joints(x, SCRUB_ESCAPED, c);
 }
 
-/* A line break, raw or as JSON has it, is the most frequent anchor, and no escape of a byte that is looked for. */
+/*
+ * A line break, raw or as in JSON, is the most frequent anchor, and no escape of a byte that is searched for.
+ */
 static bool is_only_break(const struct scrub_set *set, const unsigned char *p, size_t left)
 {
 	return p[0] == '\n' || p[0] == '\r' ||
 	       (p[0] == '\\' && left > 1 && (p[1] == 'n' || p[1] == 'r') && !set->has_short);
 }
 
-static void try_at(const struct place *x)
+static void loose_try_anchor(const struct loose_place *x)
 {
 	const struct scrub_pass *s = x->s;
 	const unsigned char *p = s->in + x->at;
 	size_t left = s->len - x->at, len;
 	int c = is_only_break(s->set, p, left) ? -1 : scrub_escape_at(p, left, &len);
-	int n = p[0] != '%' && p[0] != '&' && x->at > x->from ? break_at(p, left, s->last) : 0;
+	int n = p[0] != '%' && p[0] != '&' && x->at > x->from ? line_break_at(p, left, s->last) : 0;
 
 	if (!s->last && (c == SCRUB_ESCAPE_CUT || n == MORE || (n && (size_t)n == left))) {
-		try_all(x);
+		loose_try_all(x);
 	} else {
 		if (c >= 0)
-			try_escaped(x, (unsigned char)c);
+			loose_try_escaped(x, (unsigned char)c);
 		if (n > 0 && (size_t)n < left)
-			try_joints(x, SCRUB_LINES, p[n]);
+			loose_try_joints(x, SCRUB_LINES, p[n]);
 	}
-	try_escaped(x, p[0]);
+	loose_try_escaped(x, p[0]);
 }
 
-/* Which of eight bytes is the first that is not 0. */
+/* Index of the first non-zero byte of eight. */
 static size_t first_byte(uint64_t v)
 {
 	return (size_t)__builtin_ctzll(htole64(v)) / 8;
@@ -280,7 +283,7 @@ static size_t first_byte(uint64_t v)
 
 typedef signed char block __attribute__((vector_size(16)));
 
-static block load(const unsigned char *p)
+static block load_block(const unsigned char *p)
 {
 	block b;
 
@@ -293,8 +296,8 @@ static block is_from_to(block b, signed char first, signed char last)
 	return (block)((b >= first) & (b <= last));
 }
 
-/* Of the anchors those that may be one by what is beside them: a hex digit, base64, the letter of an escape. */
-static block refine(const struct scrub_set *set, block b, block before, block behind)
+/* Keeps the anchors that are possible by their neighbours: a hex digit, base64, the letter of an escape. */
+static block possible_anchors(const struct scrub_set *set, block b, block before, block behind)
 {
 	block hex = is_from_to(behind, '0', '9') | is_from_to(behind | 32, 'a', 'f');
 	block base64 =
@@ -316,15 +319,15 @@ static block refine(const struct scrub_set *set, block b, block before, block be
 	return ((block)(b == '%') & hex) | (newline & base64) | (slash & escape) | ((block)(b == '&') & name);
 }
 
-/* The next place at which an anchor may stand, or s->len. */
+/* The next place where an anchor may be, or s->len. */
 static size_t next_anchor(const struct scrub_pass *s, size_t at)
 {
-	/* The very first has nothing before it. */
+	/* The very first byte has none before it. */
 	if (at == 0 && s->len && !is_anchor(s->in[0]))
 		at++;
 	for (; at && at + sizeof(block) < s->len && !s->set->has_anchors; at += sizeof(block)) {
 		const unsigned char *p = s->in + at;
-		block is = refine(s->set, load(p), load(p - 1), load(p + 1));
+		block is = possible_anchors(s->set, load_block(p), load_block(p - 1), load_block(p + 1));
 		uint64_t v[2];
 
 		memcpy(v, &is, sizeof(v));
@@ -339,11 +342,11 @@ static size_t next_anchor(const struct scrub_pass *s, size_t at)
 void scrub_loose_next(const struct scrub_pass *s, size_t from, size_t end, struct scrub_hit *ret)
 {
 	size_t most = end + s->set->max < s->len ? end + s->set->max : s->len;
-	struct place x = { .s = s, .from = from, .end = end, .best = ret };
+	struct loose_place x = { .s = s, .from = from, .end = end, .best = ret };
 
 	*ret = (struct scrub_hit){ .at = end };
 	for (x.at = next_anchor(s, from); x.at < most && ret->at == end; x.at = next_anchor(s, x.at + 1))
-		try_at(&x);
+		loose_try_anchor(&x);
 }
 
 void scrub_loose_strike(struct scrub_pass *s, const struct scrub_hit *h)
@@ -355,7 +358,7 @@ void scrub_loose_strike(struct scrub_pass *s, const struct scrub_hit *h)
 	size_t at = h->at;
 
 	for (size_t k = 0; k < v->len; k++) {
-		int n = unit(v, f, k, s->in + at, s->len - at, s->last);
+		int n = loose_unit_len(v, f, k, s->in + at, s->len - at, s->last);
 		unsigned char c = has_put ? scrub_text(s->set, v->put)[k] : SCRUB_FILLER;
 		const unsigned char *e = s->in + at;
 		bool is_escaped = v->kind == SCRUB_ESCAPED && n > 1;

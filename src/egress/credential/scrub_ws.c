@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The payload of all data frames goes through one search; heads and control frames wait until the payload
- * before them has gone out.
+ * Feeds the payload of all data frames through one search; heads and control frames wait until the payload
+ * before them is finished.
  */
 #include "egress/credential/scrub_ws.h"
 
@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A head, or a whole control frame, that follows so much payload. */
-struct piece {
+/* A head, or a whole control frame, that follows this much payload. */
+struct ws_piece {
 	uint64_t after;
 	uint32_t len;
 };
@@ -20,14 +20,14 @@ struct piece {
 struct scrub_ws {
 	const struct scrub_set *set;
 	struct scrub flow;	 /* the payload of all data frames */
-	uint64_t came, went;	 /* bytes of that */
-	struct buf late, pieces; /* what waits for its place: the bytes, and a struct piece for each */
+	uint64_t came, went;	 /* bytes of that: received, passed on */
+	struct buf late, pieces; /* waiting pieces: their bytes, and a struct ws_piece for each */
 	size_t late_at, piece_at;
 	unsigned char head[SCRUB_WS_HEAD_MAX];
 	size_t n_head;
-	uint64_t left;	/* of the payload of a data frame */
-	bool in_data;	/* a data frame's head was read, and not all of its payload */
-	size_t control; /* bytes of payload that a control frame still lacks */
+	uint64_t left;	/* payload bytes left in a data frame */
+	bool in_data;	/* the head of a data frame was read, but not all of its payload */
+	size_t control; /* payload bytes that a control frame still lacks */
 	struct buf frame;
 };
 
@@ -59,22 +59,22 @@ size_t scrub_ws_held(const struct scrub_ws *w)
 	return scrub_held(&w->flow) + w->late.len - w->late_at + w->n_head + w->frame.len;
 }
 
-/* --- in their places ------------------------------------------------------------------------------------------- */
+/* ---- Pieces in their places. ---- */
 
-static bool has_late(const struct scrub_ws *w)
+static bool ws_has_late(const struct scrub_ws *w)
 {
 	return w->piece_at < w->pieces.len;
 }
 
-/* Payload that is settled, with what stands between it. */
-static int hand_on(struct scrub_ws *w, struct slice payload, struct buf *to)
+/* Passes on finished payload, with the pieces that belong between. */
+static int ws_pass_on(struct scrub_ws *w, struct slice payload, struct buf *to)
 {
-	struct piece p = { 0 };
+	struct ws_piece p = { 0 };
 
 	for (;;) {
 		uint64_t n = payload.len;
 
-		if (has_late(w)) {
+		if (ws_has_late(w)) {
 			memcpy(&p, w->pieces.data + w->piece_at, sizeof(p));
 			n = p.after - w->went < n ? p.after - w->went : n;
 		}
@@ -82,14 +82,14 @@ static int hand_on(struct scrub_ws *w, struct slice payload, struct buf *to)
 		payload.p += n;
 		payload.len -= n;
 		w->went += n;
-		if (!has_late(w) || w->went < p.after)
+		if (!ws_has_late(w) || w->went < p.after)
 			break;
 		buf_add(to, w->late.data + w->late_at, p.len);
 		w->late_at += p.len;
 		w->piece_at += sizeof(p);
 	}
-	/* Also where something always waits: what went takes no room for long (W4). */
-	if (!has_late(w) || w->late_at + w->piece_at > SCRUB_WS_LATE_MAX) {
+	/* Also when pieces always wait: passed-on bytes must not take room for long (scrub_ws.W4). */
+	if (!ws_has_late(w) || w->late_at + w->piece_at > SCRUB_WS_LATE_MAX) {
 		buf_consume(&w->late, w->late_at);
 		buf_consume(&w->pieces, w->piece_at);
 		w->late_at = w->piece_at = 0;
@@ -97,16 +97,16 @@ static int hand_on(struct scrub_ws *w, struct slice payload, struct buf *to)
 	return buf_error(to);
 }
 
-static int put_payload(struct scrub_ws *w, const void *data, size_t len, bool last, struct buf *to)
+static int ws_put_payload(struct scrub_ws *w, const void *data, size_t len, bool last, struct buf *to)
 {
 	CLEANUP(buf_release) struct buf out = { .wipe = true };
 	size_t before = to->len;
 	int r;
 
 	w->came += len;
-	if (has_late(w)) {
+	if (ws_has_late(w)) {
 		r = scrub_feed(&w->flow, data, len, last, &out);
-		return r < 0 ? r : hand_on(w, (struct slice){ out.data, out.len }, to);
+		return r < 0 ? r : ws_pass_on(w, (struct slice){ out.data, out.len }, to);
 	}
 	r = scrub_feed(&w->flow, data, len, last, to);
 	if (r == 0)
@@ -114,29 +114,30 @@ static int put_payload(struct scrub_ws *w, const void *data, size_t len, bool la
 	return r;
 }
 
-/* At the end of the payload that has come. */
-static int put_piece(struct scrub_ws *w, const void *data, size_t len, struct buf *to, const char **ret_why)
+/* Queues a piece after the payload received so far. */
+static int ws_put_piece(struct scrub_ws *w, const void *data, size_t len, struct buf *to,
+			const char **ret_why)
 {
-	const struct piece p = { .after = w->came, .len = (uint32_t)len };
+	const struct ws_piece p = { .after = w->came, .len = (uint32_t)len };
 
 	if (w->late.len - w->late_at + (w->pieces.len - w->piece_at) + len > SCRUB_WS_LATE_MAX) {
 		*ret_why =
-			"the websocket's server broke a message into too many pieces to search them for the secret";
+			"the websocket's server split a message into too many pieces to search them for the secret";
 		return -EMSGSIZE;
 	}
 	buf_add(&w->late, data, len);
 	buf_add(&w->pieces, &p, sizeof(p));
 	if (buf_error(&w->late) || buf_error(&w->pieces))
 		return -ENOMEM;
-	return hand_on(w, SLICE_NONE, to);
+	return ws_pass_on(w, SLICE_NONE, to);
 }
 
-/* --- frames ---------------------------------------------------------------------------------------------------- */
+/* ---- Frames. ---- */
 
 #define BAD(why) ((*ret_why = (why)), -EBADMSG)
 
-/* W3. Its length by the second byte, which may want more bytes: then 0. */
-static int read_length(const struct scrub_ws *w, uint64_t *ret, const char **ret_why)
+/* scrub_ws.W3. The length of a frame; 0 when more bytes of the head are needed. */
+static int ws_read_length(const struct scrub_ws *w, uint64_t *ret, const char **ret_why)
 {
 	const unsigned char *h = w->head;
 	unsigned short_len = h[1] & 0x7f;
@@ -148,12 +149,12 @@ static int read_length(const struct scrub_ws *w, uint64_t *ret, const char **ret
 	for (size_t i = 0; i < n; i++)
 		len = len << 8 | h[2 + i];
 	if ((n == 2 && len < 126) || (n == 8 && (len <= UINT16_MAX || len >> 63)))
-		return BAD("the websocket's server wrote the length of a frame in a way that nobody may");
+		return BAD("the websocket's server sent an invalid frame length");
 	*ret = len;
 	return 1;
 }
 
-static int check_first(const unsigned char *h, const char **ret_why)
+static int ws_check_head(const unsigned char *h, const char **ret_why)
 {
 	unsigned op = h[0] & 0x0f;
 
@@ -171,17 +172,17 @@ static int check_first(const unsigned char *h, const char **ret_why)
 	return 0;
 }
 
-static int end_control(struct scrub_ws *w, struct buf *to, const char **ret_why)
+static int ws_end_control(struct scrub_ws *w, struct buf *to, const char **ret_why)
 {
 	long r = scrub_whole(w->set, w->frame.data + 2, w->frame.len - 2);
-	int ret = r < 0 ? (int)r : put_piece(w, w->frame.data, w->frame.len, to, ret_why);
+	int ret = r < 0 ? (int)r : ws_put_piece(w, w->frame.data, w->frame.len, to, ret_why);
 
 	buf_clear(&w->frame);
 	return ret;
 }
 
-/* One more byte of a head. */
-static int take_head_byte(struct scrub_ws *w, unsigned char c, struct buf *to, const char **ret_why)
+/* Handles one more byte of a head. */
+static int ws_take_head_byte(struct scrub_ws *w, unsigned char c, struct buf *to, const char **ret_why)
 {
 	uint64_t len = 0;
 	int r;
@@ -189,9 +190,9 @@ static int take_head_byte(struct scrub_ws *w, unsigned char c, struct buf *to, c
 	w->head[w->n_head++] = c;
 	if (w->n_head < 2)
 		return 0;
-	r = w->n_head == 2 ? check_first(w->head, ret_why) : 0;
+	r = w->n_head == 2 ? ws_check_head(w->head, ret_why) : 0;
 	if (r == 0)
-		r = read_length(w, &len, ret_why);
+		r = ws_read_length(w, &len, ret_why);
 	if (r <= 0)
 		return r;
 	if (w->head[0] & 0x08) {
@@ -199,23 +200,23 @@ static int take_head_byte(struct scrub_ws *w, unsigned char c, struct buf *to, c
 		w->n_head = 0;
 		w->control = (size_t)len;
 		r = buf_error(&w->frame);
-		return r < 0 || len ? r : end_control(w, to, ret_why);
+		return r < 0 || len ? r : ws_end_control(w, to, ret_why);
 	}
 	w->in_data = len > 0;
 	w->left = len;
-	r = put_piece(w, w->head, w->n_head, to, ret_why);
+	r = ws_put_piece(w, w->head, w->n_head, to, ret_why);
 	w->n_head = 0;
 	return r;
 }
 
-static int take_control(struct scrub_ws *w, const void *data, size_t len, struct buf *to,
-			const char **ret_why)
+static int ws_take_control(struct scrub_ws *w, const void *data, size_t len, struct buf *to,
+			   const char **ret_why)
 {
 	buf_add(&w->frame, data, len);
 	w->control -= len;
 	if (buf_error(&w->frame))
 		return -ENOMEM;
-	return w->control ? 0 : end_control(w, to, ret_why);
+	return w->control ? 0 : ws_end_control(w, to, ret_why);
 }
 
 int scrub_ws_feed(struct scrub_ws *w, const void *data, size_t len, struct buf *to, const char **ret_why)
@@ -227,15 +228,15 @@ int scrub_ws_feed(struct scrub_ws *w, const void *data, size_t len, struct buf *
 	for (size_t n; r == 0 && len; p += n, len -= n) {
 		if (w->control) {
 			n = w->control < len ? w->control : len;
-			r = take_control(w, p, n, to, ret_why);
+			r = ws_take_control(w, p, n, to, ret_why);
 		} else if (w->in_data) {
 			n = w->left < len ? (size_t)w->left : len;
 			w->left -= n;
 			w->in_data = w->left > 0;
-			r = put_payload(w, p, n, false, to);
+			r = ws_put_payload(w, p, n, false, to);
 		} else {
 			n = 1;
-			r = take_head_byte(w, *p, to, ret_why);
+			r = ws_take_head_byte(w, *p, to, ret_why);
 		}
 	}
 	return r;
@@ -243,5 +244,5 @@ int scrub_ws_feed(struct scrub_ws *w, const void *data, size_t len, struct buf *
 
 int scrub_ws_end(struct scrub_ws *w, struct buf *to)
 {
-	return put_payload(w, NULL, 0, true, to);
+	return ws_put_payload(w, NULL, 0, true, to);
 }

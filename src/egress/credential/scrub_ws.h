@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a websocket's server sends (RFC 6455), searched as scrub.h does: the payload of its frames is one stream, and the heads
- * between them are no part of it. So a string is found wherever the server breaks its messages into fragments, with control
- * frames between them too. Pure, no I/O.
+ * Searches what a websocket's server sends (RFC 6455) as scrub.h does: the payloads of its frames are one
+ * stream, the heads between them are no part of it. So a string is found wherever the server splits its
+ * messages into fragments, also across control frames. Pure, no I/O.
  *
  * Invariants
- *  W1  Frames come out as they came in: heads unchanged and in their places, payloads as long as they were.
- *  W2  A message is searched from fragment to fragment and on into the next message. The payload of a control frame is searched
- *      by itself, for it may stand anywhere between fragments.
- *  W3  What could not be searched ends the stream: a masked frame, one with a reserved bit (which is how compression is said), an
- *      unknown opcode, a control frame that is long or a fragment, a length that is not written in the shortest way.
- *  W4  Heads and control frames that wait for payload before them take SCRUB_WS_LATE_MAX bytes at most; more ends the stream.
+ *  W1  Frames come out as they came in: heads unchanged and in their places, payloads of the same length.
+ *  W2  The search continues from fragment to fragment and into the next message. The payload of a control
+ *      frame is searched separately, since it may come between any two fragments.
+ *  W3  Frames that cannot be searched end the stream: a masked frame, one with a reserved bit (which
+ *      indicates compression), an unknown opcode, a control frame that is long or fragmented, a length that
+ *      is not in its shortest form.
+ *  W4  Heads and control frames that wait for payload before them take at most SCRUB_WS_LATE_MAX bytes; more
+ *      ends the stream.
  */
 #ifndef EGRESS_SCRUB_WS_H
 #define EGRESS_SCRUB_WS_H
@@ -27,10 +29,13 @@ struct scrub_ws;
 struct scrub_ws *scrub_ws_new(const struct scrub_set *set);
 void scrub_ws_free(struct scrub_ws *w);
 
-/* Adds to `to` what can be said so far. -ENOMEM; -EBADMSG (W3) and -EMSGSIZE (W4), and *ret_why says why. */
+/* Adds the finished output to `to`. -ENOMEM; -EBADMSG (W3) and -EMSGSIZE (W4), and *ret_why says why. */
 int scrub_ws_feed(struct scrub_ws *w, const void *data, size_t len, struct buf *to,
 		  const char **ret_why) MUST_CHECK;
-/* The stream ends: all payload that was held back. A head or control frame that is not whole is left out. -ENOMEM. */
+/*
+ * The stream ends: adds all payload that was held back. An incomplete head or control frame is dropped.
+ * -ENOMEM.
+ */
 int scrub_ws_end(struct scrub_ws *w, struct buf *to) MUST_CHECK;
 size_t scrub_ws_held(const struct scrub_ws *w);
 

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Searches a request for foreign credentials (theirs.h). In doubt it reports one: the rule has said that only
+ * the gateway's may pass.
+ */
 #include "egress/credential/theirs.h"
 
 #include "egress/credential/inject.h"
@@ -14,8 +18,8 @@
 #define NAME_SHOWN_MAX 60
 #define BESIDE_MAX 6 /* characters beside a placeholder in its segment: "bot" */
 
-/* Names come from inside, but from heads and bodies that were parsed: only what can be shown is. */
-static bool found(struct theirs *t, const char *where, struct slice name, const char *what)
+/* Names come from inside: only printable characters are shown. */
+static bool report_theirs(struct theirs *t, const char *where, struct slice name, const char *what)
 {
 	char text[NAME_SHOWN_MAX + 1];
 	size_t n = 0;
@@ -28,10 +32,10 @@ static bool found(struct theirs *t, const char *where, struct slice name, const 
 	return true;
 }
 
-/* Shapes. */
+/* ---- Shapes of tokens. ---- */
 
-/* What stands between placeholders. */
-static const struct shape *shape_in(const struct theirs *t, struct slice s)
+/* Searches the text between placeholders. */
+static const struct shape *find_token_shape(const struct theirs *t, struct slice s)
 {
 	const struct vault_grant *g;
 	struct shape_hit hit;
@@ -49,21 +53,21 @@ static const struct shape *shape_in(const struct theirs *t, struct slice s)
 	return NULL;
 }
 
-static bool has_shape(struct theirs *t, const char *where, struct slice name, struct slice value)
+static bool has_token_shape(struct theirs *t, const char *where, struct slice name, struct slice value)
 {
-	const struct shape *s = shape_in(t, value);
+	const struct shape *s = find_token_shape(t, value);
 
-	return s && found(t, where, name, s->what);
+	return s && report_theirs(t, where, name, s->what);
 }
 
-static bool is_ours(const struct theirs *t, struct slice value)
+static bool is_our_placeholder(const struct theirs *t, struct slice value)
 {
 	return t->ours && value.len && inject_is_ours(t->ours, slice_of("x"), value);
 }
 
-/* Headers. */
+/* ---- Headers. ---- */
 
-static bool has_word(struct slice name, const char *word)
+static bool name_has_word(struct slice name, const char *word)
 {
 	size_t n = strlen(word);
 
@@ -80,9 +84,9 @@ static bool has_word(struct slice name, const char *word)
 	return false;
 }
 
-static bool in_field(struct theirs *t, struct slice name, struct slice value)
+static bool theirs_in_field(struct theirs *t, struct slice name, struct slice value)
 {
-	/* Services invent names for theirs; one of these is in nearly all of them. */
+	/* Services invent names for their headers; one of these words is in nearly all of them. */
 	static const char *const words[] = {
 		"authoriz",   "auth-",	  "-auth",  "token",	     "api-key",		 "apikey",
 		"access-key", "password", "secret", "credential",    "cookie",		 "jwt",
@@ -92,26 +96,26 @@ static bool in_field(struct theirs *t, struct slice name, struct slice value)
 	if (t->ours && inject_is_ours(t->ours, name, value))
 		return false;
 	for (size_t k = 0; k < ARRAY_SIZE(words); k++) {
-		if (has_word(name, words[k]))
-			return found(t, "the header", name, NULL);
+		if (name_has_word(name, words[k]))
+			return report_theirs(t, "the header", name, NULL);
 	}
-	return has_shape(t, "the header", name, value);
+	return has_token_shape(t, "the header", name, value);
 }
 
-/* The target. */
+/* ---- The target. ---- */
 
-/* What cannot be decoded is looked at as it is. */
-static struct slice decoded(struct slice s, struct buf *tmp)
+/* A text that cannot be decoded is searched as it is. */
+static struct slice decode_or_raw(struct slice s, struct buf *tmp)
 {
 	return http_form_decode(s, tmp) < 0 ? s : (struct slice){ tmp->data, tmp->len };
 }
 
-static bool is_our_param(const void *grants, struct slice value)
+static bool param_is_ours(const void *grants, struct slice value)
 {
 	return grants && inject_is_ours_param(grants, value);
 }
 
-static bool in_query(struct theirs *t, struct slice query)
+static bool theirs_in_query(struct theirs *t, struct slice query)
 {
 	/* Parameters that services take a credential in. */
 	static const char *const list[] = {
@@ -140,33 +144,33 @@ static bool in_query(struct theirs *t, struct slice query)
 	struct slice rest = query, name, value;
 
 	for (size_t i = 0; i < ARRAY_SIZE(list); i++) {
-		if (http_form_has_but(query, list[i], is_our_param, t->ours))
-			return found(t, "the parameter", slice_of(list[i]), NULL);
+		if (http_form_has_but(query, list[i], param_is_ours, t->ours))
+			return report_theirs(t, "the parameter", slice_of(list[i]), NULL);
 	}
 	while (http_form_next(&rest, &name, &value)) {
 		autobuf struct buf k = BUF_INIT, v = BUF_INIT;
 
-		if (has_shape(t, "the parameter", SLICE_NONE, decoded(name, &k)) ||
-		    has_shape(t, "the parameter", name, decoded(value, &v)))
+		if (has_token_shape(t, "the parameter", SLICE_NONE, decode_or_raw(name, &k)) ||
+		    has_token_shape(t, "the parameter", name, decode_or_raw(value, &v)))
 			return true;
 	}
 	return false;
 }
 
-/* A token may stand behind a word: /bot123:…/send */
-static bool in_segment(struct theirs *t, struct slice s)
+/* A token may follow a word: /bot123:…/send */
+static bool theirs_in_segment(struct theirs *t, struct slice s)
 {
 	size_t n = 0;
 
-	if (has_shape(t, "the path", SLICE_NONE, s))
+	if (has_token_shape(t, "the path", SLICE_NONE, s))
 		return true;
 	while (n < s.len && ((s.p[n] | 32) >= 'a' && (s.p[n] | 32) <= 'z'))
 		n++;
-	return n && has_shape(t, "the path", SLICE_NONE, (struct slice){ s.p + n, s.len - n });
+	return n && has_token_shape(t, "the path", SLICE_NONE, (struct slice){ s.p + n, s.len - n });
 }
 
-/* A placeholder with next to nothing beside it. */
-static bool is_our_segment(const struct theirs *t, struct slice s)
+/* Is it a placeholder with next to nothing beside it? */
+static bool segment_is_ours(const struct theirs *t, struct slice s)
 {
 	size_t at;
 	const struct vault_grant *g = inject_placeholder(t->ours, s, &at);
@@ -174,8 +178,9 @@ static bool is_our_segment(const struct theirs *t, struct slice s)
 	return g && s.len - g->placeholder_len <= BESIDE_MAX;
 }
 
-/* A secret that stands in paths of this host: what stands in its place may be another's, of whatever shape. */
-static const struct vault_grant *in_paths(const struct theirs *t, struct slice path, struct slice *ret_below)
+/* A secret that is sent in paths of this host: another credential in its place may have any shape. */
+static const struct vault_grant *secret_in_paths(const struct theirs *t, struct slice path,
+						 struct slice *ret_below)
 {
 	for (size_t i = 0; t->ours && i < t->ours->n; i++) {
 		const struct vault_grant *g = &t->ours->v[i];
@@ -191,46 +196,46 @@ static const struct vault_grant *in_paths(const struct theirs *t, struct slice p
 	return NULL;
 }
 
-static bool in_path(struct theirs *t, struct slice path)
+static bool theirs_in_path(struct theirs *t, struct slice path)
 {
 	struct slice rest = path, seg, below = SLICE_NONE;
-	const struct vault_grant *g = in_paths(t, path, &below);
+	const struct vault_grant *g = secret_in_paths(t, path, &below);
 	bool is_there = false;
 
 	while (inject_next_piece(&rest, '/', &seg)) {
 		autobuf struct buf plain = BUF_INIT;
 
-		seg = decoded(seg, &plain);
-		if (in_segment(t, seg))
+		seg = decode_or_raw(seg, &plain);
+		if (theirs_in_segment(t, seg))
 			return true;
-		is_there |= g && is_our_segment(t, seg);
+		is_there |= g && segment_is_ours(t, seg);
 	}
 	while (below.len && *below.p == '/')
 		below.p++, below.len--;
 	return g && !is_there && below.len &&
-	       found(t, "the path, in which the gateway's own is expected: the secret", slice_of(g->name),
-		     NULL);
+	       report_theirs(t, "the path, in which the gateway's own is expected: the secret",
+			     slice_of(g->name), NULL);
 }
 
 bool theirs_in_head(struct theirs *t, const struct http_req *q)
 {
 	for (unsigned i = 0; i < q->fields.n; i++) {
-		if (in_field(t, http_fields_name(&q->fields, i), http_fields_value(&q->fields, i)))
+		if (theirs_in_field(t, http_fields_name(&q->fields, i), http_fields_value(&q->fields, i)))
 			return true;
 	}
-	if (q->url.has_query && in_query(t, urlpath_query(&q->target, &q->url)))
+	if (q->url.has_query && theirs_in_query(t, urlpath_query(&q->target, &q->url)))
 		return true;
-	return q->url.path_len && in_path(t, urlpath_path(&q->target, &q->url));
+	return q->url.path_len && theirs_in_path(t, urlpath_path(&q->target, &q->url));
 }
 
-/* Bodies. */
+/* ---- Bodies. ---- */
 
-static bool has_type(const struct http_req *q, const char *word)
+static bool has_content_type(const struct http_req *q, const char *word)
 {
-	return has_word(http_fields_get(&q->fields, "content-type"), word);
+	return name_has_word(http_fields_get(&q->fields, "content-type"), word);
 }
 
-static bool ends(struct slice s, const char *text)
+static bool slice_ends(struct slice s, const char *text)
 {
 	size_t n = strlen(text);
 
@@ -240,9 +245,10 @@ static bool ends(struct slice s, const char *text)
 bool theirs_wants_body(const struct http_req *q)
 {
 	struct slice path = q->url.path_len ? urlpath_path(&q->target, &q->url) : SLICE_NONE;
-	bool is_git =
-		(ends(path, "/git-upload-pack") && has_type(q, "application/x-git-upload-pack-request")) ||
-		(ends(path, "/git-receive-pack") && has_type(q, "application/x-git-receive-pack-request"));
+	bool is_git = (slice_ends(path, "/git-upload-pack") &&
+		       has_content_type(q, "application/x-git-upload-pack-request")) ||
+		      (slice_ends(path, "/git-receive-pack") &&
+		       has_content_type(q, "application/x-git-receive-pack-request"));
 
 	return q->has_body && !is_git;
 }
@@ -259,8 +265,8 @@ const char *theirs_why_not(const struct http_req *q)
 	return NULL;
 }
 
-/* In whatever case, and however its words are put together: accessToken, access_token, ACCESS-TOKEN. */
-static bool is_member(struct slice name)
+/* In any letter case and spelling: accessToken, access_token, ACCESS-TOKEN. */
+static bool is_credential_member(struct slice name)
 {
 	static const char *const list[] = {
 		"token",
@@ -309,81 +315,83 @@ static bool is_member(struct slice name)
 	return false;
 }
 
-static bool in_member(struct theirs *t, struct slice name, struct slice value)
+static bool theirs_in_member(struct theirs *t, struct slice name, struct slice value)
 {
-	return is_member(name) && value.len && !is_ours(t, value) && found(t, "the body's", name, NULL);
+	return is_credential_member(name) && value.len && !is_our_placeholder(t, value) &&
+	       report_theirs(t, "the body's", name, NULL);
 }
 
-static bool in_text(struct theirs *t, struct slice text)
+static bool theirs_in_text(struct theirs *t, struct slice text)
 {
-	return has_shape(t, "the body", SLICE_NONE, text);
+	return has_token_shape(t, "the body", SLICE_NONE, text);
 }
 
-static bool in_form(struct theirs *t, struct slice form)
+static bool theirs_in_form(struct theirs *t, struct slice form)
 {
 	struct slice name, value;
 
 	while (http_form_next(&form, &name, &value)) {
 		autobuf struct buf k = BUF_INIT, v = BUF_INIT;
-		struct slice n = decoded(name, &k), x = decoded(value, &v);
-		/* "user[token]": what is in the last brackets. */
+		struct slice n = decode_or_raw(name, &k), x = decode_or_raw(value, &v);
+		/* "user[token]": the text in the last brackets. */
 		const char *open = n.len && n.p[n.len - 1] == ']' ? memrchr(n.p, '[', n.len) : NULL;
 		struct slice last = open ? (struct slice){ open + 1, (size_t)(n.p + n.len - open) - 2 } : n;
 
-		if (in_member(t, n, x) || in_member(t, last, x) || in_text(t, n) || in_text(t, x))
+		if (theirs_in_member(t, n, x) || theirs_in_member(t, last, x) || theirs_in_text(t, n) ||
+		    theirs_in_text(t, x))
 			return true;
 	}
 	return false;
 }
 
-static bool in_json(struct theirs *t, struct slice name, const json_t *v);
+static bool theirs_in_json(struct theirs *t, struct slice name, const json_t *v);
 
 /* jansson's own limit of depth bounds both. */
 // NOLINTNEXTLINE(misc-no-recursion)
-static bool in_object(struct theirs *t, json_t *o)
+static bool theirs_in_object(struct theirs *t, json_t *o)
 {
 	const char *key;
 	json_t *v;
 
 	json_object_foreach(o, key, v)
 	{
-		if (in_text(t, slice_of(key)) || in_json(t, slice_of(key), v))
+		if (theirs_in_text(t, slice_of(key)) || theirs_in_json(t, slice_of(key), v))
 			return true;
 	}
 	return false;
 }
 
 // NOLINTNEXTLINE(misc-no-recursion)
-static bool in_json(struct theirs *t, struct slice name, const json_t *v)
+static bool theirs_in_json(struct theirs *t, struct slice name, const json_t *v)
 {
 	size_t i;
 	json_t *x;
 
 	switch (json_typeof(v)) {
 	case JSON_OBJECT:
-		return in_object(t, (json_t *)v);
+		return theirs_in_object(t, (json_t *)v);
 	case JSON_ARRAY:
 		json_array_foreach(v, i, x)
 		{
-			if (in_json(t, name, x))
+			if (theirs_in_json(t, name, x))
 				return true;
 		}
 		return false;
 	case JSON_STRING: {
 		struct slice s = { json_string_value(v), json_string_length(v) };
 
-		return in_member(t, name, s) || in_text(t, s);
+		return theirs_in_member(t, name, s) || theirs_in_text(t, s);
 	}
 	case JSON_INTEGER:
 	case JSON_REAL:
-		return in_member(t, name, slice_of("0"));
+		return theirs_in_member(t, name, slice_of("0"));
 	default:
 		return false;
 	}
 }
 
-/* One or several, one behind the other. -1: it is none. */
-static int in_documents(struct theirs *t, struct slice s)
+/* One JSON document or several in sequence. 1: found, 0: not found, -1: not JSON. */
+static int theirs_in_documents(struct theirs *t, struct slice s)
 {
 	bool is = false;
 
@@ -401,7 +409,7 @@ static int in_documents(struct theirs *t, struct slice s)
 			       &e);
 		if (!o)
 			return -1;
-		is = in_json(t, SLICE_NONE, o);
+		is = theirs_in_json(t, SLICE_NONE, o);
 		json_decref(o);
 		s.p += e.position;
 		s.len -= (size_t)e.position;
@@ -409,8 +417,8 @@ static int in_documents(struct theirs *t, struct slice s)
 	return 1;
 }
 
-/* The value of a part, from behind the blank line to the next boundary. */
-static struct slice part_value(struct slice s)
+/* The value of a part, from the blank line to the next boundary. */
+static struct slice multipart_value(struct slice s)
 {
 	const char *from = memmem(s.p, s.len, "\r\n\r\n", 4), *to;
 
@@ -421,7 +429,7 @@ static struct slice part_value(struct slice s)
 	return (struct slice){ s.p, to ? (size_t)(to - s.p) : s.len };
 }
 
-static bool in_parts(struct theirs *t, struct slice s)
+static bool theirs_in_parts(struct theirs *t, struct slice s)
 {
 	const char *at;
 
@@ -436,7 +444,7 @@ static bool in_parts(struct theirs *t, struct slice s)
 			name.p++, name.len--;
 		while (n < name.len && n < 64 && name.p[n] != '"' && name.p[n] != ';' && name.p[n] != '\r')
 			n++;
-		if (!is_file && in_member(t, (struct slice){ name.p, n }, part_value(s)))
+		if (!is_file && theirs_in_member(t, (struct slice){ name.p, n }, multipart_value(s)))
 			return true;
 	}
 	return false;
@@ -444,17 +452,16 @@ static bool in_parts(struct theirs *t, struct slice s)
 
 bool theirs_in_body(struct theirs *t, const struct http_req *q, struct slice body)
 {
-	int r = has_type(q, "multipart/") ? 0 : in_documents(t, body);
+	int r = has_content_type(q, "multipart/") ? 0 : theirs_in_documents(t, body);
 
 	if (body.len == 0)
 		return false;
-	if (r < 0 && has_type(q, "json"))
-		return found(t, "a body that says it is JSON and cannot be read in one way", SLICE_NONE,
-			     NULL);
-	if (r > 0 || in_text(t, body))
+	if (r < 0 && has_content_type(q, "json"))
+		return report_theirs(t, "a body that claims to be JSON and is ambiguous", SLICE_NONE, NULL);
+	if (r > 0 || theirs_in_text(t, body))
 		return true;
-	if (r < 0 && (has_type(q, "application/x-www-form-urlencoded") ||
+	if (r < 0 && (has_content_type(q, "application/x-www-form-urlencoded") ||
 		      !http_fields_has(&q->fields, "content-type")))
-		return in_form(t, body);
-	return has_type(q, "multipart/") && in_parts(t, body);
+		return theirs_in_form(t, body);
+	return has_content_type(q, "multipart/") && theirs_in_parts(t, body);
 }

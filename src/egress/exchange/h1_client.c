@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * HTTP/1.1 with a server: one exchange at a time. The server is hostile too: its heads are parsed by the same strict
- * parser, and an answer that could be read in two ways is no answer.
+ * HTTP/1.1 with a server (a back): one exchange at a time. The server is hostile too: its heads are parsed by
+ * the same strict parser, and a response that could be read in two ways is refused.
  *
  * Invariants
- *  K1  The connection is used again only when request and answer were both whole and nothing came behind the answer.
- *  K2  Bytes that come when nothing was asked end it.
+ *  K1  The connection is reused only when request and response were both complete and nothing followed the
+ *      response.
+ *  K2  Bytes that arrive without a request end it.
  */
 #include "codec/http/http1.h"
 #include "codec/http/http1_chunk.h"
@@ -17,7 +18,7 @@
 #include <stdio.h>
 
 #define INTERIM_MAX 32
-#define ROUNDS_MAX 16 /* then the other connections have their turn */
+#define ROUNDS_MAX 16 /* then other connections get their turn */
 
 enum h1c_state { H1C_IDLE, H1C_WAIT /* nothing was sent yet */, H1C_HEAD, H1C_BODY, H1C_TUNNEL };
 
@@ -32,24 +33,27 @@ struct h1_client {
 	uint64_t left;
 	unsigned interim;
 	bool keep;
-	bool sent; /* the request is whole */
-	bool got;  /* something of the answer came */
+	bool sent; /* the request is complete */
+	bool got;  /* some of the response has arrived */
 	uint64_t up_left;
 };
 
-static void back_wake(struct exch *e)
+static void h1_back_wake(struct exch *e)
 {
 	io_kick(&e->up_conn->io);
 }
 
-static void back_took(struct exch *e, size_t n)
+static void h1_back_took(struct exch *e, size_t n)
 {
 	(void)n;
 	io_kick(&e->up_conn->io);
 }
 
-/* Nobody wants the answer: what is left of it would have to be read past, so the connection goes. */
-static void back_drop(struct exch *e)
+/*
+ * The response is no longer wanted: its rest would have to be read and discarded, so the connection is
+ * closed.
+ */
+static void h1_back_drop(struct exch *e)
 {
 	struct upstream *u = e->up_conn;
 
@@ -59,7 +63,7 @@ static void back_drop(struct exch *e)
 	upstream_fail(u, false, "the client has gone");
 }
 
-static void back_begin(struct exch *e)
+static void h1_back_begin(struct exch *e)
 {
 	struct upstream *u = e->up_conn;
 	struct h1_client *k = u->h1;
@@ -75,7 +79,7 @@ static void back_begin(struct exch *e)
 }
 
 static const struct exch_back h1_back = {
-	.begin = back_begin, .wake = back_wake, .took = back_took, .drop = back_drop
+	.begin = h1_back_begin, .wake = h1_back_wake, .took = h1_back_took, .drop = h1_back_drop
 };
 
 int h1_client_open(struct upstream *u)
@@ -122,13 +126,13 @@ void h1_client_start(struct upstream *u, struct exch *e)
 	e->up_conn = u;
 	e->back = &h1_back;
 	if (secret_is_planned(e))
-		secret_ask(e);
+		secret_fetch(e);
 	else
-		back_begin(e);
+		h1_back_begin(e);
 }
 
-/* One piece into io->out, framed. */
-static void send_piece(struct upstream *u, struct slice data)
+/* Writes one piece of the body into io->out, framed. */
+static void h1_send_piece(struct upstream *u, struct slice data)
 {
 	struct h1_client *k = u->h1;
 	bool raw = k->state == H1C_TUNNEL, chunk = !raw && !k->e->req.has_length;
@@ -149,8 +153,8 @@ static void send_piece(struct upstream *u, struct slice data)
 	exch_took_up(k->e, data.len);
 }
 
-/* As much of the body as limits and the server take. */
-static void send_body(struct upstream *u)
+/* Sends as much of the body as limits and the server permit. */
+static void h1_send_body(struct upstream *u)
 {
 	struct h1_client *k = u->h1;
 	struct exch *e = k->e;
@@ -165,7 +169,7 @@ static void send_body(struct upstream *u)
 		if (n <= 0)
 			return;
 		data.len = (size_t)n;
-		send_piece(u, data);
+		h1_send_piece(u, data);
 	}
 	if (k->sent || !http_pipe_done(&e->up) || k->state == H1C_TUNNEL || e->req.websocket)
 		return;
@@ -177,7 +181,7 @@ static void send_body(struct upstream *u)
 	}
 }
 
-static void answer_done(struct upstream *u)
+static void h1_client_response_done(struct upstream *u)
 {
 	struct h1_client *k = u->h1;
 	struct exch *e = k->e;
@@ -193,31 +197,31 @@ static void answer_done(struct upstream *u)
 	exch_back_gone(e);
 }
 
-static bool bad(struct upstream *u, const char *why)
+static bool h1_client_bad(struct upstream *u, const char *why)
 {
 	snprintf(u->io.why, sizeof(u->io.why), "%s", why);
 	u->io.error = -EBADMSG;
 	return false;
 }
 
-static const char *why_not(const struct exch *e)
+static const char *exch_over_reason(const struct exch *e)
 {
 	return e->over ? e->over_why : "out of memory";
 }
 
-static bool take_head(struct upstream *u, const struct http1_head *h)
+static bool h1_take_response_head(struct upstream *u, const struct http1_head *h)
 {
 	struct h1_client *k = u->h1;
 	int r;
 
 	if (h->body == HTTP1_BODY_TUNNEL &&
 	    !(h->status == 101 && k->e->req.websocket && slice_eq_nocase(h->upgrade_to, "websocket")))
-		return bad(u, "the server changed the protocol without being asked");
+		return h1_client_bad(u, "the server changed the protocol without a request to do so");
 	if (h->status < 200 && h->status != 101 && ++k->interim > INTERIM_MAX)
-		return bad(u, "the server sends interim answers without end");
+		return h1_client_bad(u, "the server sends too many interim responses");
 	r = http_head_resp_from_h1(k->e, h);
 	if (r < 0)
-		return bad(u, "the head of the answer is too large");
+		return h1_client_bad(u, "the head of the response is too large");
 	if (h->status >= 200 || h->body == HTTP1_BODY_TUNNEL) {
 		k->keep = h->keep_alive;
 		k->body = h->body;
@@ -227,10 +231,10 @@ static bool take_head(struct upstream *u, const struct http1_head *h)
 		k->chunks = HTTP1_CHUNKS_INIT;
 		k->chunks.trailer.wipe = u->io.wipe;
 	}
-	return exch_head(k->e) || bad(u, k->e->over_why);
+	return exch_head(k->e) || h1_client_bad(u, k->e->over_why);
 }
 
-static bool read_head(struct upstream *u)
+static bool h1_read_response_head(struct upstream *u)
 {
 	struct h1_client *k = u->h1;
 	bool ok;
@@ -239,23 +243,23 @@ static bool read_head(struct upstream *u)
 	if (!k->head) {
 		k->head = malloc(sizeof(*k->head));
 		if (!k->head)
-			return bad(u, "out of memory");
+			return h1_client_bad(u, "out of memory");
 		*k->head = HTTP1_HEAD_INIT;
 	}
 	n = http1_parse_response(k->head, k->in.data + k->at, k->in.len - k->at, slice_of(k->e->req.method));
 	if (n == 0)
 		return false;
 	if (n < 0)
-		return bad(u, k->head->why);
-	ok = take_head(u, k->head);
+		return h1_client_bad(u, k->head->why);
+	ok = h1_take_response_head(u, k->head);
 	k->at += (size_t)n;
 	http1_head_reset(k->head);
 	if (ok && k->state == H1C_BODY && (k->body == HTTP1_BODY_NONE))
-		answer_done(u);
+		h1_client_response_done(u);
 	return ok;
 }
 
-static int keep_trailers(struct exch *e, const struct http1_chunks *c)
+static int h1_keep_trailers(struct exch *e, const struct http1_chunks *c)
 {
 	int r = 0;
 
@@ -270,7 +274,7 @@ static int keep_trailers(struct exch *e, const struct http1_chunks *c)
 	return r;
 }
 
-static bool read_chunks(struct upstream *u)
+static bool h1_read_chunked_response(struct upstream *u)
 {
 	struct h1_client *k = u->h1;
 	struct slice data;
@@ -279,18 +283,19 @@ static bool read_chunks(struct upstream *u)
 
 	k->at += used;
 	if (ev < 0)
-		return bad(u, k->chunks.why ? k->chunks.why : "the answer's body cannot be read");
+		return h1_client_bad(u, k->chunks.why ? k->chunks.why
+						      : "the body of the response cannot be read");
 	if (ev == HTTP1_CHUNK_DATA)
-		return exch_put_down(k->e, data.p, data.len) == 0 || bad(u, why_not(k->e));
+		return exch_put_down(k->e, data.p, data.len) == 0 || h1_client_bad(u, exch_over_reason(k->e));
 	if (ev == HTTP1_CHUNK_END) {
-		if (keep_trailers(k->e, &k->chunks) < 0)
-			return bad(u, "the trailers are too large");
-		answer_done(u);
+		if (h1_keep_trailers(k->e, &k->chunks) < 0)
+			return h1_client_bad(u, "the trailers are too large");
+		h1_client_response_done(u);
 	}
 	return used > 0 || ev == HTTP1_CHUNK_END;
 }
 
-static bool read_plain(struct upstream *u)
+static bool h1_read_plain_response(struct upstream *u)
 {
 	struct h1_client *k = u->h1;
 	size_t n = k->in.len - k->at;
@@ -301,45 +306,45 @@ static bool read_plain(struct upstream *u)
 		return false;
 	k->at += n;
 	if (exch_put_down(k->e, k->in.data + k->at - n, n) < 0)
-		return bad(u, why_not(k->e));
+		return h1_client_bad(u, exch_over_reason(k->e));
 	if (k->body == HTTP1_BODY_LENGTH) {
 		k->left -= n;
 		if (k->left == 0)
-			answer_done(u);
+			h1_client_response_done(u);
 	}
 	return true;
 }
 
-static bool step_in(struct upstream *u)
+static bool h1_client_step(struct upstream *u)
 {
 	struct h1_client *k = u->h1;
 
 	if (k->at == k->in.len)
 		return false;
 	if (k->state == H1C_IDLE || k->state == H1C_WAIT)
-		return bad(u, "the server speaks without being asked");
+		return h1_client_bad(u, "the server sent bytes without a request");
 	k->got = true;
 	if (k->state == H1C_HEAD)
-		return read_head(u);
+		return h1_read_response_head(u);
 	if (http_pipe_room(&k->e->down) == 0)
 		return false;
-	return k->body == HTTP1_BODY_CHUNKED ? read_chunks(u) : read_plain(u);
+	return k->body == HTTP1_BODY_CHUNKED ? h1_read_chunked_response(u) : h1_read_plain_response(u);
 }
 
-static bool wants_in(const struct h1_client *k)
+static bool h1_client_wants_input(const struct h1_client *k)
 {
 	return !k->e || k->state == H1C_HEAD || k->state == H1C_WAIT || http_pipe_room(&k->e->down) > 0;
 }
 
-static void run_in(struct upstream *u)
+static void h1_client_read(struct upstream *u)
 {
 	struct h1_client *k = u->h1;
 
-	for (int rounds = 0; !u->io.error && wants_in(k); rounds++) {
+	for (int rounds = 0; !u->io.error && h1_client_wants_input(k); rounds++) {
 		size_t cap = k->state == H1C_HEAD ? HTTP1_HEAD_MAX + 4 : HTTP_PIPE_CAP;
 		bool more = io_fill(&u->io, &k->in, k->at + cap);
 
-		while (!u->io.error && step_in(u))
+		while (!u->io.error && h1_client_step(u))
 			more = true;
 		if (k->at == k->in.len)
 			buf_clear(&k->in), k->at = 0;
@@ -352,13 +357,13 @@ static void run_in(struct upstream *u)
 			break;
 		}
 	}
-	/* To zero and to grow it for every round of an answer would cost more than to keep it. */
+	/* Zeroing and growing it again in every round of a response would cost more than keeping it. */
 	if (k->in.len == 0 && k->in.cap > HTTP_PIPE_CAP && !(u->io.wipe && k->e))
 		buf_release(&k->in);
 }
 
-/* The server has ended its side. */
-static void at_eof(struct upstream *u)
+/* The server has ended its direction. */
+static void h1_client_eof(struct upstream *u)
 {
 	struct h1_client *k = u->h1;
 	bool all = k->at == k->in.len;
@@ -367,11 +372,11 @@ static void at_eof(struct upstream *u)
 
 	if (k->e && all && ends_so) {
 		k->keep = false;
-		answer_done(u);
+		h1_client_response_done(u);
 		upstream_fail(u, false, "done");
 	} else if (all || k->state <= H1C_HEAD) {
 		upstream_fail(u, (u->used && !k->got) || k->state == H1C_WAIT,
-			      "the server ended the connection before its answer was whole");
+			      "the server closed the connection before its response was complete");
 	}
 }
 
@@ -381,7 +386,7 @@ void h1_client_run(struct upstream *u)
 
 	for (int rounds = 0; !u->io.error; rounds++) {
 		if (k->e && k->state != H1C_WAIT)
-			send_body(u);
+			h1_send_body(u);
 		io_flush(&u->io);
 		if (io_backlog(&u->io) || !k->e || k->state == H1C_WAIT || k->e->paused ||
 		    !http_pipe_len(&k->e->up))
@@ -392,14 +397,14 @@ void h1_client_run(struct upstream *u)
 		}
 	}
 	if (!u->io.error)
-		run_in(u);
+		h1_client_read(u);
 	if (u->io.error) {
 		upstream_fail(u, (u->used && !k->got) || k->state == H1C_WAIT,
 			      u->io.why[0] ? u->io.why : strerror(-u->io.error));
 		return;
 	}
 	if (u->io.eof) {
-		at_eof(u);
+		h1_client_eof(u);
 		if (u->state == UP_DEAD)
 			return;
 	}
@@ -409,7 +414,7 @@ void h1_client_run(struct upstream *u)
 	}
 	if (k->state == H1C_IDLE)
 		upstream_serve(u->in);
-	/* upstream_serve() may have given it the next one, which kicks it. */
-	u->io.want_in = wants_in(k);
+	/* upstream_serve() may have started the next exchange on it, which kicks it. */
+	u->io.want_in = h1_client_wants_input(k);
 	io_arm(&u->io);
 }

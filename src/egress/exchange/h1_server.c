@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * HTTP/1.1 with the client: one request at a time, what was pipelined waits in the buffer. Heads are codec/http1's, which
- * refuses whatever two programs might read differently.
+ * HTTP/1.1 with the client (a front): one request at a time; pipelined requests wait in the buffer. Heads are
+ * parsed by codec/http1, which refuses everything that two programs might read differently.
  *
  * Invariants
- *  S1  A request that could not be read to its end is the connection's last: what follows would be read out of step.
- *  S2  Input is read only while there is room for it: at most HTTP1_HEAD_MAX bytes wait here, and a body's bytes in its pipe.
- *  S3  After an upgrade bytes pass as they are, both ways, until one side ends.
+ *  S1  A request that could not be read to its end is the connection's last: later bytes would be read out of
+ *      step.
+ *  S2  Input is read only while there is room for it: at most HTTP1_HEAD_MAX bytes wait here, and a body's
+ *      bytes in its pipe.
+ *  S3  After an upgrade bytes pass unchanged, both ways, until one side ends.
  */
 #include "codec/http/http1.h"
 #include "codec/http/http1_chunk.h"
@@ -17,43 +19,43 @@
 #include <sys/socket.h>
 
 #define LINGER_BYTES (1u << 20)
-#define ROUNDS_MAX 16 /* then the other connections have their turn */
+#define ROUNDS_MAX 16 /* then other connections get their turn */
 
 enum h1_state {
-	H1_HEAD,   /* a request's head */
-	H1_BODY,   /* its body */
-	H1_ANSWER, /* the body is read, the answer is not finished */
-	H1_TUNNEL, /* S3 */
-	H1_LINGER, /* all is said; what the client still sends is read past, so that no reset overtakes the answer */
+	H1_HEAD,     /* a request's head */
+	H1_BODY,     /* its body */
+	H1_RESPONSE, /* the body is read, the response is not finished */
+	H1_TUNNEL,   /* S3 */
+	H1_LINGER, /* everything is sent; further input is discarded, so that no reset overtakes the response */
 };
 
 struct h1_server {
 	enum h1_state state;
 	struct buf in;
-	size_t at; /* of `in` used up */
+	size_t at; /* consumed up to here */
 	struct http1_head *head;
 	struct http1_chunks chunks;
 	struct exch *e;
 	enum http1_body body; /* of the request */
 	uint64_t left;
 	unsigned minor;
-	bool keep; /* the client would go on */
-	/* The answer. */
+	bool keep; /* the client would keep the connection */
+	/* The response. */
 	bool head_out, chunked;
 	uint64_t down_left;
 	bool close; /* S1 */
 	bool finished;
-	uint64_t head_since; /* when the head that is being read began; 0: nothing of it is there */
+	uint64_t head_since; /* when the head being read began; 0: none of it has arrived */
 	uint64_t lingered;
 };
 
-static void front_head(struct exch *e);
-static void front_wake(struct exch *e);
-static void front_took(struct exch *e, size_t n);
-static void front_fail(struct exch *e);
+static void h1_front_head(struct exch *e);
+static void h1_front_wake(struct exch *e);
+static void h1_front_took(struct exch *e, size_t n);
+static void h1_front_fail(struct exch *e);
 
 static const struct exch_front h1_front = {
-	.head = front_head, .wake = front_wake, .took = front_took, .fail = front_fail
+	.head = h1_front_head, .wake = h1_front_wake, .took = h1_front_took, .fail = h1_front_fail
 };
 
 int h1_server_open(struct inspect_conn *c)
@@ -80,13 +82,13 @@ void h1_server_close(struct inspect_conn *c)
 	free(s);
 }
 
-/* What was asked cannot be read: one answer, then the end. */
-static void refuse_head(struct inspect_conn *c, unsigned status, const char *why)
+/* The request cannot be read: one response, then the end of the connection. */
+static void h1_refuse_head(struct inspect_conn *c, unsigned status, const char *why)
 {
 	struct h1_server *s = c->h1;
 
 	s->close = true;
-	s->state = H1_ANSWER;
+	s->state = H1_RESPONSE;
 	s->minor = 1;
 	s->e = exch_new(c->in, c, &h1_front);
 	if (!s->e) {
@@ -94,24 +96,24 @@ static void refuse_head(struct inspect_conn *c, unsigned status, const char *why
 		return;
 	}
 	s->e->req.why = why;
-	s->e->req.answer = status;
+	s->e->req.refusal = status;
 	exch_begin(s->e);
 }
 
-static void begin_body(struct inspect_conn *c, const struct http1_head *h)
+static void h1_begin_body(struct inspect_conn *c, const struct http1_head *h)
 {
 	struct h1_server *s = c->h1;
 
 	s->body = h->body;
 	s->left = h->content_length;
-	s->state = h->body == HTTP1_BODY_NONE ? H1_ANSWER : H1_BODY;
+	s->state = h->body == HTTP1_BODY_NONE ? H1_RESPONSE : H1_BODY;
 	if (h->body == HTTP1_BODY_CHUNKED) {
 		http1_chunks_release(&s->chunks);
 		s->chunks = HTTP1_CHUNKS_INIT;
 	}
 }
 
-static void take_request(struct inspect_conn *c, const struct http1_head *h)
+static void h1_take_request(struct inspect_conn *c, const struct http1_head *h)
 {
 	struct h1_server *s = c->h1;
 	struct exch *e = exch_new(c->in, c, &h1_front);
@@ -124,7 +126,7 @@ static void take_request(struct inspect_conn *c, const struct http1_head *h)
 	s->minor = h->minor;
 	s->keep = h->keep_alive;
 	s->head_out = s->chunked = s->finished = false;
-	begin_body(c, h);
+	h1_begin_body(c, h);
 	http_head_from_h1(e, h);
 	e->req.has_body = h->body != HTTP1_BODY_NONE;
 	e->up.eof = !e->req.has_body;
@@ -132,12 +134,12 @@ static void take_request(struct inspect_conn *c, const struct http1_head *h)
 }
 
 /* True when a request began. */
-static bool read_head(struct inspect_conn *c)
+static bool h1_read_request_head(struct inspect_conn *c)
 {
 	struct h1_server *s = c->h1;
 	long n;
 
-	/* An empty line in front of a request is allowed for old clients (RFC 9112, 2.2); two are not. */
+	/* One empty line before a request is allowed for old clients (RFC 9112, 2.2); two are not. */
 	if (s->at + 2 <= s->in.len && !s->head_since && memcmp(s->in.data + s->at, "\r\n", 2) == 0)
 		s->at += 2;
 	if (s->at == s->in.len)
@@ -157,24 +159,24 @@ static bool read_head(struct inspect_conn *c)
 		return false;
 	s->head_since = 0;
 	if (n < 0) {
-		refuse_head(c, s->head->answer ? s->head->answer : 400, s->head->why);
+		h1_refuse_head(c, s->head->answer ? s->head->answer : 400, s->head->why);
 		return false;
 	}
-	take_request(c, s->head);
+	h1_take_request(c, s->head);
 	s->at += (size_t)n;
 	http1_head_reset(s->head);
 	return true;
 }
 
-static void body_done(struct h1_server *s)
+static void h1_request_body_done(struct h1_server *s)
 {
 	if (s->state == H1_BODY)
-		s->state = H1_ANSWER;
+		s->state = H1_RESPONSE;
 	exch_put_end(s->e);
 }
 
-/* A body that cannot be read ends the connection; if the answer has not begun, it is said why. */
-static void body_bad(struct inspect_conn *c, const char *why)
+/* A body that cannot be read ends the connection. */
+static void h1_request_body_bad(struct inspect_conn *c, const char *why)
 {
 	struct h1_server *s = c->h1;
 
@@ -183,7 +185,7 @@ static void body_bad(struct inspect_conn *c, const char *why)
 	c->io.error = -EBADMSG;
 }
 
-static bool give(struct inspect_conn *c, const char *data, size_t len)
+static bool h1_put_body(struct inspect_conn *c, const char *data, size_t len)
 {
 	int r = exch_put(c->h1->e, data, len);
 
@@ -193,7 +195,7 @@ static bool give(struct inspect_conn *c, const char *data, size_t len)
 	return r == 0;
 }
 
-static bool read_length(struct inspect_conn *c)
+static bool h1_read_length_body(struct inspect_conn *c)
 {
 	struct h1_server *s = c->h1;
 	size_t n = s->in.len - s->at;
@@ -204,14 +206,14 @@ static bool read_length(struct inspect_conn *c)
 		return false;
 	s->left -= n;
 	s->at += n;
-	if (!give(c, s->in.data + s->at - n, n))
+	if (!h1_put_body(c, s->in.data + s->at - n, n))
 		return false;
 	if (s->left == 0)
-		body_done(s);
+		h1_request_body_done(s);
 	return true;
 }
 
-static bool read_chunks(struct inspect_conn *c)
+static bool h1_read_chunked_body(struct inspect_conn *c)
 {
 	struct h1_server *s = c->h1;
 	struct slice data;
@@ -220,18 +222,18 @@ static bool read_chunks(struct inspect_conn *c)
 
 	s->at += used;
 	if (ev < 0) {
-		body_bad(c, s->chunks.why ? s->chunks.why : "the body cannot be read");
+		h1_request_body_bad(c, s->chunks.why ? s->chunks.why : "the body cannot be read");
 		return false;
 	}
 	if (ev == HTTP1_CHUNK_DATA)
-		return give(c, data.p, data.len);
+		return h1_put_body(c, data.p, data.len);
 	if (ev == HTTP1_CHUNK_END)
-		body_done(s);
+		h1_request_body_done(s);
 	return used > 0 || ev == HTTP1_CHUNK_END;
 }
 
-/* A step; false when nothing can be done with what is there. */
-static bool step_in(struct inspect_conn *c)
+/* One step; false when the buffered input permits none. */
+static bool h1_server_step(struct inspect_conn *c)
 {
 	struct h1_server *s = c->h1;
 
@@ -239,20 +241,20 @@ static bool step_in(struct inspect_conn *c)
 		return false;
 	switch (s->state) {
 	case H1_HEAD:
-		return read_head(c);
+		return h1_read_request_head(c);
 	case H1_BODY:
 		if (s->finished || (s->e && s->e->state == EXCH_LOCAL))
 			return false;
 		if (!exch_wants_body(s->e))
 			return false;
-		return s->body == HTTP1_BODY_LENGTH ? read_length(c) : read_chunks(c);
+		return s->body == HTTP1_BODY_LENGTH ? h1_read_length_body(c) : h1_read_chunked_body(c);
 	case H1_TUNNEL: {
 		size_t n = s->in.len - s->at;
 
 		if (!exch_wants_body(s->e))
 			return false;
 		s->at += n;
-		return give(c, s->in.data + s->at - n, n);
+		return h1_put_body(c, s->in.data + s->at - n, n);
 	}
 	case H1_LINGER:
 		s->lingered += s->in.len - s->at;
@@ -263,13 +265,13 @@ static bool step_in(struct inspect_conn *c)
 	}
 }
 
-/* How much may be waiting in the buffer. */
-static size_t in_cap(const struct h1_server *s)
+/* Most bytes that may wait in the buffer. */
+static size_t h1_input_cap(const struct h1_server *s)
 {
 	return s->state == H1_HEAD ? HTTP1_HEAD_MAX + 4 : HTTP_PIPE_CAP;
 }
 
-static void run_in(struct inspect_conn *c)
+static void h1_server_read(struct inspect_conn *c)
 {
 	struct h1_server *s = c->h1;
 	bool more = true;
@@ -279,10 +281,10 @@ static void run_in(struct inspect_conn *c)
 			io_kick(&c->io);
 			break;
 		}
-		more = io_fill(&c->io, &s->in, s->at + in_cap(s));
+		more = io_fill(&c->io, &s->in, s->at + h1_input_cap(s));
 		if (more && s->state == H1_HEAD && s->at == 0 && !s->head_since)
 			c->active = c->in->eg->now;
-		while (!c->io.error && step_in(c))
+		while (!c->io.error && h1_server_step(c))
 			more = true;
 		if (s->at == s->in.len)
 			s->in.len = s->at = 0;
@@ -293,11 +295,11 @@ static void run_in(struct inspect_conn *c)
 		buf_release(&s->in);
 }
 
-/* What goes between one answer and the next request. */
-static void answer_done(struct inspect_conn *c)
+/* Ends one response and prepares for the next request. */
+static void h1_server_response_done(struct inspect_conn *c)
 {
 	struct h1_server *s = c->h1;
-	bool whole = s->state == H1_ANSWER;
+	bool whole = s->state == H1_RESPONSE;
 	struct exch *e = s->e;
 
 	s->finished = true;
@@ -309,7 +311,7 @@ static void answer_done(struct inspect_conn *c)
 	exch_front_gone(e);
 }
 
-static void put_down(struct inspect_conn *c, struct slice data)
+static void h1_write_response(struct inspect_conn *c, struct slice data)
 {
 	struct h1_server *s = c->h1;
 	struct buf *out = &c->io.out;
@@ -321,7 +323,7 @@ static void put_down(struct inspect_conn *c, struct slice data)
 		http1_add_chunk_tail(out);
 }
 
-static void end_down(struct inspect_conn *c)
+static void h1_end_response(struct inspect_conn *c)
 {
 	struct h1_server *s = c->h1;
 	struct buf *out = &c->io.out;
@@ -336,13 +338,13 @@ static void end_down(struct inspect_conn *c)
 		if (http1_add_end(out) < 0)
 			c->io.error = -ENOMEM;
 	} else if (s->e->resp.has_length && !s->e->resp.no_body && s->down_left) {
-		c->io.error = -EPIPE; /* shorter than it said: the client must not take it for whole */
+		c->io.error = -EPIPE; /* shorter than announced: the client must not take it for complete */
 	}
 	if (!c->io.error)
-		answer_done(c);
+		h1_server_response_done(c);
 }
 
-static void run_out(struct inspect_conn *c)
+static void h1_server_write(struct inspect_conn *c)
 {
 	struct h1_server *s = c->h1;
 
@@ -367,7 +369,7 @@ static void run_out(struct inspect_conn *c)
 			s->down_left -= data.len;
 		}
 		if (data.len) {
-			put_down(c, data);
+			h1_write_response(c, data);
 			http_pipe_take(&e->down, data.len);
 			exch_took_down(e, data.len);
 			continue;
@@ -376,16 +378,16 @@ static void run_out(struct inspect_conn *c)
 			return;
 		if (s->state == H1_TUNNEL)
 			s->close = true;
-		end_down(c);
+		h1_end_response(c);
 	}
 }
 
-static bool has_down(const struct h1_server *s)
+static bool h1_has_response_bytes(const struct h1_server *s)
 {
 	return s->e && s->head_out && !s->e->paused && (http_pipe_len(&s->e->down) || s->e->down.eof);
 }
 
-static void finish(struct inspect_conn *c)
+static void h1_finish_linger(struct inspect_conn *c)
 {
 	struct h1_server *s = c->h1;
 
@@ -396,7 +398,7 @@ static void finish(struct inspect_conn *c)
 		inspect_conn_end(c, "server");
 }
 
-static const char *end_word(const struct io *io)
+static const char *io_end_word(const struct io *io)
 {
 	return io->error == -EDQUOT ? "limit" : io->error == -ECONNRESET ? "reset" : "error";
 }
@@ -405,39 +407,39 @@ void h1_server_run(struct inspect_conn *c)
 {
 	struct h1_server *s = c->h1;
 
-	run_in(c);
+	h1_server_read(c);
 	for (int rounds = 0; !c->io.error; rounds++) {
-		run_out(c);
+		h1_server_write(c);
 		io_flush(&c->io);
-		if (io_backlog(&c->io) || !has_down(s))
+		if (io_backlog(&c->io) || !h1_has_response_bytes(s))
 			break;
 		if (rounds == ROUNDS_MAX) {
 			io_kick(&c->io);
 			break;
 		}
 	}
-	/* A finished answer may have uncovered the next request. */
+	/* The next request may be in the buffer already. */
 	if (!c->io.error && s->state == H1_HEAD && s->in.len > s->at)
 		io_kick(&c->io);
 	if (c->io.error) {
-		inspect_conn_end(c, end_word(&c->io));
+		inspect_conn_end(c, io_end_word(&c->io));
 		return;
 	}
 	if (c->io.eof && s->state != H1_LINGER) {
-		/* Nobody is left to answer; what is in the middle of its way is given up. */
+		/* The client is gone; a request in progress is given up. */
 		inspect_conn_end(c, "client");
 		return;
 	}
 	c->io.want_in =
-		s->in.len - s->at < in_cap(s) &&
+		s->in.len - s->at < h1_input_cap(s) &&
 		(s->state != H1_BODY || (s->e && s->e->state != EXCH_LOCAL && exch_wants_body(s->e))) &&
 		(s->state != H1_TUNNEL || exch_wants_body(s->e)) && io_backlog(&c->io) < IO_BACKLOG_MAX;
-	finish(c);
+	h1_finish_linger(c);
 	if (!c->dying)
 		io_arm(&c->io);
 }
 
-static void front_head(struct exch *e)
+static void h1_front_head(struct exch *e)
 {
 	struct inspect_conn *c = e->conn;
 	struct h1_server *s = c->h1;
@@ -463,18 +465,18 @@ static void front_head(struct exch *e)
 	io_kick(&c->io);
 }
 
-static void front_wake(struct exch *e)
+static void h1_front_wake(struct exch *e)
 {
 	io_kick(&e->conn->io);
 }
 
-static void front_took(struct exch *e, size_t n)
+static void h1_front_took(struct exch *e, size_t n)
 {
 	(void)n;
 	io_kick(&e->conn->io);
 }
 
-static void front_fail(struct exch *e)
+static void h1_front_fail(struct exch *e)
 {
 	e->conn->io.error = -EPIPE;
 	io_kick(&e->conn->io);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * HTTP/2 with a server, over nghttp2: many exchanges on one connection.
+ * HTTP/2 with a server (a back), over nghttp2: many exchanges on one connection.
  *
  * Invariants
- *  W1  A server's push is off; its settings, window and reset games are bounded as a client's are (h2_util.h).
- *  W2  A stream's window is opened again as the client takes its bytes: no answer is gathered here.
- *  W3  After GOAWAY no exchange is begun; those that the server says it has not seen go elsewhere.
+ *  W1  Server push is off; floods of settings, windows and resets are bounded as a client's are (h2_util.h).
+ *  W2  A stream's window is reopened as the client consumes its bytes: no response is gathered here.
+ *  W3  After GOAWAY no exchange is started; those that the server has not seen are retried elsewhere.
  */
 #include "egress/exchange/h2_util.h"
 #include "egress/exchange/http_ask.h"
@@ -21,65 +21,65 @@ struct h2_client {
 	nghttp2_session *s;
 	struct h2_calm calm;
 	unsigned streams;
-	bool leaving; /* W3 */
+	bool leaving; /* h2_client.W3 */
 	bool failing;
 };
 
-static void back_wake(struct exch *e)
+static void h2_back_wake(struct exch *e)
 {
 	nghttp2_session_resume_data(e->up_conn->h2->s, e->back_stream);
 	io_kick(&e->up_conn->io);
 }
 
-static void back_took(struct exch *e, size_t n)
+static void h2_back_took(struct exch *e, size_t n)
 {
 	nghttp2_session_consume(e->up_conn->h2->s, e->back_stream, n);
 	io_kick(&e->up_conn->io);
 }
 
-static void detach(struct exch *e)
+static void h2_detach(struct exch *e)
 {
 	struct upstream *u = e->up_conn;
 	size_t left = http_pipe_len(&e->down) + secret_held(e);
 
 	nghttp2_session_set_stream_user_data(u->h2->s, e->back_stream, NULL);
-	/* Bytes that nobody will take any more do not hold the connection's window. */
+	/* Bytes that will not be consumed must not hold the connection's window. */
 	if (left)
 		nghttp2_session_consume_connection(u->h2->s, left);
 	u->since = u->in->eg->now;
 }
 
-/* It has no stream yet, only a place among them. */
-static void leave_unsent(struct upstream *u)
+/* It has no stream yet, only a reserved place. */
+static void h2_leave_unsent(struct upstream *u)
 {
 	u->h2->streams--;
 	u->since = u->in->eg->now;
 	upstream_serve(u->in);
 }
 
-static void back_drop(struct exch *e)
+static void h2_back_drop(struct exch *e)
 {
 	struct upstream *u = e->up_conn;
 
 	if (e->back_stream) {
-		detach(e);
+		h2_detach(e);
 		nghttp2_submit_rst_stream(u->h2->s, 0, e->back_stream, NGHTTP2_CANCEL);
 	} else {
-		leave_unsent(u);
+		h2_leave_unsent(u);
 	}
 	io_kick(&u->io);
 	e->up_conn = NULL;
 	e->back = NULL;
 }
 
-static void back_begin(struct exch *e);
+static void h2_back_begin(struct exch *e);
 
 static const struct exch_back h2_back = {
-	.begin = back_begin, .wake = back_wake, .took = back_took, .drop = back_drop
+	.begin = h2_back_begin, .wake = h2_back_wake, .took = h2_back_took, .drop = h2_back_drop
 };
 
-static ssize_t read_up(nghttp2_session *s, int32_t id, uint8_t *out, size_t len, uint32_t *flags,
-		       nghttp2_data_source *src, void *ctx)
+static ssize_t h2_read_up(nghttp2_session *s, int32_t id, uint8_t *out, size_t len, uint32_t *flags,
+			  nghttp2_data_source *src, void *ctx)
 {
 	struct exch *e = src->ptr;
 	struct slice data = http_pipe_peek(&e->up);
@@ -103,10 +103,10 @@ static ssize_t read_up(nghttp2_session *s, int32_t id, uint8_t *out, size_t len,
 	return n;
 }
 
-static int submit(struct upstream *u, struct exch *e)
+static int h2_submit_request(struct upstream *u, struct exch *e)
 {
 	const struct http_req *q = &e->req;
-	nghttp2_data_provider body = { .source = { .ptr = e }, .read_callback = read_up };
+	nghttp2_data_provider body = { .source = { .ptr = e }, .read_callback = h2_read_up };
 	const struct buf *target = secret_target(e);
 	struct h2_nva a = { 0 };
 	char auth[HTTP_HOST_MAX], length[24];
@@ -134,11 +134,12 @@ static int submit(struct upstream *u, struct exch *e)
 	return r;
 }
 
-static void back_begin(struct exch *e)
+static void h2_back_begin(struct exch *e)
 {
 	struct upstream *u = e->up_conn;
-	/* While the vault was asked the server may have said that it takes no more. */
-	int r = nghttp2_session_check_request_allowed(u->h2->s) ? submit(u, e) : NGHTTP2_ERR_INVALID_STATE;
+	/* While the secret was fetched the server may have announced that it accepts no more. */
+	int r = nghttp2_session_check_request_allowed(u->h2->s) ? h2_submit_request(u, e)
+								: NGHTTP2_ERR_INVALID_STATE;
 
 	if (r < 0) {
 		u->h2->streams--;
@@ -162,9 +163,9 @@ void h2_client_start(struct upstream *u, struct exch *e)
 	e->back = &h2_back;
 	u->h2->streams++;
 	if (secret_is_planned(e))
-		secret_ask(e);
+		secret_fetch(e);
 	else
-		back_begin(e);
+		h2_back_begin(e);
 }
 
 bool h2_client_has_room(const struct upstream *u)
@@ -181,14 +182,14 @@ bool h2_client_is_idle(const struct upstream *u)
 	return u->h2->streams == 0;
 }
 
-/* W1 */
-static void flooded(struct upstream *u)
+/* h2_client.W1: too many frames without purpose. */
+static void h2_client_flooded(struct upstream *u)
 {
 	u->h2->leaving = true;
 	nghttp2_session_terminate_session(u->h2->s, NGHTTP2_ENHANCE_YOUR_CALM);
 }
 
-static int on_begin_frame(nghttp2_session *s, const nghttp2_frame_hd *hd, void *ctx)
+static int on_server_frame_begin(nghttp2_session *s, const nghttp2_frame_hd *hd, void *ctx)
 {
 	struct upstream *u = ctx;
 
@@ -197,18 +198,18 @@ static int on_begin_frame(nghttp2_session *s, const nghttp2_frame_hd *hd, void *
 	return 0;
 }
 
-static int on_wrong(nghttp2_session *s, const nghttp2_frame *f, int error, void *ctx)
+static int on_server_frame_wrong(nghttp2_session *s, const nghttp2_frame *f, int error, void *ctx)
 {
 	struct upstream *u = ctx;
 
 	(void)s, (void)f, (void)error;
 	if (!h2_calm_wrong(&u->h2->calm, u->in->eg->now))
-		flooded(u);
+		h2_client_flooded(u);
 	return 0;
 }
 
-/* A new head: interim ones are forgotten, behind the final one they are trailers. */
-static int on_begin(nghttp2_session *s, const nghttp2_frame *f, void *ctx)
+/* A new head: replaces interim ones; after the final one it carries trailers. */
+static int on_response_begin(nghttp2_session *s, const nghttp2_frame *f, void *ctx)
 {
 	struct exch *e = nghttp2_session_get_stream_user_data(s, f->hd.stream_id);
 
@@ -228,15 +229,15 @@ static int on_begin(nghttp2_session *s, const nghttp2_frame *f, void *ctx)
 	return 0;
 }
 
-static int take_length(struct http_resp *r, struct slice v)
+static int h2_take_response_length(struct http_resp *r, struct slice v)
 {
 	r->has_length = true;
 	return h2_length(v, &r->length);
 }
 
 /* NOLINTNEXTLINE(readability-function-size): nghttp2's to say what it gives */
-static int on_header(nghttp2_session *s, const nghttp2_frame *f, const uint8_t *name, size_t name_len,
-		     const uint8_t *value, size_t value_len, uint8_t flags, void *ctx)
+static int on_response_field(nghttp2_session *s, const nghttp2_frame *f, const uint8_t *name, size_t name_len,
+			     const uint8_t *value, size_t value_len, uint8_t flags, void *ctx)
 {
 	struct exch *e = nghttp2_session_get_stream_user_data(s, f->hd.stream_id);
 	struct slice n = { (const char *)name, name_len }, v = { (const char *)value, value_len };
@@ -246,7 +247,7 @@ static int on_header(nghttp2_session *s, const nghttp2_frame *f, const uint8_t *
 	if (!e || f->hd.type != NGHTTP2_HEADERS)
 		return 0;
 	if (slice_eq(n, ":status")) {
-		/* nghttp2 has seen to its being three digits. */
+		/* nghttp2 has checked that it has three digits. */
 		e->resp.status = (unsigned)((v.p[0] - '0') * 100 + (v.p[1] - '0') * 10 + (v.p[2] - '0'));
 		return 0;
 	}
@@ -255,20 +256,20 @@ static int on_header(nghttp2_session *s, const nghttp2_frame *f, const uint8_t *
 	else if (e->head_came)
 		r = http_head_resp_field(e->trailers, n, v);
 	else if (slice_eq(n, "content-length"))
-		r = take_length(&e->resp, v);
+		r = h2_take_response_length(&e->resp, v);
 	else
 		r = http_head_resp_field(&e->resp.fields, n, v);
 	return r < 0 ? NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE : 0;
 }
 
-static bool has_no_body(const struct exch *e)
+static bool response_has_no_body(const struct exch *e)
 {
 	unsigned s = e->resp.status;
 
 	return strcmp(e->req.method, "HEAD") == 0 || s == 204 || s == 304;
 }
 
-static void take_head(struct exch *e, bool end)
+static void h2_take_response_head(struct exch *e, bool end)
 {
 	if (e->resp.status == 101) {
 		nghttp2_submit_rst_stream(e->up_conn->h2->s, 0, e->back_stream, NGHTTP2_PROTOCOL_ERROR);
@@ -279,7 +280,7 @@ static void take_head(struct exch *e, bool end)
 		return;
 	}
 	if (e->resp.status >= 200) {
-		e->resp.no_body = has_no_body(e);
+		e->resp.no_body = response_has_no_body(e);
 		if (end && !e->resp.no_body && !e->resp.has_length)
 			e->resp.has_length = true; /* of 0 */
 	}
@@ -287,14 +288,14 @@ static void take_head(struct exch *e, bool end)
 		nghttp2_submit_rst_stream(e->up_conn->h2->s, 0, e->back_stream, NGHTTP2_CANCEL);
 }
 
-static int on_frame(nghttp2_session *s, const nghttp2_frame *f, void *ctx)
+static int on_server_frame(nghttp2_session *s, const nghttp2_frame *f, void *ctx)
 {
 	struct upstream *u = ctx;
 	bool end = (f->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0;
 	struct exch *e;
 
 	if (!h2_calm_take(&u->h2->calm, f, u->in->eg->now)) {
-		flooded(u);
+		h2_client_flooded(u);
 		return 0;
 	}
 	if (f->hd.type == NGHTTP2_GOAWAY)
@@ -307,13 +308,14 @@ static int on_frame(nghttp2_session *s, const nghttp2_frame *f, void *ctx)
 	if (!e)
 		return 0;
 	if (f->hd.type == NGHTTP2_HEADERS && !e->head_came)
-		take_head(e, end);
+		h2_take_response_head(e, end);
 	if (end && e->head_came)
 		exch_end_down(e);
 	return 0;
 }
 
-static int on_data(nghttp2_session *s, uint8_t flags, int32_t id, const uint8_t *data, size_t len, void *ctx)
+static int on_response_data(nghttp2_session *s, uint8_t flags, int32_t id, const uint8_t *data, size_t len,
+			    void *ctx)
 {
 	struct exch *e = nghttp2_session_get_stream_user_data(s, id);
 
@@ -326,13 +328,13 @@ static int on_data(nghttp2_session *s, uint8_t flags, int32_t id, const uint8_t 
 		return 0;
 	if (!e->over)
 		return NGHTTP2_ERR_NOMEM;
-	/* Its own end, not the connection's. */
+	/* Ends this stream, not the connection. */
 	nghttp2_session_consume(s, id, len);
 	nghttp2_submit_rst_stream(s, 0, id, NGHTTP2_CANCEL);
 	return 0;
 }
 
-static int on_close(nghttp2_session *s, int32_t id, uint32_t code, void *ctx)
+static int on_server_stream_close(nghttp2_session *s, int32_t id, uint32_t code, void *ctx)
 {
 	struct exch *e = nghttp2_session_get_stream_user_data(s, id);
 	struct upstream *u = ctx;
@@ -342,7 +344,7 @@ static int on_close(nghttp2_session *s, int32_t id, uint32_t code, void *ctx)
 	upstream_serve(u->in);
 	if (!e)
 		return 0;
-	detach(e);
+	h2_detach(e);
 	if (e->whole) {
 		exch_back_gone(e);
 		return 0;
@@ -352,14 +354,14 @@ static int on_close(nghttp2_session *s, int32_t id, uint32_t code, void *ctx)
 	return 0;
 }
 
-static const struct h2_side side = {
-	.on_begin_frame = on_begin_frame,
-	.on_begin = on_begin,
-	.on_header = on_header,
-	.on_frame = on_frame,
-	.on_wrong = on_wrong,
-	.on_data = on_data,
-	.on_close = on_close,
+static const struct h2_side h2_client_side = {
+	.on_begin_frame = on_server_frame_begin,
+	.on_begin = on_response_begin,
+	.on_header = on_response_field,
+	.on_frame = on_server_frame,
+	.on_wrong = on_server_frame_wrong,
+	.on_data = on_response_data,
+	.on_close = on_server_stream_close,
 };
 
 int h2_client_open(struct upstream *u)
@@ -369,7 +371,7 @@ int h2_client_open(struct upstream *u)
 	if (!h)
 		return -ENOMEM;
 	u->h2 = h;
-	h->s = h2_session_new(&side, u, u->io.wipe);
+	h->s = h2_session_new(&h2_client_side, u, u->io.wipe);
 	return h->s ? 0 : -ENOMEM;
 }
 

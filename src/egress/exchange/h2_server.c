@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * HTTP/2 with the client, over nghttp2, which checks frames, HPACK and the form of messages; each stream is an exchange.
+ * HTTP/2 with the client (a front), over nghttp2, which checks frames, HPACK and the form of messages; each
+ * stream is an exchange.
  *
  * Invariants
- *  V1  At most H2_STREAMS_MAX streams; a stream's window is opened again only as its bytes are taken on the other side,
- *      or while its body is held for a rule, which is bounded by itself.
- *  V2  Trailers of a request end it and are otherwise not looked at: what was decided stays (X1).
- *  V3  Frames that ask for nothing are counted; who sends too many is told ENHANCE_YOUR_CALM, and left.
- *  V4  An answer that is whole before its request is: the rest of that is thrown away, so much of it and for so long; then
- *      the stream is reset. To reset it at once is right (RFC 9113, 8.1), and some clients lose the answer by it.
- *  V5  A head that is too large is answered with 431, as in HTTP/1.1, and the connection goes on: what is over H2_LISTED_MAX is counted and
- *      thrown away. nghttp2 cannot go on behind a field of more than 64 KiB, or what is no HPACK; then, and wherever else it gives a
- *      request up before there is one, that is written down.
+ *  V1  At most H2_STREAMS_MAX streams; a stream's window is reopened only as its bytes are consumed on the
+ *      other side, or while its body is held for a rule, which is bounded by itself.
+ *  V2  Trailers of a request end it and are otherwise ignored: the verdict stays valid (http_exch.X1).
+ *  V3  Frames that request nothing are counted; a client that sends too many gets ENHANCE_YOUR_CALM, and is
+ *      disconnected.
+ *  V4  A response may be complete before its request is: the rest of the request is discarded, up to a limit
+ *      of bytes and time; then the stream is reset. Resetting at once is correct (RFC 9113, 8.1), but some
+ *      clients lose the response by it.
+ *  V5  A head that is too large gets a 431, as in HTTP/1.1, and the connection continues: bytes over
+ *      H2_LISTED_MAX are counted and discarded. nghttp2 cannot continue after a field of more than 64 KiB or
+ *      invalid HPACK; then, and wherever else it drops a request before it is complete, a refusal is written
+ *      to the journal.
  */
 #include "egress/exchange/h2_util.h"
 #include "egress/exchange/http_head.h"
@@ -19,8 +23,8 @@
 
 #include <stdio.h>
 
-#define H2_LISTED_MAX ((size_t)2 * HTTP_FIELDS_BYTES)	 /* of a request, as HTTP/2 counts */
-#define H2_LISTED_FLOOD ((size_t)16 * HTTP_FIELDS_BYTES) /* no client that means well goes so far */
+#define H2_LISTED_MAX ((size_t)2 * HTTP_FIELDS_BYTES)	 /* of a request, by HTTP/2's way of counting */
+#define H2_LISTED_FLOOD ((size_t)16 * HTTP_FIELDS_BYTES) /* no honest client goes that far */
 #define DRAIN_MAX (1u << 20)
 #define DRAIN_SECONDS 5
 #define LINGER_BYTES (1u << 20)
@@ -31,30 +35,30 @@ struct h2_server {
 	struct h2_calm calm;
 	unsigned streams, draining;
 	bool leaving;
-	bool long_head; /* the head that came last did not fit into its first frame */
-	bool broken;	/* we have told the client that it is over, and that it is an error */
-	bool over; /* so it is: what the client still sends is read past, so that no reset overtakes what it was told */
+	bool long_head; /* the last head did not fit into its first frame */
+	bool broken;	/* we have sent a GOAWAY with an error */
+	bool over; /* the session is over: further input is discarded, so that no reset overtakes our last frames */
 	uint64_t lingered;
 	uint64_t since;
-	uint64_t tx, moved; /* bytes sent, and when that number last changed while some waited */
+	uint64_t tx, moved; /* bytes sent, and when that number last changed while some were waiting */
 };
 
-/* e->front_ctx: what is known of a request while its fields come. */
+/* e->front_ctx: the state of a request while its fields arrive. */
 struct h2_stream {
 	struct buf cookie;
 	bool method, path, scheme, authority, begun, over;
-	size_t credited;    /* opened again before it was taken */
-	size_t listed;	    /* bytes of its fields, as HTTP/2 counts them */
-	uint64_t answered;  /* eg->now; 0: not V4 */
+	size_t credited;    /* reopened before it was consumed */
+	size_t listed;	    /* bytes of its fields, by HTTP/2's way of counting */
+	uint64_t responded; /* eg->now when V4 began; 0: it did not */
 	uint64_t drain_end; /* of e->up.total */
 };
 
-static struct h2_stream *stream_of(struct exch *e)
+static struct h2_stream *h2_stream_of(struct exch *e)
 {
 	return e->front_ctx;
 }
 
-static void stream_free(struct exch *e)
+static void h2_stream_free(struct exch *e)
 {
 	struct h2_stream *t = e->front_ctx;
 
@@ -65,10 +69,10 @@ static void stream_free(struct exch *e)
 	free(t);
 }
 
-/* The front's half of an exchange. */
+/* ---- The front's half of an exchange. ---- */
 
-static ssize_t read_down(nghttp2_session *s, int32_t id, uint8_t *out, size_t len, uint32_t *flags,
-			 nghttp2_data_source *src, void *ctx)
+static ssize_t h2_read_down(nghttp2_session *s, int32_t id, uint8_t *out, size_t len, uint32_t *flags,
+			    nghttp2_data_source *src, void *ctx)
 {
 	struct exch *e = src->ptr;
 	struct slice data = http_pipe_peek(&e->down);
@@ -103,11 +107,11 @@ static ssize_t read_down(nghttp2_session *s, int32_t id, uint8_t *out, size_t le
 	return (ssize_t)data.len;
 }
 
-static void front_head(struct exch *e)
+static void h2_front_head(struct exch *e)
 {
 	struct inspect_conn *c = e->conn;
 	const struct http_resp *r = &e->resp;
-	nghttp2_data_provider body = { .source = { .ptr = e }, .read_callback = read_down };
+	nghttp2_data_provider body = { .source = { .ptr = e }, .read_callback = h2_read_down };
 	struct h2_nva a = { 0 };
 	char status[8], length[24];
 	int err;
@@ -129,16 +133,16 @@ static void front_head(struct exch *e)
 	io_kick(&c->io);
 }
 
-static void front_wake(struct exch *e)
+static void h2_front_wake(struct exch *e)
 {
 	nghttp2_session_resume_data(e->conn->h2->s, e->front_stream);
 	io_kick(&e->conn->io);
 }
 
-/* V1 */
-static void front_took(struct exch *e, size_t n)
+/* h2_server.V1: reopens the window, less what was reopened early. */
+static void h2_front_took(struct exch *e, size_t n)
 {
-	struct h2_stream *t = stream_of(e);
+	struct h2_stream *t = h2_stream_of(e);
 	size_t early = n < t->credited ? n : t->credited;
 
 	t->credited -= early;
@@ -147,29 +151,29 @@ static void front_took(struct exch *e, size_t n)
 	io_kick(&e->conn->io);
 }
 
-static void front_fail(struct exch *e)
+static void h2_front_fail(struct exch *e)
 {
 	nghttp2_submit_rst_stream(e->conn->h2->s, 0, e->front_stream, NGHTTP2_INTERNAL_ERROR);
 	io_kick(&e->conn->io);
 }
 
 static const struct exch_front h2_front = {
-	.head = front_head, .wake = front_wake, .took = front_took, .fail = front_fail
+	.head = h2_front_head, .wake = h2_front_wake, .took = h2_front_took, .fail = h2_front_fail
 };
 
-/* V3 */
-static void flooded(struct inspect_conn *c)
+/* h2_server.V3: too many frames without purpose. */
+static void h2_server_flooded(struct inspect_conn *c)
 {
 	if (c->h2->leaving)
 		return;
 	c->h2->leaving = true;
-	egress_alert(c->in->eg, "http2_flood", c->host.text, "HTTP/2 frames without a purpose, in number");
+	egress_alert(c->in->eg, "http2_flood", c->host.text, "too many HTTP/2 frames that serve no purpose");
 	nghttp2_session_terminate_session(c->h2->s, NGHTTP2_ENHANCE_YOUR_CALM);
 }
 
-/* nghttp2's callbacks. */
+/* ---- Callbacks of nghttp2. ---- */
 
-static int on_begin_frame(nghttp2_session *s, const nghttp2_frame_hd *hd, void *ctx)
+static int on_client_frame_begin(nghttp2_session *s, const nghttp2_frame_hd *hd, void *ctx)
 {
 	struct inspect_conn *c = ctx;
 
@@ -180,18 +184,18 @@ static int on_begin_frame(nghttp2_session *s, const nghttp2_frame_hd *hd, void *
 	return 0;
 }
 
-/* A frame for which we reset its stream is as cheap for the peer as a reset of its own. */
-static int on_wrong(nghttp2_session *s, const nghttp2_frame *f, int error, void *ctx)
+/* A frame for which we reset its stream costs the peer as little as a reset of its own. */
+static int on_client_frame_wrong(nghttp2_session *s, const nghttp2_frame *f, int error, void *ctx)
 {
 	struct inspect_conn *c = ctx;
 
 	(void)s, (void)f, (void)error;
 	if (!h2_calm_wrong(&c->h2->calm, c->in->eg->now))
-		flooded(c);
+		h2_server_flooded(c);
 	return 0;
 }
 
-static int on_begin(nghttp2_session *s, const nghttp2_frame *f, void *ctx)
+static int on_request_begin(nghttp2_session *s, const nghttp2_frame *f, void *ctx)
 {
 	struct inspect_conn *c = ctx;
 	struct h2_stream *t;
@@ -213,36 +217,36 @@ static int on_begin(nghttp2_session *s, const nghttp2_frame *f, void *ctx)
 	return 0;
 }
 
-static void refuse(struct exch *e, unsigned status, const char *why)
+static void h2_refuse(struct exch *e, unsigned status, const char *why)
 {
 	if (!e->req.why) {
 		e->req.why = why;
-		e->req.answer = status;
+		e->req.refusal = status;
 	}
 }
 
-static void take_authority(struct exch *e, struct slice v)
+static void h2_take_authority(struct exch *e, struct slice v)
 {
-	struct h2_stream *t = stream_of(e);
+	struct h2_stream *t = h2_stream_of(e);
 	struct host host;
 	uint16_t port = 0;
 
 	t->authority = true;
-	/* An explicit port is compared; a missing one stands for that of the connection. */
+	/* An explicit port is compared; a missing one means that of the connection. */
 	if (host_port_parse(v.p, v.len, e->conn->port, &host, &port, NULL) < 0)
-		refuse(e, 400, "the host cannot be read");
+		h2_refuse(e, 400, "the host cannot be read");
 	else
 		http_head_authority(e, &host, port);
 }
 
-static void take_pseudo(struct exch *e, struct slice n, struct slice v)
+static void h2_take_pseudo(struct exch *e, struct slice n, struct slice v)
 {
-	struct h2_stream *t = stream_of(e);
+	struct h2_stream *t = h2_stream_of(e);
 
 	if (slice_eq(n, ":method")) {
 		t->method = true;
 		if (v.len > EXCH_METHOD_MAX || !http1_is_token(v))
-			refuse(e, 400, "the method cannot be read");
+			h2_refuse(e, 400, "the method cannot be read");
 		else
 			snprintf(e->req.method, sizeof(e->req.method), "%.*s", (int)v.len, v.p);
 	} else if (slice_eq(n, ":path")) {
@@ -254,86 +258,89 @@ static void take_pseudo(struct exch *e, struct slice n, struct slice v)
 	} else if (slice_eq(n, ":scheme")) {
 		t->scheme = true;
 		if (!slice_eq(v, e->conn->tls ? "https" : "http"))
-			refuse(e, 421, "the scheme is not that of this connection");
+			h2_refuse(e, 421, "the scheme is not that of this connection");
 	} else if (slice_eq(n, ":authority")) {
-		take_authority(e, v);
+		h2_take_authority(e, v);
 	} else {
-		refuse(e, 400, "an unknown pseudo-header");
+		h2_refuse(e, 400, "an unknown pseudo-header");
 	}
 }
 
-static void take_length(struct exch *e, struct slice v)
+static void h2_take_request_length(struct exch *e, struct slice v)
 {
 	if (e->req.has_length || h2_length(v, &e->req.length) < 0)
-		refuse(e, 400, "the length cannot be read");
+		h2_refuse(e, 400, "the length cannot be read");
 	e->req.has_length = true;
 }
 
-static void take_field(struct exch *e, struct slice n, struct slice v)
+static void h2_take_request_field(struct exch *e, struct slice n, struct slice v)
 {
-	struct h2_stream *t = stream_of(e);
+	struct h2_stream *t = h2_stream_of(e);
 
 	if (slice_eq(n, "content-length")) {
-		take_length(e, v);
+		h2_take_request_length(e, v);
 	} else if (slice_eq(n, "te")) {
-		e->req.te_trailers = true; /* nghttp2 lets nothing but "trailers" through */
+		e->req.te_trailers = true; /* nghttp2 accepts only "trailers" */
 	} else if (slice_eq(n, "expect")) {
 		if (slice_eq_nocase(v, "100-continue"))
 			e->req.expect = true;
 		else
-			refuse(e, 417, "an unknown expectation");
+			h2_refuse(e, 417, "an unknown expectation");
 	} else if (slice_eq(n, "host")) {
-		take_authority(e, v);
+		h2_take_authority(e, v);
 	} else if (slice_eq(n, "cookie")) {
-		/* HTTP/2 may cut it into crumbs; elsewhere it is one field. */
+		/* HTTP/2 may split it into crumbs; elsewhere it is one field. */
 		if (t->cookie.len + v.len > HTTP_FIELDS_BYTES)
-			refuse(e, 431, "the request has too many headers");
+			h2_refuse(e, 431, "the request has too many headers");
 		else if (t->cookie.len)
 			buf_adds(&t->cookie, "; "), buf_add(&t->cookie, v.p, v.len);
 		else
 			buf_add(&t->cookie, v.p, v.len);
 	} else if (!http1_is_token(n) || !http1_is_value(v)) {
-		refuse(e, 400, "a header cannot be read");
+		h2_refuse(e, 400, "a header cannot be read");
 	} else {
 		http_head_field(e, n, v);
 	}
 }
 
 /* NOLINTNEXTLINE(readability-function-size): nghttp2's to say what it gives */
-static int on_header(nghttp2_session *s, const nghttp2_frame *f, const uint8_t *name, size_t name_len,
-		     const uint8_t *value, size_t value_len, uint8_t flags, void *ctx)
+static int on_request_field(nghttp2_session *s, const nghttp2_frame *f, const uint8_t *name, size_t name_len,
+			    const uint8_t *value, size_t value_len, uint8_t flags, void *ctx)
 {
 	struct exch *e = nghttp2_session_get_stream_user_data(s, f->hd.stream_id);
 	struct slice n = { (const char *)name, name_len }, v = { (const char *)value, value_len };
 
 	(void)flags;
-	/* V2 */
-	if (!e || stream_of(e)->begun || f->headers.cat != NGHTTP2_HCAT_REQUEST)
+	/* h2_server.V2 */
+	if (!e || h2_stream_of(e)->begun || f->headers.cat != NGHTTP2_HCAT_REQUEST)
 		return 0;
-	/* V5. One byte on the wire may stand for kilobytes of a table: too much is answered, much too much is not. */
-	stream_of(e)->listed += name_len + value_len + 32;
-	if (stream_of(e)->listed > H2_LISTED_FLOOD) {
-		flooded(ctx);
+	/*
+	 * h2_server.V5. One byte on the wire may expand to kilobytes from a table: too much gets a response,
+	 * far too much does not.
+	 */
+	h2_stream_of(e)->listed += name_len + value_len + 32;
+	if (h2_stream_of(e)->listed > H2_LISTED_FLOOD) {
+		h2_server_flooded(ctx);
 		return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
 	}
-	if (stream_of(e)->listed > H2_LISTED_MAX) {
-		refuse(e, 431, TOO_LARGE);
+	if (h2_stream_of(e)->listed > H2_LISTED_MAX) {
+		h2_refuse(e, 431, TOO_LARGE);
 		return 0;
 	}
 	if (name_len && name[0] == ':')
-		take_pseudo(e, n, v);
+		h2_take_pseudo(e, n, v);
 	else
-		take_field(e, n, v);
+		h2_take_request_field(e, n, v);
 	return 0;
 }
 
-static void begin(struct exch *e, bool end)
+static void h2_begin_exchange(struct exch *e, bool end)
 {
-	struct h2_stream *t = stream_of(e);
+	struct h2_stream *t = h2_stream_of(e);
 
 	t->begun = true;
 	if (!t->authority)
-		refuse(e, 400, "the request names no host");
+		h2_refuse(e, 400, "the request names no host");
 	if (t->cookie.len)
 		http_head_field(e, slice_of("cookie"), (struct slice){ t->cookie.data, t->cookie.len });
 	buf_release(&t->cookie);
@@ -345,13 +352,13 @@ static void begin(struct exch *e, bool end)
 	exch_begin(e);
 }
 
-static int on_frame(nghttp2_session *s, const nghttp2_frame *f, void *ctx)
+static int on_client_frame(nghttp2_session *s, const nghttp2_frame *f, void *ctx)
 {
 	struct inspect_conn *c = ctx;
 	struct exch *e;
 
 	if (!h2_calm_take(&c->h2->calm, f, c->in->eg->now)) {
-		flooded(c);
+		h2_server_flooded(c);
 		return 0;
 	}
 	if (f->hd.type != NGHTTP2_HEADERS && f->hd.type != NGHTTP2_DATA)
@@ -359,61 +366,62 @@ static int on_frame(nghttp2_session *s, const nghttp2_frame *f, void *ctx)
 	e = nghttp2_session_get_stream_user_data(s, f->hd.stream_id);
 	if (!e)
 		return 0;
-	if (!stream_of(e)->begun)
-		begin(e, (f->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0);
+	if (!h2_stream_of(e)->begun)
+		h2_begin_exchange(e, (f->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0);
 	else if (f->hd.flags & NGHTTP2_FLAG_END_STREAM)
 		exch_put_end(e);
 	return 0;
 }
 
-static int on_data(nghttp2_session *s, uint8_t flags, int32_t id, const uint8_t *data, size_t len, void *ctx)
+static int on_request_data(nghttp2_session *s, uint8_t flags, int32_t id, const uint8_t *data, size_t len,
+			   void *ctx)
 {
 	struct exch *e = nghttp2_session_get_stream_user_data(s, id);
 	struct inspect_conn *c = ctx;
 
 	(void)flags;
 	c->active = c->in->eg->now;
-	if (!e || e->state == EXCH_LOCAL || stream_of(e)->answered) {
+	if (!e || e->state == EXCH_LOCAL || h2_stream_of(e)->responded) {
 		if (e)
 			e->up.total += len;
 		nghttp2_session_consume(s, id, len);
-		if (e && stream_of(e)->answered && e->up.total > stream_of(e)->drain_end)
+		if (e && h2_stream_of(e)->responded && e->up.total > h2_stream_of(e)->drain_end)
 			nghttp2_submit_rst_stream(s, 0, id, NGHTTP2_NO_ERROR);
 		return 0;
 	}
 	if (e->state == EXCH_HOLD) {
-		stream_of(e)->credited += len;
+		h2_stream_of(e)->credited += len;
 		nghttp2_session_consume(s, id, len);
 	}
 	return exch_put(e, data, len) < 0 ? NGHTTP2_ERR_NOMEM : 0;
 }
 
-/* V5: its head never came to an end that could be read. */
-static void given_up(struct exch *e)
+/* h2_server.V5: logs a request whose head never became readable. */
+static void h2_log_given_up(struct exch *e)
 {
-	struct h2_stream *t = stream_of(e);
+	struct h2_stream *t = h2_stream_of(e);
 	const char *why = "the head cannot be read";
 
 	if (t->begun)
 		return;
 	t->begun = true;
 	if (e->failed)
-		why = "the head did not come to its end in time";
+		why = "the head was not complete in time";
 	else if (t->listed > H2_LISTED_MAX || e->conn->h2->long_head)
 		why = TOO_LARGE;
 	exch_log_refusal(e, why);
 }
 
-static void all_given_up(struct inspect_conn *c)
+static void h2_log_all_given_up(struct inspect_conn *c)
 {
 	for (struct exch *e = c->in->exchs; e; e = e->all_next) {
 		if (e->conn == c)
-			given_up(e);
+			h2_log_given_up(e);
 	}
 }
 
-/* V4 */
-static int on_sent(nghttp2_session *s, const nghttp2_frame *f, void *ctx)
+/* h2_server.V4: the response is complete, the request is not. */
+static int on_response_sent(nghttp2_session *s, const nghttp2_frame *f, void *ctx)
 {
 	struct inspect_conn *c = ctx;
 	struct exch *e;
@@ -427,27 +435,27 @@ static int on_sent(nghttp2_session *s, const nghttp2_frame *f, void *ctx)
 	e = nghttp2_session_get_stream_user_data(s, f->hd.stream_id);
 	if (!e || e->up_conn) {
 		nghttp2_submit_rst_stream(s, 0, f->hd.stream_id, NGHTTP2_NO_ERROR);
-	} else if (!stream_of(e)->answered) {
-		stream_of(e)->answered = c->in->eg->now;
-		stream_of(e)->drain_end = e->up.total + DRAIN_MAX;
+	} else if (!h2_stream_of(e)->responded) {
+		h2_stream_of(e)->responded = c->in->eg->now;
+		h2_stream_of(e)->drain_end = e->up.total + DRAIN_MAX;
 		c->h2->draining++;
 	}
 	return 0;
 }
 
-static void end_drains(struct inspect_conn *c, uint64_t now)
+static void h2_end_drains(struct inspect_conn *c, uint64_t now)
 {
 	for (struct exch *e = c->in->exchs; e && c->h2->draining; e = e->all_next) {
-		struct h2_stream *t = e->conn == c ? stream_of(e) : NULL;
+		struct h2_stream *t = e->conn == c ? h2_stream_of(e) : NULL;
 
-		if (t && t->answered && now - t->answered > DRAIN_SECONDS * 1000000000ull)
+		if (t && t->responded && now - t->responded > DRAIN_SECONDS * 1000000000ull)
 			nghttp2_submit_rst_stream(c->h2->s, 0, e->front_stream, NGHTTP2_NO_ERROR);
 	}
 	if (c->h2->draining)
 		io_kick(&c->io);
 }
 
-static int on_close(nghttp2_session *s, int32_t id, uint32_t code, void *ctx)
+static int on_client_stream_close(nghttp2_session *s, int32_t id, uint32_t code, void *ctx)
 {
 	struct exch *e = nghttp2_session_get_stream_user_data(s, id);
 	struct inspect_conn *c = ctx;
@@ -457,26 +465,26 @@ static int on_close(nghttp2_session *s, int32_t id, uint32_t code, void *ctx)
 	c->h2->since = c->in->eg->now;
 	if (!e)
 		return 0;
-	given_up(e);
-	c->h2->draining -= stream_of(e)->answered != 0;
-	/* Bytes that nobody will take any more do not hold the connection's window. */
-	if (http_pipe_len(&e->up) > stream_of(e)->credited)
-		nghttp2_session_consume_connection(s, http_pipe_len(&e->up) - stream_of(e)->credited);
+	h2_log_given_up(e);
+	c->h2->draining -= h2_stream_of(e)->responded != 0;
+	/* Bytes that will not be consumed must not hold the connection's window. */
+	if (http_pipe_len(&e->up) > h2_stream_of(e)->credited)
+		nghttp2_session_consume_connection(s, http_pipe_len(&e->up) - h2_stream_of(e)->credited);
 	nghttp2_session_set_stream_user_data(s, id, NULL);
-	stream_free(e);
+	h2_stream_free(e);
 	exch_front_gone(e);
 	return 0;
 }
 
-static const struct h2_side side = {
-	.on_begin_frame = on_begin_frame,
-	.on_begin = on_begin,
-	.on_header = on_header,
-	.on_frame = on_frame,
-	.on_wrong = on_wrong,
-	.on_data = on_data,
-	.on_sent = on_sent,
-	.on_close = on_close,
+static const struct h2_side h2_server_side = {
+	.on_begin_frame = on_client_frame_begin,
+	.on_begin = on_request_begin,
+	.on_header = on_request_field,
+	.on_frame = on_client_frame,
+	.on_wrong = on_client_frame_wrong,
+	.on_data = on_request_data,
+	.on_sent = on_response_sent,
+	.on_close = on_client_stream_close,
 	.is_server = true,
 };
 
@@ -487,7 +495,7 @@ int h2_server_open(struct inspect_conn *c)
 	if (!h)
 		return -ENOMEM;
 	h->since = h->moved = c->in->eg->now;
-	h->s = h2_session_new(&side, c, false);
+	h->s = h2_session_new(&h2_server_side, c, false);
 	c->h2 = h;
 	c->io.want_in = true;
 	return h->s ? 0 : -ENOMEM;
@@ -501,11 +509,11 @@ void h2_server_close(struct inspect_conn *c)
 	if (!h)
 		return;
 	if (h->broken)
-		all_given_up(c);
+		h2_log_all_given_up(c);
 	for (struct exch *e = c->in->exchs; e; e = next) {
 		next = e->all_next;
 		if (e->conn == c) {
-			stream_free(e);
+			h2_stream_free(e);
 			exch_front_gone(e);
 		}
 	}
@@ -514,7 +522,7 @@ void h2_server_close(struct inspect_conn *c)
 	free(h);
 }
 
-static void linger(struct inspect_conn *c)
+static void h2_linger(struct inspect_conn *c)
 {
 	struct h2_server *h = c->h2;
 	uint8_t raw[16384];
@@ -528,8 +536,8 @@ static void linger(struct inspect_conn *c)
 		io_arm(&c->io);
 }
 
-/* The session has come to its end, or cannot go on. */
-static void finish(struct inspect_conn *c)
+/* The session has ended, or cannot continue. */
+static void h2_finish(struct inspect_conn *c)
 {
 	struct h2_server *h = c->h2;
 
@@ -538,9 +546,9 @@ static void finish(struct inspect_conn *c)
 		inspect_conn_end(c, h->broken ? "error" : "server");
 		return;
 	}
-	all_given_up(c);
+	h2_log_all_given_up(c);
 	h->over = h->leaving = c->io.want_in = true;
-	linger(c);
+	h2_linger(c);
 }
 
 void h2_server_run(struct inspect_conn *c)
@@ -549,17 +557,17 @@ void h2_server_run(struct inspect_conn *c)
 	int r;
 
 	if (h->over) {
-		linger(c);
+		h2_linger(c);
 		return;
 	}
 	r = io_backlog(&c->io) < IO_BACKLOG_MAX ? h2_feed(&c->io, h->s, &h->calm) : 0;
 	if (h->calm.block > H2_BLOCK_MAX)
-		flooded(c);
+		h2_server_flooded(c);
 	else if (r < 0 && !c->io.error)
 		nghttp2_session_terminate_session(h->s, h->long_head ? NGHTTP2_ENHANCE_YOUR_CALM
 								     : NGHTTP2_PROTOCOL_ERROR);
 	h->broken = h->broken || (r < 0 && !c->io.error);
-	/* What ends the session is still said to the peer. */
+	/* Even then our last frames are sent to the peer. */
 	(void)!h2_drain(&c->io, h->s);
 	if (c->io.error) {
 		inspect_conn_end(c, c->io.error == -ECONNRESET ? "reset" : "error");
@@ -571,7 +579,7 @@ void h2_server_run(struct inspect_conn *c)
 	}
 	if (r < 0 ||
 	    (!nghttp2_session_want_read(h->s) && !nghttp2_session_want_write(h->s) && !io_backlog(&c->io))) {
-		finish(c);
+		h2_finish(c);
 		return;
 	}
 	c->io.want_in = io_backlog(&c->io) < IO_BACKLOG_MAX;
@@ -583,7 +591,7 @@ void h2_server_tick(struct inspect_conn *c, uint64_t now)
 	struct h2_server *h = c->h2;
 	uint64_t quiet = (now - (h->since > c->active ? h->since : c->active)) / 1000000000;
 
-	end_drains(c, now);
+	h2_end_drains(c, now);
 	if (h->streams == 0 && quiet > c->in->times.keep) {
 		nghttp2_session_terminate_session(h->s, NGHTTP2_NO_ERROR);
 		io_kick(&c->io);

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sessions of nghttp2 over struct io. Allocations of a session that carries secrets are zeroed when freed;
+ * the frame budget protects against floods by either peer.
+ */
 #include "egress/exchange/h2_util.h"
 
 #include <malloc.h>
@@ -6,10 +10,10 @@
 #include <stdlib.h>
 
 #define DRAIN_MAX 8
-#define FEED_MAX (256u << 10) /* at once; the other connections have their turn then */
+#define FEED_MAX (256u << 10) /* per call; then other connections get their turn */
 
-/* nghttp2 takes what it only reads by a pointer that could write. */
-static uint8_t *bytes(const char *p)
+/* nghttp2 takes read-only data by a non-const pointer. */
+static uint8_t *unconst_bytes(const char *p)
 {
 	union {
 		const char *in;
@@ -22,13 +26,14 @@ static uint8_t *bytes(const char *p)
 void h2_nva_add(struct h2_nva *a, const char *name, const char *value, size_t len)
 {
 	if (a->n < H2_NV_MAX)
-		a->v[a->n++] = (nghttp2_nv){
-			.name = bytes(name), .namelen = strlen(name), .value = bytes(value), .valuelen = len
-		};
+		a->v[a->n++] = (nghttp2_nv){ .name = unconst_bytes(name),
+					     .namelen = strlen(name),
+					     .value = unconst_bytes(value),
+					     .valuelen = len };
 }
 
-/* A credential is never put into a table from which a later request could learn it by its size. */
-static bool is_sensitive(struct slice name)
+/* A credential is never put into a compression table, where a later request could learn it from sizes. */
+static bool is_credential_field(struct slice name)
 {
 	return slice_eq_nocase(name, "authorization") || slice_eq_nocase(name, "x-api-key") ||
 	       (slice_eq_nocase(name, "cookie")) || slice_eq_nocase(name, "proxy-authorization");
@@ -51,11 +56,12 @@ int h2_nva_fields(struct h2_nva *a, const struct http_fields *f)
 		for (size_t k = 0; k < name.len; k++)
 			p[k] = (char)(name.p[k] >= 'A' && name.p[k] <= 'Z' ? name.p[k] + 32 : name.p[k]);
 		a->text.len += name.len;
-		a->v[a->n++] = (nghttp2_nv){ .name = (uint8_t *)p,
-					     .namelen = name.len,
-					     .value = bytes(value.p),
-					     .valuelen = value.len,
-					     .flags = is_sensitive(name) ? NGHTTP2_NV_FLAG_NO_INDEX : 0 };
+		a->v[a->n++] =
+			(nghttp2_nv){ .name = (uint8_t *)p,
+				      .namelen = name.len,
+				      .value = unconst_bytes(value.p),
+				      .valuelen = value.len,
+				      .flags = is_credential_field(name) ? NGHTTP2_NV_FLAG_NO_INDEX : 0 };
 	}
 	return 0;
 }
@@ -71,13 +77,13 @@ void h2_nva_release(struct h2_nva *a)
 	buf_release(&a->text);
 }
 
-static void *mem_alloc(size_t size, void *ctx)
+static void *zeroing_alloc(size_t size, void *ctx)
 {
 	(void)ctx;
 	return malloc(size);
 }
 
-static void mem_free(void *p, void *ctx)
+static void zeroing_free(void *p, void *ctx)
 {
 	(void)ctx;
 	if (p)
@@ -85,13 +91,13 @@ static void mem_free(void *p, void *ctx)
 	free(p);
 }
 
-static void *mem_zeroed(size_t n, size_t size, void *ctx)
+static void *zeroing_calloc(size_t n, size_t size, void *ctx)
 {
 	(void)ctx;
 	return calloc(n, size);
 }
 
-static void *mem_again(void *p, size_t size, void *ctx)
+static void *zeroing_realloc(void *p, size_t size, void *ctx)
 {
 	size_t old = p ? malloc_usable_size(p) : 0;
 	void *q;
@@ -101,13 +107,13 @@ static void *mem_again(void *p, size_t size, void *ctx)
 	q = malloc(size ? size : 1);
 	if (q && p) {
 		memcpy(q, p, old);
-		mem_free(p, ctx);
+		zeroing_free(p, ctx);
 	}
 	return q;
 }
 
-/* For a session through which secrets go: zeroed when it is given back. */
-static nghttp2_mem wiping_mem = { NULL, mem_alloc, mem_free, mem_zeroed, mem_again };
+/* For a session that carries secrets: zeroes memory when it is freed. */
+static nghttp2_mem wiping_mem = { NULL, zeroing_alloc, zeroing_free, zeroing_calloc, zeroing_realloc };
 
 int h2_length(struct slice v, uint64_t *ret)
 {
@@ -124,8 +130,8 @@ int h2_length(struct slice v, uint64_t *ret)
 	return 0;
 }
 
-static nghttp2_session *make(const nghttp2_session_callbacks *cb, const nghttp2_option *o, bool is_server,
-			     void *ctx, bool wipe)
+static nghttp2_session *new_session(const nghttp2_session_callbacks *cb, const nghttp2_option *o,
+				    bool is_server, void *ctx, bool wipe)
 {
 	nghttp2_mem *mem = wipe ? &wiping_mem : NULL;
 	nghttp2_session *s = NULL;
@@ -135,8 +141,8 @@ static nghttp2_session *make(const nghttp2_session_callbacks *cb, const nghttp2_
 	return r == 0 ? s : NULL;
 }
 
-/* A server's push is off; how many streams there may be is for the server to say. */
-static int submit_settings(nghttp2_session *s, bool is_server, bool wipe)
+/* Server push is off; only the server limits the number of streams. */
+static int submit_h2_settings(nghttp2_session *s, bool is_server, bool wipe)
 {
 	const nghttp2_settings_entry settings[] = {
 		{ NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, H2_STREAM_WINDOW },
@@ -146,7 +152,7 @@ static int submit_settings(nghttp2_session *s, bool is_server, bool wipe)
 			: (nghttp2_settings_entry){ NGHTTP2_SETTINGS_ENABLE_PUSH, 0 },
 		{ NGHTTP2_SETTINGS_HEADER_TABLE_SIZE, 0 },
 	};
-	/* A table would keep what a server says of a secret for as long as the connection lives. */
+	/* A table would keep what a server sends about a secret for the life of the connection. */
 	int r = nghttp2_submit_settings(s, 0, settings, ARRAY_SIZE(settings) - !wipe);
 
 	return r ? r : nghttp2_session_set_local_window_size(s, 0, 0, H2_CONN_WINDOW);
@@ -170,18 +176,18 @@ nghttp2_session *h2_session_new(const struct h2_side *side, void *ctx, bool wipe
 		nghttp2_option_set_no_auto_window_update(o, 1);
 		nghttp2_option_set_no_closed_streams(o, 1);
 		nghttp2_option_set_peer_max_concurrent_streams(o, H2_STREAMS_MAX);
-		s = make(cb, o, side->is_server, ctx, wipe);
+		s = new_session(cb, o, side->is_server, ctx, wipe);
 	}
 	nghttp2_session_callbacks_del(cb);
 	nghttp2_option_del(o);
-	if (s && submit_settings(s, side->is_server, wipe) != 0) {
+	if (s && submit_h2_settings(s, side->is_server, wipe) != 0) {
 		nghttp2_session_del(s);
 		s = NULL;
 	}
 	return s;
 }
 
-static unsigned cost_of(const nghttp2_frame *f)
+static unsigned frame_cost(const nghttp2_frame *f)
 {
 	switch (f->hd.type) {
 	case NGHTTP2_RST_STREAM:
@@ -201,7 +207,7 @@ static unsigned cost_of(const nghttp2_frame *f)
 	}
 }
 
-static bool pay(struct h2_calm *c, unsigned cost, uint64_t now)
+static bool calm_pay(struct h2_calm *c, unsigned cost, uint64_t now)
 {
 	uint64_t fresh = c->at ? (now - c->at) / (1000000000 / H2_CALM_PER_SECOND) : H2_CALM_BURST;
 
@@ -219,7 +225,7 @@ static bool pay(struct h2_calm *c, unsigned cost, uint64_t now)
 
 bool h2_calm_take(struct h2_calm *c, const nghttp2_frame *f, uint64_t now)
 {
-	return pay(c, cost_of(f), now);
+	return calm_pay(c, frame_cost(f), now);
 }
 
 void h2_calm_begin(struct h2_calm *c, const nghttp2_frame_hd *hd)
@@ -230,7 +236,7 @@ void h2_calm_begin(struct h2_calm *c, const nghttp2_frame_hd *hd)
 
 bool h2_calm_wrong(struct h2_calm *c, uint64_t now)
 {
-	return pay(c, 5, now);
+	return calm_pay(c, 5, now);
 }
 
 int h2_feed(struct io *io, nghttp2_session *s, struct h2_calm *c)
@@ -251,7 +257,7 @@ int h2_feed(struct io *io, nghttp2_session *s, struct h2_calm *c)
 		c->block += n;
 		if (c->block > H2_BLOCK_MAX) {
 			snprintf(io->why, sizeof(io->why),
-				 "HTTP/2: a head without an end, or frames of no known type");
+				 "HTTP/2: an endless head, or frames of unknown type");
 			if (io->wipe)
 				explicit_bzero(raw, sizeof(raw));
 			return -EBADMSG;
@@ -262,7 +268,7 @@ int h2_feed(struct io *io, nghttp2_session *s, struct h2_calm *c)
 	return io->error;
 }
 
-static int gather(struct io *io, nghttp2_session *s)
+static int gather_frames(struct io *io, nghttp2_session *s)
 {
 	while (io_backlog(io) < IO_BACKLOG_MAX) {
 		const uint8_t *data;
@@ -273,10 +279,10 @@ static int gather(struct io *io, nghttp2_session *s)
 		if (n == 0)
 			break;
 		buf_add(&io->out, data, (size_t)n);
-		/* The session's own buffer, which is done with; but its greeting is a constant. */
+		/* Zero the session's own buffer after use; but its greeting is a constant. */
 		if (io->wipe &&
 		    !(n == NGHTTP2_CLIENT_MAGIC_LEN && memcmp(data, NGHTTP2_CLIENT_MAGIC, (size_t)n) == 0))
-			explicit_bzero(bytes((const char *)data), (size_t)n);
+			explicit_bzero(unconst_bytes((const char *)data), (size_t)n);
 	}
 	return buf_error(&io->out);
 }
@@ -284,7 +290,7 @@ static int gather(struct io *io, nghttp2_session *s)
 int h2_drain(struct io *io, nghttp2_session *s)
 {
 	for (int rounds = 0; rounds < DRAIN_MAX; rounds++) {
-		int r = gather(io, s);
+		int r = gather_frames(io, s);
 
 		if (r < 0)
 			io->error = r;
@@ -293,7 +299,7 @@ int h2_drain(struct io *io, nghttp2_session *s)
 		if (io_flush(io) < 0 || io_backlog(io))
 			return io->error;
 	}
-	/* It takes all that we have: the others have their turn first. */
+	/* It accepts everything we have: other connections get their turn first. */
 	io_kick(io);
 	return 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What both sides of HTTP/2 share: how a session is made, a list of fields as nghttp2 wants it, feeding and draining a
- * session over a stream, and a measure of how much a peer may bother us without asking for anything.
+ * Shared by both sides of HTTP/2: creation of a session, a list of fields for nghttp2, feeding and draining a
+ * session over a stream, and a budget for frames that serve no purpose.
  */
 #ifndef EGRESS_H2_UTIL_H
 #define EGRESS_H2_UTIL_H
@@ -25,20 +25,20 @@ struct h2_nva {
 /* Names and values must outlive the list; names of fields are copied in lower case. -E2BIG, -ENOMEM. */
 void h2_nva_add(struct h2_nva *a, const char *name, const char *value, size_t len);
 int h2_nva_fields(struct h2_nva *a, const struct http_fields *f) MUST_CHECK;
-void h2_nva_hide(struct h2_nva *a); /* none of them is ever put into a table */
+void h2_nva_hide(struct h2_nva *a); /* none of them is ever put into a compression table */
 void h2_nva_release(struct h2_nva *a);
 
-/* Digits alone, at most 16 of them. */
+/* Digits only, at most 16. */
 int h2_length(struct slice v, uint64_t *ret) MUST_CHECK;
 
 /*
- * Frames that ask for nothing (resets, settings, pings, empty data), and those that are wrong, for which we do the
- * resetting: a bucket of them, refilled slowly.
+ * A token bucket for frames that request nothing (resets, settings, pings, empty data) and for invalid ones,
+ * whose streams we reset.
  */
 struct h2_calm {
 	uint64_t at; /* ns */
 	unsigned tokens;
-	size_t block; /* bytes since a known frame began that is no CONTINUATION */
+	size_t block; /* bytes since the last known frame that is no CONTINUATION */
 };
 
 #define H2_CALM_BURST 1000
@@ -46,14 +46,14 @@ struct h2_calm {
 
 #define H2_BLOCK_MAX (256u << 10)
 
-/* A frame begins; of those of no known type nothing is heard. */
+/* A frame begins; frames of unknown type are not reported. */
 void h2_calm_begin(struct h2_calm *c, const nghttp2_frame_hd *hd);
 
-/* False: the peer is to be told to calm down, and left. */
+/* False: send the peer ENHANCE_YOUR_CALM, and close the connection. */
 bool h2_calm_take(struct h2_calm *c, const nghttp2_frame *f, uint64_t now);
 bool h2_calm_wrong(struct h2_calm *c, uint64_t now);
 
-/* What a side wants to hear of; on_sent may be NULL. */
+/* The callbacks of one side; on_sent may be NULL. */
 struct h2_side {
 	nghttp2_on_begin_frame_callback on_begin_frame;
 	nghttp2_on_begin_headers_callback on_begin;
@@ -66,12 +66,15 @@ struct h2_side {
 	bool is_server;
 };
 
-/* With its settings submitted; NULL when there is no memory. wipe: secrets go through it, none of which is kept. */
+/*
+ * Creates a session and submits its settings; NULL when there is no memory. wipe: secrets pass through it;
+ * all its memory is zeroed.
+ */
 nghttp2_session *h2_session_new(const struct h2_side *side, void *ctx, bool wipe);
 
-/* Reads what is there into the session; negative when it is over, with io->why. */
+/* Reads available input into the session; negative when it is over, with io->why. */
 int h2_feed(struct io *io, nghttp2_session *s, struct h2_calm *c) MUST_CHECK;
-/* Sends frames as long as the peer takes them; negative when it is broken. */
+/* Sends frames while the peer accepts them; negative when it is broken. */
 int h2_drain(struct io *io, nghttp2_session *s) MUST_CHECK;
 
 #endif

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Asks a person about a request, or about the use of its secret. Whatever cannot be shown or bound in full is
+ * refused, never shortened (http_ask.Q2, Q3).
+ */
 #include "egress/exchange/http_ask.h"
 
 #include "egress/core/asking.h"
@@ -17,8 +21,11 @@
 #define HOW \
 	"wait and send it again, or ask the person who runs this sandbox; `coffer ask ls` shows what waits"
 
-/* Q3: why it cannot be asked; NULL: it can. A rule that saw the body has looked at its documents by itself. */
-static const char *lacks_commit(const struct exch *e, char text[HTTP_HOLD_WHY_MAX])
+/*
+ * http_ask.Q3: why no person can be asked; NULL: one can. A rule that saw the body has checked its documents
+ * already.
+ */
+static const char *why_commit_is_unbound(const struct exch *e, char text[HTTP_HOLD_WHY_MAX])
 {
 	const struct urlpath *u = &e->req.url;
 	const struct merge_call c = { .path = u->path_len ? urlpath_path(&e->req.target, u) : SLICE_NONE,
@@ -33,7 +40,7 @@ static const char *lacks_commit(const struct exch *e, char text[HTTP_HOLD_WHY_MA
 	return merge_call_lacks(&c);
 }
 
-static enum askmsg_kind kind_of(const struct exch *e)
+static enum askmsg_kind askmsg_kind_of(const struct exch *e)
 {
 	const struct policy_entry *en = e->verdict.entry;
 
@@ -42,7 +49,7 @@ static enum askmsg_kind kind_of(const struct exch *e)
 						: ASKMSG_REQUEST;
 }
 
-static void refuse(struct exch *e, unsigned status, const char *why)
+static void refuse_ask(struct exch *e, unsigned status, const char *why)
 {
 	e->gathers = false;
 	e->state = EXCH_NEW;
@@ -50,7 +57,7 @@ static void refuse(struct exch *e, unsigned status, const char *why)
 	exch_refuse(e, status, why);
 }
 
-static void answered(void *ctx, bool allow, uint64_t ticket, const char *id, const char *why)
+static void on_request_answer(void *ctx, bool allow, uint64_t ticket, const char *id, const char *why)
 {
 	struct exch *e = ctx;
 	struct inspect *in = e->in;
@@ -69,7 +76,7 @@ static void answered(void *ctx, bool allow, uint64_t ticket, const char *id, con
 		e->ticket = ticket;
 		e->approved = true;
 		e->verdict.action = POLICY_ALLOW;
-		exch_judge(e);
+		exch_apply_verdict(e);
 	} else {
 		e->verdict.action = POLICY_DENY;
 		snprintf(e->verdict.why, sizeof(e->verdict.why), "a person has to allow %s: %s%s%s%s",
@@ -81,19 +88,22 @@ static void answered(void *ctx, bool allow, uint64_t ticket, const char *id, con
 	runq_leave(&in->q);
 }
 
-/* In words, and in what the answer is bound to. Negative: it cannot be said in full. */
-static int describe(const struct exch *e, struct buf *what)
+/* Describes the request in words, with the headers that the answer is bound to. Negative: it does not fit. */
+static int describe_request(const struct exch *e, struct buf *what)
 {
 	buf_adds(what, e->ask_what);
 	if (e->req.websocket)
-		buf_addf(what, "%sopens a websocket, and what goes over it is not seen",
+		buf_addf(what, "%sopens a websocket, whose messages are not inspected",
 			 what->len ? "; " : "");
 	return askheaders_add(&e->req.fields, ASKMSG_WHAT_MAX, what);
 }
 
-/* What people are shown of a request that wants a secret. The answer to "once" is bound to all of it, a grant to the secret and where it
- * goes. */
-static const char *show_secret(const struct exch *e, struct slice body, struct askmsg *m, struct buf *shown)
+/*
+ * Renders a request with a secret for people. An answer for this once is bound to all of it, a grant only to
+ * the secret and its destination.
+ */
+static const char *describe_secret_use(const struct exch *e, struct slice body, struct askmsg *m,
+				       struct buf *shown)
 {
 	static const char too_long[] =
 		"a person has to allow that its secret is used, and its path is too long to be shown to anybody";
@@ -114,13 +124,13 @@ static const char *show_secret(const struct exch *e, struct slice body, struct a
 	return NULL;
 }
 
-static void ask_now(struct exch *e)
+static void exch_ask_now(struct exch *e)
 {
 	struct slice body = http_pipe_peek(&e->up), type = http_fields_get(&e->req.fields, "content-type");
 	char type_text[129], unseen[HTTP_HOLD_WHY_MAX];
-	const char *why = e->asks_secret ? NULL : lacks_commit(e, unseen);
+	const char *why = e->asks_secret ? NULL : why_commit_is_unbound(e, unseen);
 	autobuf struct buf what = BUF_INIT, shown = BUF_INIT;
-	struct askmsg m = { .kind = kind_of(e),
+	struct askmsg m = { .kind = askmsg_kind_of(e),
 			    .port = e->conn->port,
 			    .tls = e->conn->tls,
 			    .has_body = e->req.has_body,
@@ -135,25 +145,25 @@ static void ask_now(struct exch *e)
 	snprintf(type_text, sizeof(type_text), "%.*s", type.p ? (int)type.len : 0, type.p ? type.p : "");
 	m.type = type_text;
 	m.preview_bytes = (uint32_t)m.preview_len;
-	if (!why && (describe(e, &what) < 0 || e->ask_cut || buf_error(&what)))
-		why = "a person has to allow it, and it does more than anybody can be shown";
+	if (!why && (describe_request(e, &what) < 0 || e->ask_cut || buf_error(&what)))
+		why = "a person has to allow it, and it does more than fits into an ask";
 	m.what = buf_cstr(&what);
 	if (!why && e->req.target.len > ASKMSG_PATH_MAX)
 		why = "a person has to allow it, and its path is too long to be shown to anybody";
-	/* What is cut off would not be bound to the answer. */
+	/* A part that is cut off would not be bound to the answer. */
 	if (!why && type.p && type.len >= sizeof(type_text))
 		why = "a person has to allow it, and its Content-Type is too long to be shown to anybody";
 	if (!why && e->asks_secret)
-		why = show_secret(e, body, &m, &shown);
+		why = describe_secret_use(e, body, &m, &shown);
 	if (why) {
-		refuse(e, 403, why);
+		refuse_ask(e, 403, why);
 		return;
 	}
 	hash_sha256(body.p ? body.p : "", body.len, m.body);
 	e->state = EXCH_ASK;
-	e->asking = asking_begin(e->in->eg, &m, answered, e, &why);
+	e->asking = asking_begin(e->in->eg, &m, on_request_answer, e, &why);
 	if (!e->asking)
-		refuse(e, 503, why);
+		refuse_ask(e, 503, why);
 }
 
 bool exch_ask_secret(struct exch *e)
@@ -174,7 +184,7 @@ void exch_ask(struct exch *e)
 		return;
 	}
 	if (e->req.has_length && e->req.length > EXCH_HOLD_MAX) {
-		refuse(e, 413, TOO_LONG);
+		refuse_ask(e, 413, TOO_LONG);
 		return;
 	}
 	e->state = EXCH_HOLD;
@@ -190,17 +200,17 @@ void exch_ask_body(struct exch *e)
 	size_t len = http_pipe_len(&e->up);
 
 	if (len > EXCH_HOLD_MAX || (len == EXCH_HOLD_MAX && !e->up.eof))
-		refuse(e, 413, TOO_LONG);
+		refuse_ask(e, 413, TOO_LONG);
 	else if (e->in->held > EXCH_HELD_MAX)
-		refuse(e, 503, "too many requests are held for a person's answer");
+		refuse_ask(e, 503, "too many requests are held for a person's answer");
 	else if (e->up.eof || !e->req.has_body) {
 		e->gathers = false;
-		ask_now(e);
+		exch_ask_now(e);
 	}
 }
 
-/* What there is no room for is not asked about: the answer would be bound to less than is done. */
-static void add(struct exch *e, const char *sep, struct slice s)
+/* Where there is no room no person is asked: the answer would be bound to less than the request does. */
+static void add_to_ask_what(struct exch *e, const char *sep, struct slice s)
 {
 	size_t n = strlen(e->ask_what), size = sizeof(e->ask_what);
 
@@ -210,20 +220,20 @@ static void add(struct exch *e, const char *sep, struct slice s)
 		e->ask_cut = true;
 }
 
-static void note_document(struct exch *e, const struct graphql_doc *d)
+static void note_graphql(struct exch *e, const struct graphql_doc *d)
 {
 	const struct graphql_op *op = &d->ops[d->selected >= 0 ? d->selected : 0];
 	bool first = true;
 
-	add(e, "; ", slice_of(graphql_type_name(op->type)));
+	add_to_ask_what(e, "; ", slice_of(graphql_type_name(op->type)));
 	for (unsigned i = 0; i < op->n_fields; i++, first = false) {
 		unsigned at = op->first_field + i;
 		char times[24];
 
-		add(e, first ? " " : ", ", d->fields[at]);
+		add_to_ask_what(e, first ? " " : ", ", d->fields[at]);
 		snprintf(times, sizeof(times), " (%u times)", d->times[at]);
 		if (d->times[at] > 1)
-			add(e, "", slice_of(times));
+			add_to_ask_what(e, "", slice_of(times));
 	}
 }
 
@@ -241,12 +251,12 @@ void exch_ask_note(struct exch *e, const struct policy_request *q)
 	e->ask_cut = false;
 	e->ask_unbound = http_hold_is_unbound(e->hold);
 	for (size_t i = 0; i < q->n_gql; i++)
-		note_document(e, q->gql[i]);
+		note_graphql(e, q->gql[i]);
 	for (size_t i = 0; i < q->n_push; i++) {
 		for (size_t k = 0; k < ARRAY_SIZE(acts); k++) {
 			if (acts[k].act == q->push[i].act) {
-				add(e, ", ", slice_of(acts[k].word));
-				add(e, "", q->push[i].ref);
+				add_to_ask_what(e, ", ", slice_of(acts[k].word));
+				add_to_ask_what(e, "", q->push[i].ref);
 			}
 		}
 	}

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Captures credentials that servers issue (http_capture.A1 to A3): holds the response, stores each credential
+ * in the vault, logs it, and passes on placeholders. Any error drops the response.
+ */
 #include "egress/exchange/http_capture.h"
 
 #include "base/clock.h"
@@ -17,15 +21,15 @@ struct exch_capture {
 	char name[GRANTS_NAME_MAX + 1]; /* of the issuer: a new vault gives it another handle */
 	struct issue spec;
 	bool holds;
-	struct buf body; /* as it came, then as it goes */
+	struct buf body; /* as received, then as sent */
 	struct capture json;
 	size_t at; /* of json.v */
-	struct vault_ask ask;
+	struct vaultc_request store;
 	struct task task;
-	struct scrub_set issued, carried; /* what must not be in what goes */
+	struct scrub_set issued, carried; /* forms that must not be in the response */
 };
 
-/* --- the list -------------------------------------------------------------------------------------------------- */
+/* ---- The list of issuers. ---- */
 
 int capture_read_issuers(struct http_secrets *s, struct err *e)
 {
@@ -51,14 +55,14 @@ int capture_read_issuers(struct http_secrets *s, struct err *e)
 	return 0;
 }
 
-static void drop(struct http_secrets *s, size_t i)
+static void drop_issued(struct http_secrets *s, size_t i)
 {
 	secret_forget_plans(s->in, (long)i);
 	s->grants.v[i] = (struct vault_grant){ .kind = GRANT_ISSUED };
 	s->n_issued--;
 }
 
-/* A server says by itself that what has expired is no good; its placeholder is as any other word from then on. */
+/* A server rejects an expired credential by itself; its placeholder is an ordinary word from then on. */
 void capture_drop_expired(struct http_secrets *s)
 {
 	uint64_t now;
@@ -70,11 +74,11 @@ void capture_drop_expired(struct http_secrets *s)
 		const struct vault_grant *g = &s->grants.v[i];
 
 		if (g->kind == GRANT_ISSUED && g->expires && g->expires <= now)
-			drop(s, i);
+			drop_issued(s, i);
 	}
 }
 
-static struct vault_grant *find_handle(struct http_secrets *s, uint32_t handle)
+static struct vault_grant *find_grant_by_handle(struct http_secrets *s, uint32_t handle)
 {
 	for (size_t i = 0; handle && i < s->grants.n; i++) {
 		if (s->grants.v[i].handle == handle)
@@ -83,7 +87,7 @@ static struct vault_grant *find_handle(struct http_secrets *s, uint32_t handle)
 	return NULL;
 }
 
-static struct vault_grant *free_place(struct http_secrets *s)
+static struct vault_grant *free_grant_slot(struct http_secrets *s)
 {
 	for (size_t i = 0; i < s->grants.n; i++) {
 		if (s->grants.v[i].kind == GRANT_ISSUED && !s->grants.v[i].handle)
@@ -92,7 +96,7 @@ static struct vault_grant *free_place(struct http_secrets *s)
 	return grants_add(&s->grants);
 }
 
-static bool is_apart(const struct http_secrets *s, struct slice p)
+static bool is_unambiguous(const struct http_secrets *s, struct slice p)
 {
 	for (size_t i = 0; i < s->grants.n; i++) {
 		const struct vault_grant *g = &s->grants.v[i];
@@ -104,7 +108,7 @@ static bool is_apart(const struct http_secrets *s, struct slice p)
 	return true;
 }
 
-static const struct vault_grant *issuer_of(const struct exch *e)
+static const struct vault_grant *capture_issuer(const struct exch *e)
 {
 	const struct http_secrets *s = e->in->secrets;
 	const struct vault_grant *g = s ? grants_by_name(&s->grants, e->capture->name) : NULL;
@@ -112,31 +116,31 @@ static const struct vault_grant *issuer_of(const struct exch *e)
 	return g && g->kind == GRANT_ISSUER ? g : NULL;
 }
 
-/* What the vault has kept, for the requests to come. */
-static int put_issued(struct exch *e, const struct vault_ask *a, struct slice placeholder)
+/* Adds a credential that the vault has stored to the grants of later requests. */
+static int add_issued_grant(struct exch *e, const struct vaultc_request *a, struct slice placeholder)
 {
 	struct http_secrets *s = e->in->secrets;
 	const struct issue_member *m =
 		issue_find(&e->capture->spec, slice_of(e->capture->json.v[e->capture->at].member));
-	struct vault_grant *g = find_handle(s, a->dropped);
+	struct vault_grant *g = find_grant_by_handle(s, a->dropped);
 	struct vault_grant fresh = { .kind = GRANT_ISSUED, .handle = a->handle, .expires = a->expires };
-	const struct vault_grant *issuer = issuer_of(e);
+	const struct vault_grant *issuer = capture_issuer(e);
 
 	if (g && g->kind == GRANT_ISSUED)
-		drop(s, (size_t)(g - s->grants.v));
-	g = find_handle(s, a->handle);
+		drop_issued(s, (size_t)(g - s->grants.v));
+	g = find_grant_by_handle(s, a->handle);
 	if (g) {
 		g->expires = a->expires;
 		return 0;
 	}
-	if (!issuer || !m || !is_apart(s, placeholder))
+	if (!issuer || !m || !is_unambiguous(s, placeholder))
 		return -EINVAL;
 	fresh.of = issuer->handle;
 	grants_issue_bindings(issuer, m->how, &fresh);
 	memcpy(fresh.name, a->name.p, a->name.len);
 	memcpy(fresh.placeholder, placeholder.p, placeholder.len);
 	fresh.placeholder_len = placeholder.len;
-	g = free_place(s);
+	g = free_grant_slot(s);
 	if (!g)
 		return -ENOSPC;
 	*g = fresh;
@@ -144,9 +148,9 @@ static int put_issued(struct exch *e, const struct vault_ask *a, struct slice pl
 	return 0;
 }
 
-/* --- the request ----------------------------------------------------------------------------------------------- */
+/* ---- The request. ---- */
 
-static bool is_to(const struct exch *e, const struct issue *s)
+static bool is_issuing_endpoint(const struct exch *e, const struct issue *s)
 {
 	autobuf struct buf other = BUF_INIT;
 	struct slice path = e->req.url.path_len ? urlpath_path(&e->req.target, &e->req.url) : slice_of("/");
@@ -162,8 +166,8 @@ static bool is_to(const struct exch *e, const struct issue *s)
 	       issue_is_endpoint(s, e->req.method, (struct slice){ other.data, other.len });
 }
 
-/* A rule under which credentials are to be captured, and nobody who would keep them: it denies. */
-static bool lacks_issuer(struct exch *e)
+/* The rule captures credentials, and this sandbox cannot store them: deny. */
+static bool deny_without_issuer(struct exch *e)
 {
 	const char *name = e->verdict.terms.capture;
 	const struct vault_grants *g = http_secrets_grants(e->in);
@@ -184,14 +188,14 @@ bool capture_check(struct exch *e)
 	struct http_secrets *s = e->in->secrets;
 	const struct secret_issuer *x = NULL;
 
-	if (lacks_issuer(e))
+	if (deny_without_issuer(e))
 		return false;
 	for (size_t i = 0; s && i < s->n_issuers && !x; i++)
-		x = is_to(e, &s->issuers[i].spec) ? &s->issuers[i] : NULL;
+		x = is_issuing_endpoint(e, &s->issuers[i].spec) ? &s->issuers[i] : NULL;
 	if (!x || e->capture)
 		return true;
 	if (!e->conn->tls || e->req.websocket) {
-		exch_refuse(e, 403, "credentials are issued here, and only over https are they asked for");
+		exch_refuse(e, 403, "credentials are issued here, so only https requests are allowed");
 		return false;
 	}
 	e->capture = calloc(1, sizeof(*e->capture));
@@ -206,7 +210,7 @@ bool capture_check(struct exch *e)
 	return true;
 }
 
-/* --- the answer ------------------------------------------------------------------------------------------------ */
+/* ---- The response. ---- */
 
 bool capture_drops_head(const struct exch *e)
 {
@@ -223,7 +227,7 @@ size_t capture_held(const struct exch *e)
 	return e->capture ? e->capture->body.len : 0;
 }
 
-static int over(struct exch *e, const char *why, int r)
+static int capture_over(struct exch *e, const char *why, int r)
 {
 	e->over = true;
 	e->over_status = 502;
@@ -239,18 +243,20 @@ bool capture_head(struct exch *e)
 		return true;
 	e->resp.fields.text.wipe = true;
 	if (e->resp.status < 200) {
-		/* A1: what it issues may stand in there, before there is a body that says so. */
+		/* http_capture.A1: an interim head may carry a credential too. */
 		http_fields_clear(&e->resp.fields);
 		return true;
 	}
 	if (!e->resp.no_body && secret_is_encoded(&e->resp.fields)) {
-		over(e,
-		     "credentials are issued here, and the server encoded its answer although it was told not to",
-		     0);
+		capture_over(
+			e,
+			"credentials are issued here, and the server encoded its response although it was told not to",
+			0);
 		return false;
 	}
 	if (e->resp.has_length && e->resp.length > CAPTURE_BODY_MAX && !e->resp.no_body) {
-		over(e, "credentials are issued here, and the answer is too long to be looked through", 0);
+		capture_over(e, "credentials are issued here, and the response is too long to be searched",
+			     0);
 		return false;
 	}
 	c->holds = true;
@@ -263,27 +269,27 @@ int capture_put_down(struct exch *e, const void *data, size_t len)
 
 	e->active = e->in->eg->now;
 	if (c->body.len + len > CAPTURE_BODY_MAX)
-		return over(e, "credentials are issued here, and the answer is too long to be looked through",
-			    -EFBIG);
+		return capture_over(
+			e, "credentials are issued here, and the response is too long to be searched",
+			-EFBIG);
 	buf_add(&c->body, data, len);
 	exch_count(e);
 	if (buf_error(&c->body))
-		return over(e, "out of memory", -ENOMEM);
+		return capture_over(e, "out of memory", -ENOMEM);
 	if (e->in->held > EXCH_HELD_MAX)
-		return over(
-			e,
-			"credentials are issued here, and too much is held at once to look through the answer",
+		return capture_over(
+			e, "credentials are issued here, and too many bytes are held to search the response",
 			-ENOBUFS);
 	if (e->back)
 		e->back->took(e, len);
 	return 0;
 }
 
-static void refused(struct exch *e, const char *what, const char *why)
+static void refuse_response(struct exch *e, const char *what, const char *why)
 {
 	char text[VAULT_WHY_MAX + 160];
 
-	snprintf(text, sizeof(text), "credentials are issued here, and the answer is not handed on: %s%s",
+	snprintf(text, sizeof(text), "credentials are issued here, and the response is not passed on: %s%s",
 		 what, why);
 	egress_alert(e->in->eg, "capture", e->conn->host.text, "%s", text);
 	if (e->up_conn && e->back)
@@ -292,8 +298,8 @@ static void refused(struct exch *e, const char *what, const char *why)
 	exch_refuse(e, 502, text);
 }
 
-/* What says something of the bytes as they came. */
-static bool is_of_the_bytes(struct slice name)
+/* Headers that describe the original bytes, which are rewritten. */
+static bool describes_the_bytes(struct slice name)
 {
 	static const char *const list[] = { "etag",	   "content-md5", "digest",	  "content-digest",
 					    "repr-digest", "signature",	  "content-range" };
@@ -305,14 +311,14 @@ static bool is_of_the_bytes(struct slice name)
 	return false;
 }
 
-static int write_fields(struct exch *e)
+static int rewrite_fields(struct exch *e)
 {
 	struct http_fields *f = &e->resp.fields;
 	unsigned n = 0;
 	int r = 0;
 
 	for (unsigned i = 0; i < f->n; i++) {
-		if (!is_of_the_bytes(http_fields_name(f, i)))
+		if (!describes_the_bytes(http_fields_name(f, i)))
 			f->v[n++] = f->v[i];
 	}
 	f->n = n;
@@ -321,7 +327,7 @@ static int write_fields(struct exch *e)
 	return r;
 }
 
-static int scrub_body(struct exch_capture *c)
+static int scrub_held_body(struct exch_capture *c)
 {
 	long r = c->issued.n ? scrub_whole(&c->issued, c->body.data, c->body.len) : 0;
 
@@ -330,8 +336,8 @@ static int scrub_body(struct exch_capture *c)
 	return r < 0 ? (int)r : 0;
 }
 
-/* A1: it is in the journal. */
-static void written(struct egress *eg, struct defer *d, int status)
+/* http_capture.A1: its lines are in the journal. */
+static void on_issued_written(struct egress *eg, struct defer *d, int status)
 {
 	struct exch *e = CONTAINER_OF(d, struct exch, defer);
 	struct inspect *in = e->in;
@@ -348,23 +354,23 @@ static void written(struct egress *eg, struct defer *d, int status)
 		e->front->wake(e);
 		control_poke(in->eg);
 	} else {
-		refused(e, "it could not be written down", "");
+		refuse_response(e, "the journal cannot be written", "");
 	}
 	runq_leave(&in->q);
 }
 
-static void let_go(struct exch *e)
+static void send_held_response(struct exch *e)
 {
 	exch_drop_trailers(e);
-	if (write_fields(e) < 0 || scrub_body(e->capture) < 0) {
-		refused(e, "out of memory", "");
+	if (rewrite_fields(e) < 0 || scrub_held_body(e->capture) < 0) {
+		refuse_response(e, "out of memory", "");
 		return;
 	}
-	e->defer.fn = written;
+	e->defer.fn = on_issued_written;
 	egress_defer(e->in->eg, &e->defer);
 }
 
-static void rewrite(struct exch *e)
+static void rewrite_response(struct exch *e)
 {
 	struct exch_capture *c = e->capture;
 	int r;
@@ -375,19 +381,20 @@ static void rewrite(struct exch *e)
 	r = capture_write(&c->json, &c->body);
 	capture_release(&c->json);
 	if (r < 0)
-		refused(e, "out of memory", "");
+		refuse_response(e, "out of memory", "");
 	else
-		let_go(e);
+		send_held_response(e);
 }
 
-/* One line for each; of the placeholder a digest, by which its later uses are found. */
-static int log_issued(const struct exch *e, const struct vault_ask *a, struct slice placeholder)
+/* One line for each credential; with a digest of the placeholder, by which later uses are found. */
+static int log_issued_credential(const struct exch *e, const struct vaultc_request *a,
+				 struct slice placeholder)
 {
 	struct slice path = urlpath_path(&e->req.target, &e->req.url);
 	struct journal *j = &e->in->eg->journal;
 	autobuf struct buf text = BUF_INIT;
 	unsigned char sum[HASH_LEN];
-	enum ledger_answer known;
+	enum ledger_verdict known;
 	struct json *l;
 	char hex[17];
 
@@ -414,18 +421,18 @@ static int log_issued(const struct exch *e, const struct vault_ask *a, struct sl
 	return 0;
 }
 
-static void ask_next(struct exch *e);
+static void store_next(struct exch *e);
 
-static void kept(struct exch *e, const struct vault_ask *a, struct slice placeholder)
+static void on_stored(struct exch *e, const struct vaultc_request *a, struct slice placeholder)
 {
 	struct exch_capture *c = e->capture;
 	struct slice value = c->json.v[c->at].value;
 	int r = secret_add_forms(&c->issued, value, placeholder);
 
 	if (r == 0)
-		r = put_issued(e, a, placeholder);
+		r = add_issued_grant(e, a, placeholder);
 	if (r == 0)
-		r = log_issued(e, a, placeholder);
+		r = log_issued_credential(e, a, placeholder);
 	if (r == 0 && !a->kept)
 		egress_alert(
 			e->in->eg, "issued", e->conn->host.text,
@@ -435,14 +442,14 @@ static void kept(struct exch *e, const struct vault_ask *a, struct slice placeho
 	if (r == 0)
 		r = capture_put(&c->json, c->at, placeholder);
 	if (r < 0) {
-		refused(e, "what was issued cannot be kept", "");
+		refuse_response(e, "the credential cannot be stored", "");
 		return;
 	}
 	c->at++;
-	ask_next(e);
+	store_next(e);
 }
 
-static void answered(struct vault_ask *a, int status, struct slice placeholder, const char *why)
+static void on_store_reply(struct vaultc_request *a, int status, struct slice placeholder, const char *why)
 {
 	struct exch *e = ((struct exch_capture *)a->ctx)->e;
 	struct inspect *in = e->in;
@@ -451,14 +458,14 @@ static void answered(struct vault_ask *a, int status, struct slice placeholder, 
 	if (!e->conn)
 		capture_free(e);
 	else if (status < 0)
-		refused(e, "the vault does not keep what was issued: ", why);
+		refuse_response(e, "the vault does not store the credential: ", why);
 	else
-		kept(e, a, placeholder);
+		on_stored(e, a, placeholder);
 	runq_leave(&in->q);
 }
 
-/* One of the issuer's that the request carried: what comes in its place is its next one. */
-static uint32_t carried(const struct exch *e, const struct vault_grant *issuer)
+/* The credential of the same issuer that the request carried: the new one replaces it. */
+static uint32_t carried_handle(const struct exch *e, const struct vault_grant *issuer)
 {
 	const struct exch_secret *x = e->secret;
 
@@ -471,34 +478,34 @@ static uint32_t carried(const struct exch *e, const struct vault_grant *issuer)
 	return 0;
 }
 
-static void ask_next(struct exch *e)
+static void store_next(struct exch *e)
 {
 	struct exch_capture *c = e->capture;
-	const struct vault_grant *issuer = issuer_of(e);
+	const struct vault_grant *issuer = capture_issuer(e);
 	const struct capture_hit *h = &c->json.v[c->at];
 	struct vaultc_issued i = { 0 };
 
 	if (c->at == c->json.n) {
-		rewrite(e);
+		rewrite_response(e);
 		return;
 	}
 	if (!issuer) {
-		refused(e, "the vault is another one by now, which does not keep them", "");
+		refuse_response(e, "the vault was replaced, and the new one does not store them", "");
 		return;
 	}
 	i = (struct vaultc_issued){ .issuer = issuer->handle,
-				    .carried = carried(e, issuer),
+				    .carried = carried_handle(e, issuer),
 				    .expires_in = h->expires_in,
 				    .value = h->value,
 				    .member = h->member };
-	c->ask.done = answered;
-	c->ask.ctx = c;
-	if (vaultc_capture(&e->in->secrets->vault, &c->ask, &i) < 0)
-		refused(e, "the vault is not there, or cannot keep what was issued", "");
+	c->store.done = on_store_reply;
+	c->store.ctx = c;
+	if (vaultc_capture(&e->in->secrets->vault, &c->store, &i) < 0)
+		refuse_response(e, "the vault is not running, or cannot store the credential", "");
 }
 
-/* From the run queue: the back that brought its end is done with it. */
-static void whole(struct task *t)
+/* Runs from the run queue, when the back that delivered the end has finished. */
+static void run_capture(struct task *t)
 {
 	struct exch_capture *c = CONTAINER_OF(t, struct exch_capture, task);
 	struct exch *e = c->e;
@@ -506,14 +513,14 @@ static void whole(struct task *t)
 	if (!e->conn)
 		return;
 	if (c->body.len == 0)
-		let_go(e);
+		send_held_response(e);
 	else if (capture_read(&c->json, &c->spec, (struct slice){ c->body.data, c->body.len }) < 0)
-		refused(e, c->json.why, "");
+		refuse_response(e, c->json.why, "");
 	else
-		ask_next(e);
+		store_next(e);
 }
 
-/* What answers to this request are searched for stays until this one goes. */
+/* The forms that the response is searched for are kept until it is sent. */
 void capture_end_down(struct exch *e)
 {
 	struct exch_capture *c = e->capture;
@@ -523,11 +530,11 @@ void capture_end_down(struct exch *e)
 		e->secret->set = (struct scrub_set){ 0 };
 		e->secret->scrubs = false;
 	}
-	c->task.fn = whole;
+	c->task.fn = run_capture;
 	runq_add(&e->in->q, &c->task);
 }
 
-static void release_set(struct scrub_set *s)
+static void release_scrub_set(struct scrub_set *s)
 {
 	if (s->text.data)
 		scrub_set_release(s);
@@ -542,13 +549,13 @@ void capture_reset(struct exch *e)
 	if (!c)
 		return;
 	if (e->in->secrets)
-		vaultc_cancel(&e->in->secrets->vault, &c->ask);
+		vaultc_cancel(&e->in->secrets->vault, &c->store);
 	runq_drop(&e->in->q, &c->task);
 	capture_release(&c->json);
 	buf_release(&c->body);
 	c->body = (struct buf){ .wipe = true };
-	release_set(&c->issued);
-	release_set(&c->carried);
+	release_scrub_set(&c->issued);
+	release_scrub_set(&c->carried);
 	c->holds = false;
 	c->at = 0;
 	exch_count(e);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From a request to its verdict: policy is asked with the canonical path; where a rule must see the body (GraphQL, pushes)
- * it is held back and policy is asked again; what is allowed is written down, then sent.
+ * From a request to its verdict: judges it by the policy with the canonical path; where a rule must see the
+ * body (GraphQL, pushes) it is held and judged again; an allowed request gets its journal line, then is sent.
  */
 #include "base/container.h"
 #include "egress/credential/theirs.h"
@@ -16,7 +16,7 @@
 #include <stdio.h>
 #include <strings.h>
 
-static void target_of(const struct exch *e, struct policy_target *t)
+static void exch_policy_target(const struct exch *e, struct policy_target *t)
 {
 	const struct host *h = &e->conn->host;
 
@@ -27,14 +27,14 @@ static void target_of(const struct exch *e, struct policy_target *t)
 		t->name = h;
 }
 
-/* Asks the policy about a path; what is known of the body is in q. */
-static void ask_about(struct exch *e, struct policy_request *q, const struct buf *target,
-		      const struct urlpath *url)
+/* Judges a path by the policy; facts about the body are in q. */
+static void judge_path(struct exch *e, struct policy_request *q, const struct buf *target,
+		       const struct urlpath *url)
 {
 	autobuf struct buf slashed = BUF_INIT;
 	struct policy_target t;
 
-	target_of(e, &t);
+	exch_policy_target(e, &t);
 	q->path = url->path_len ? urlpath_path(target, url) : slice_of("/");
 	q->query = url->path_len ? urlpath_query(target, url) : SLICE_NONE;
 	if (url->slash) {
@@ -49,14 +49,14 @@ static void ask_about(struct exch *e, struct policy_request *q, const struct buf
 	e->judged = e->verdict.action;
 }
 
-static void ask(struct exch *e, struct policy_request *q)
+static void judge_by_policy(struct exch *e, struct policy_request *q)
 {
 	q->method = slice_of(exch_method(e));
-	ask_about(e, q, &e->req.target, &e->req.url);
+	judge_path(e, q, &e->req.target, &e->req.url);
 }
 
-/* True when it was answered. */
-static bool over_limit(struct exch *e)
+/* True when it was refused, and the response sent. */
+static bool refuse_over_limit(struct exch *e)
 {
 	struct egress *eg = e->in->eg;
 	size_t head = strlen(e->req.method) + e->req.target.len + e->req.fields.text.len +
@@ -79,7 +79,7 @@ static bool over_limit(struct exch *e)
 	return false;
 }
 
-static void set_deny_theirs(struct exch *e, const char *what)
+static void deny_theirs_verdict(struct exch *e, const char *what)
 {
 	e->verdict.action = POLICY_DENY;
 	e->verdict.need = 0;
@@ -91,12 +91,15 @@ static void set_deny_theirs(struct exch *e, const char *what)
 
 void exch_deny_theirs(struct exch *e, const char *what)
 {
-	set_deny_theirs(e, what);
+	deny_theirs_verdict(e, what);
 	exch_deny(e);
 }
 
-/* Case 40 of what goes wrong elsewhere: an upload to an allowed host with the attacker's own token. True: the verdict says so. */
-static bool is_denied_theirs(struct exch *e)
+/*
+ * An upload to an allowed host with the attacker's own token would carry data out. True: the verdict says
+ * deny.
+ */
+static bool brings_own_credential(struct exch *e)
 {
 	struct theirs t = { .ours = http_secrets_grants(e->in),
 			    .host = e->conn->host.text,
@@ -104,19 +107,22 @@ static bool is_denied_theirs(struct exch *e)
 
 	if (!e->verdict.terms.credentials_only || !theirs_in_head(&t, &e->req))
 		return false;
-	set_deny_theirs(e, t.what);
+	deny_theirs_verdict(e, t.what);
 	return true;
 }
 
-static bool has_own_credential(struct exch *e)
+static bool refuse_own_credential(struct exch *e)
 {
-	if (!is_denied_theirs(e))
+	if (!brings_own_credential(e))
 		return false;
 	exch_deny(e);
 	return true;
 }
 
-/* Headers by which a request acts on a second path: where it copies to, or from, which is reading. */
+/*
+ * Headers by which a request acts on a second path: the target of a copy or move, or its source, which is
+ * then read.
+ */
 static const struct {
 	const char *name, *method; /* NULL: that of the request */
 } seconds[] = {
@@ -125,8 +131,11 @@ static const struct {
 	{ "x-oss-copy-source", "GET" },	 { "x-cos-copy-source", "GET" }, { "x-obs-copy-source", "GET" },
 };
 
-/* "https://this.host/path", "/path" or, as object stores have it, "bucket/path" → the path; false for another host. */
-static bool second_path(const struct exch *e, struct slice v, struct buf *ret)
+/*
+ * "https://this.host/path", "/path" or, for object stores, "bucket/path": yields the path; false for another
+ * host.
+ */
+static bool second_path_of(const struct exch *e, struct slice v, struct buf *ret)
 {
 	const struct inspect_conn *c = e->conn;
 	const char *scheme = c->tls ? "https://" : "http://";
@@ -148,25 +157,25 @@ static bool second_path(const struct exch *e, struct slice v, struct buf *ret)
 	return buf_error(ret) == 0;
 }
 
-/* It must be written as it is judged. */
-static bool canon_second(const struct exch *e, struct slice v, struct buf *ret, struct urlpath *url)
+/* The path must be written exactly as it is judged. */
+static bool canonical_second_path(const struct exch *e, struct slice v, struct buf *ret, struct urlpath *url)
 {
 	autobuf struct buf path = BUF_INIT;
 	struct err why = ERR_INIT;
 
-	return second_path(e, v, &path) &&
+	return second_path_of(e, v, &path) &&
 	       urlpath_canon(path.data, path.len, URLPATH_KEEP_SLASH, ret, url, &why) == 0 &&
 	       ret->len == path.len && memcmp(ret->data, path.data, path.len) == 0;
 }
 
-/* The second path is judged like the first. True: it is not allowed, and the verdict says why. */
-static bool is_denied_second(struct exch *e, const struct buf *canon, const struct urlpath *url,
-			     struct policy_request *q)
+/* Judges the second path like the first. True: it is denied, and the verdict says why. */
+static bool second_path_is_denied(struct exch *e, const struct buf *canon, const struct urlpath *url,
+				  struct policy_request *q)
 {
 	const struct policy_verdict first = e->verdict;
 	const enum policy_action judged = e->judged;
 
-	ask_about(e, q, canon, url);
+	judge_path(e, q, canon, url);
 	if (policy_allows(&e->verdict)) {
 		e->verdict = first;
 		e->judged = judged;
@@ -176,41 +185,41 @@ static bool is_denied_second(struct exch *e, const struct buf *canon, const stru
 	return true;
 }
 
-/* True when it was answered. */
-static bool goes_elsewhere(struct exch *e, struct slice v, const char *method)
+/* Judges the second path. True when it was refused, and the response sent. */
+static bool refuse_second_path(struct exch *e, struct slice v, const char *method)
 {
 	autobuf struct buf canon = BUF_INIT;
 	struct policy_request q = { .method = slice_of(method ? method : exch_method(e)) };
 	bool is_denied;
 	struct urlpath url;
 
-	if (!canon_second(e, v, &canon, &url)) {
+	if (!canonical_second_path(e, v, &canon, &url)) {
 		exch_refuse(
 			e, 403,
 			"a header names a second path that is not on this host, or can be read in two ways");
 		return true;
 	}
-	is_denied = is_denied_second(e, &canon, &url, &q);
+	is_denied = second_path_is_denied(e, &canon, &url, &q);
 	http_act_also(e, method ? method : exch_method(e), q.path);
 	if (is_denied)
 		exch_deny(e);
 	return is_denied;
 }
 
-/* By a policy that is another one: nothing is answered here. */
-static bool may_not_go_on(struct exch *e, struct slice v, const char *method)
+/* Judges the second path by a new policy; sends no response. */
+static bool second_path_now_denied(struct exch *e, struct slice v, const char *method)
 {
 	autobuf struct buf canon = BUF_INIT;
 	struct policy_request q = { .method = slice_of(method ? method : exch_method(e)) };
 	struct urlpath url;
 
-	return !canon_second(e, v, &canon, &url) || is_denied_second(e, &canon, &url, &q);
+	return !canonical_second_path(e, v, &canon, &url) || second_path_is_denied(e, &canon, &url, &q);
 }
 
 typedef bool second_fn(struct exch *e, struct slice v, const char *method);
 
-/* True when one of them was answered. */
-static bool each_second_path(struct exch *e, second_fn *fn)
+/* Calls fn for each header with a second path. True when one call returned true. */
+static bool for_each_second_path(struct exch *e, second_fn *fn)
 {
 	const struct http_fields *f = &e->req.fields;
 
@@ -224,8 +233,8 @@ static bool each_second_path(struct exch *e, second_fn *fn)
 	return false;
 }
 
-/* What acts on two paths cannot be shown as one. */
-static bool cannot_ask(struct exch *e, struct slice v, const char *method)
+/* A request that acts on two paths cannot be shown as one. */
+static bool refuse_ask_of_two_paths(struct exch *e, struct slice v, const char *method)
 {
 	(void)v;
 	(void)method;
@@ -234,23 +243,27 @@ static bool cannot_ask(struct exch *e, struct slice v, const char *method)
 	return true;
 }
 
-void exch_judge(struct exch *e)
+void exch_apply_verdict(struct exch *e)
 {
 	if (!policy_may_allow(&e->verdict)) {
 		exch_deny(e);
 		return;
 	}
 	if (!policy_allows(&e->verdict)) {
-		if (!each_second_path(e, cannot_ask) && !secret_is_stale(e) && !has_own_credential(e))
+		if (!for_each_second_path(e, refuse_ask_of_two_paths) && !secret_is_stale(e) &&
+		    !refuse_own_credential(e))
 			exch_ask(e);
 		return;
 	}
-	if (!each_second_path(e, goes_elsewhere) && !secret_is_stale(e) && !has_own_credential(e) &&
-	    !over_limit(e) && secret_check(e))
+	if (!for_each_second_path(e, refuse_second_path) && !secret_is_stale(e) &&
+	    !refuse_own_credential(e) && !refuse_over_limit(e) && secret_check(e))
 		exch_send(e);
 }
 
-/* A client that waits for leave to send its body gets it from us: the server is asked when the body was seen. */
+/*
+ * A client that waits for permission to send its body gets it from us: the server is contacted only after the
+ * body was seen.
+ */
 void exch_let_continue(struct exch *e)
 {
 	if (!e->req.expect || e->continued)
@@ -270,9 +283,9 @@ void exch_decide(struct exch *e)
 		exch_refuse(e, 403, e->in->eg->why_none);
 		return;
 	}
-	ask(e, &q);
+	judge_by_policy(e, &q);
 	if (!e->verdict.need) {
-		exch_judge(e);
+		exch_apply_verdict(e);
 		return;
 	}
 	e->hold = http_hold_new(e, &why);
@@ -315,12 +328,12 @@ void exch_decide_body(struct exch *e)
 		exch_refuse(e, r == -E2BIG ? 413 : r == -EBUSY ? 503 : 403, why);
 		return;
 	}
-	ask(e, &q);
+	judge_by_policy(e, &q);
 	e->verdict.need = 0;
 	http_act_body(e, &q);
 	exch_ask_note(e, &q);
 	exch_hold_free(e);
-	exch_judge(e);
+	exch_apply_verdict(e);
 }
 
 void exch_hold_free(struct exch *e)
@@ -339,7 +352,7 @@ void exch_count(struct exch *e)
 	e->held = n;
 }
 
-static void written(struct egress *eg, struct defer *d, int status)
+static void on_request_written(struct egress *eg, struct defer *d, int status)
 {
 	struct exch *e = CONTAINER_OF(d, struct exch, defer);
 	struct inspect *in = e->in;
@@ -348,20 +361,20 @@ static void written(struct egress *eg, struct defer *d, int status)
 	runq_enter(&in->q);
 	e->state = EXCH_NEW;
 	if (status < 0)
-		exch_refuse(e, 503, "the decision could not be written down, so nothing is let through");
+		exch_refuse(e, 503, "the journal cannot be written, so nothing is let through");
 	else
 		upstream_get(e);
 	runq_leave(&in->q);
 }
 
-/* J1, for the second path too. */
-static bool takes_secret_elsewhere(struct exch *e, struct slice v, const char *method)
+/* inject.J1, for the second path too: the secret must be bound to it. */
+static bool refuse_secret_on_second_path(struct exch *e, struct slice v, const char *method)
 {
 	autobuf struct buf canon = BUF_INIT;
 	struct urlpath url;
 
 	(void)method;
-	if (canon_second(e, v, &canon, &url) &&
+	if (canonical_second_path(e, v, &canon, &url) &&
 	    secret_covers(e, url.path_len ? urlpath_path(&canon, &url) : slice_of("/")))
 		return false;
 	secret_refuse(e, "a header names a second path that the request's secret is not bound to");
@@ -373,7 +386,7 @@ bool exch_key_path(const struct exch *e)
 	return e->req.websocket || (strcmp(e->req.method, "GET") != 0 && strcmp(e->req.method, "HEAD") != 0);
 }
 
-static uint64_t ledger_key_of(const struct exch *e)
+static uint64_t request_ledger_key(const struct exch *e)
 {
 	struct seen *s = &e->in->eg->ledger.seen;
 	autobuf struct buf secrets = BUF_INIT;
@@ -409,13 +422,13 @@ static void on_request_turn(struct ledger_wait *w, int status)
 	runq_leave(&in->q);
 }
 
-/* E5: a line of its own where it is new, or it waits for one. */
+/* egress.E5: a new request gets a line of its own, or waits for one. */
 static void log_first_or_wait(struct exch *e)
 {
 	struct egress *eg = e->in->eg;
 	const unsigned lines = 1 + secret_count(e);
-	uint64_t key = ledger_key_of(e);
-	enum ledger_answer known = ledger_ask(&eg->ledger, key, lines);
+	uint64_t key = request_ledger_key(e);
+	enum ledger_verdict known = ledger_check(&eg->ledger, key, lines);
 	char approved[128];
 
 	if (known == LEDGER_DENY) {
@@ -438,31 +451,34 @@ static void log_first_or_wait(struct exch *e)
 		 e->approved || e->secret_ok ? approved
 		 : e->verdict.would_deny     ? e->verdict.why
 					     : NULL);
-	e->defer.fn = written;
+	e->defer.fn = on_request_written;
 	egress_defer(eg, &e->defer);
 }
 
 void exch_send(struct exch *e)
 {
-	if (secret_is_planned(e) && each_second_path(e, takes_secret_elsewhere))
+	if (secret_is_planned(e) && for_each_second_path(e, refuse_secret_on_second_path))
 		return;
 	if (exch_ask_secret(e))
 		log_first_or_wait(e);
 }
 
-/* Which secrets are in it was found by the older policy (S5). */
-static bool has_old_plan(const struct exch *e)
+/* Its secrets were found under the older policy (http_secret.S5). */
+static bool was_planned_before(const struct exch *e)
 {
 	return secret_is_planned(e) || (e->state == EXCH_HOLD && !e->hold);
 }
 
-/* A body that the server has was seen; one that it does not have yet would be judged by a policy that is gone. */
-static bool still_allowed(const struct exch *e)
+/*
+ * A body that the server already has was judged; one that it does not have yet would be judged by an obsolete
+ * policy.
+ */
+static bool is_still_allowed(const struct exch *e)
 {
 	return policy_allows(&e->verdict) || (e->verdict.need && e->state == EXCH_LIVE);
 }
 
-/* The rules of an older policy are gone. What is no longer allowed ends. */
+/* Judges the exchange by a new policy, and ends it where that no longer allows it. */
 void exch_new_policy(struct exch *e)
 {
 	struct policy_request q = { 0 };
@@ -478,9 +494,12 @@ void exch_new_policy(struct exch *e)
 		e->verdict.need = 0;
 		e->verdict.rule_text[0] = 0;
 	} else {
-		ask(e, &q);
+		judge_by_policy(e, &q);
 	}
-	/* Q4: what waits for a person is decided anew; what was allowed and not sent is to be asked again. */
+	/*
+	 * http_ask.Q4: a pending ask is judged again; an approved request that was not sent yet must be sent
+	 * again by the client.
+	 */
 	if (e->state == EXCH_ASK || (e->state == EXCH_HOLD && e->gathers)) {
 		exch_ask_forget(e);
 		capture_free(e);
@@ -496,24 +515,28 @@ void exch_new_policy(struct exch *e)
 	}
 	if (e->approved && e->verdict.action == POLICY_ASK)
 		e->verdict.action = POLICY_ALLOW;
-	e->old_plan = has_old_plan(e);
-	if (e->old_plan && e->state != EXCH_LIVE && still_allowed(e)) {
-		exch_cut(e, "the policy has changed since the request was looked at for secrets; ask again");
+	e->old_plan = was_planned_before(e);
+	if (e->old_plan && e->state != EXCH_LIVE && is_still_allowed(e)) {
+		exch_cut(e,
+			 "the policy has changed since the request was searched for secrets; send it again");
 		return;
 	}
-	/* What is held is read for what the older policy wanted to know. */
+	/* A held body is being read for the question of the older policy. */
 	if (e->state == EXCH_HOLD && (e->verdict.need ? e->verdict.need == need : policy_allows(&e->verdict)))
 		return;
-	if (still_allowed(e) && (each_second_path(e, may_not_go_on) || is_denied_theirs(e))) {
+	if (is_still_allowed(e) &&
+	    (for_each_second_path(e, second_path_now_denied) || brings_own_credential(e))) {
 		exch_cut(e, NULL);
 		return;
 	}
-	if (still_allowed(e) && e->state != EXCH_LIVE && e->verdict.terms.credentials_only && !was_judged) {
-		exch_cut(e,
-			 "the policy has changed since the request was looked at for credentials; ask again");
+	if (is_still_allowed(e) && e->state != EXCH_LIVE && e->verdict.terms.credentials_only &&
+	    !was_judged) {
+		exch_cut(
+			e,
+			"the policy has changed since the request was searched for credentials; send it again");
 		return;
 	}
-	if (still_allowed(e) && limits_of(&eg->limits, &e->verdict, &e->limit) == 0) {
+	if (is_still_allowed(e) && limits_of(&eg->limits, &e->verdict, &e->limit) == 0) {
 		upstream_again(e);
 		return;
 	}

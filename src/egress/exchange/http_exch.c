@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The life of an exchange: creation, the pipes between front and back, retries, cleanup. Judges nothing; the
+ * stages that do are listed in http_exch.h.
+ */
 #include "egress/exchange/http_exch.h"
 
 #include "base/container.h"
@@ -9,7 +13,7 @@
 #include "egress/exchange/inspect.h"
 #include "egress/exchange/upstream.h"
 
-static struct exch *take_spare(struct inspect *in)
+static struct exch *exch_take_spare(struct inspect *in)
 {
 	struct exch *e = in->spare;
 
@@ -22,7 +26,7 @@ static struct exch *take_spare(struct inspect *in)
 
 struct exch *exch_new(struct inspect *in, struct inspect_conn *conn, const struct exch_front *front)
 {
-	struct exch *e = in->n_exchs < INSPECT_EXCHANGES_MAX ? take_spare(in) : NULL;
+	struct exch *e = in->n_exchs < INSPECT_EXCHANGES_MAX ? exch_take_spare(in) : NULL;
 
 	if (!e)
 		return NULL;
@@ -41,8 +45,8 @@ struct exch *exch_new(struct inspect *in, struct inspect_conn *conn, const struc
 	return e;
 }
 
-/* Back to what calloc() gave, but for memory that the next request can use. */
-static void wipe(struct exch *e)
+/* Resets it to the state after calloc(), but keeps memory that the next request can use. */
+static void exch_reset(struct exch *e)
 {
 	struct http_req req = { .target = e->req.target };
 	struct http_pipe up = e->up, down = e->down;
@@ -54,7 +58,7 @@ static void wipe(struct exch *e)
 	buf_clear(&req.target);
 	http_pipe_clear(&up);
 	http_pipe_clear(&down);
-	/* All that stands before and behind the two lists of fields, which are large and were emptied above. */
+	/* Everything before and after the two field lists, which are large and were emptied above. */
 	memset(e, 0, offsetof(struct exch, req));
 	memset(&e->req, 0, offsetof(struct http_req, fields));
 	memset((char *)&e->req + offsetof(struct http_req, has_length), 0,
@@ -69,7 +73,7 @@ static void wipe(struct exch *e)
 	e->down = down;
 }
 
-static void really_free(struct exch *e)
+static void exch_really_free(struct exch *e)
 {
 	buf_release(&e->req.target);
 	http_fields_release(&e->req.fields);
@@ -79,7 +83,7 @@ static void really_free(struct exch *e)
 	free(e);
 }
 
-static void bury(struct task *t)
+static void exch_bury(struct task *t)
 {
 	struct exch *e = CONTAINER_OF(t, struct exch, task);
 	struct inspect *in = e->in;
@@ -88,10 +92,10 @@ static void bury(struct task *t)
 	capture_free(e);
 	secret_free(e);
 	if (in->n_spare >= INSPECT_SPARE_MAX) {
-		really_free(e);
+		exch_really_free(e);
 		return;
 	}
-	wipe(e);
+	exch_reset(e);
 	e->all_next = in->spare;
 	in->spare = e;
 	in->n_spare++;
@@ -103,12 +107,12 @@ void exch_free_spares(struct inspect *in)
 		struct exch *e = in->spare;
 
 		in->spare = e->all_next;
-		really_free(e);
+		exch_really_free(e);
 	}
 	in->n_spare = 0;
 }
 
-static void log_response(struct exch *e)
+static void exch_log_response(struct exch *e)
 {
 	struct journal *j = &e->in->eg->journal;
 	struct json *l;
@@ -135,12 +139,12 @@ void exch_drop_trailers(struct exch *e)
 	e->trailers = NULL;
 }
 
-/* X4. */
-static void maybe_free(struct exch *e)
+/* http_exch.X4: frees it once front and back have released it. */
+static void exch_maybe_free(struct exch *e)
 {
 	if (e->conn || e->up_conn || !e->all_link)
 		return;
-	log_response(e);
+	exch_log_response(e);
 	egress_undefer(&e->defer);
 	ledger_unwait(&e->in->eg->ledger, &e->turn);
 	exch_ask_forget(e);
@@ -157,14 +161,14 @@ static void maybe_free(struct exch *e)
 	if (e->all_next)
 		e->all_next->all_link = e->all_link;
 	e->all_link = NULL;
-	runq_bury(&e->in->q, &e->task, bury);
+	runq_bury(&e->in->q, &e->task, exch_bury);
 }
 
 void exch_begin(struct exch *e)
 {
 	e->in->requests++;
 	if (e->req.why)
-		exch_refuse(e, e->req.answer, e->req.why);
+		exch_refuse(e, e->req.refusal, e->req.why);
 	else
 		exch_decide(e);
 }
@@ -228,7 +232,7 @@ void exch_took_up(struct exch *e, size_t n)
 void exch_took_down(struct exch *e, size_t n)
 {
 	e->active = e->in->eg->now;
-	/* What was held was taken when it came. */
+	/* The bytes of a held response were consumed when they came. */
 	if (e->back && !e->capture)
 		e->back->took(e, n);
 }
@@ -239,7 +243,7 @@ void exch_front_gone(struct exch *e)
 	e->front = NULL;
 	if (e->up_conn && e->back)
 		e->back->drop(e);
-	maybe_free(e);
+	exch_maybe_free(e);
 }
 
 bool exch_head(struct exch *e)
@@ -296,11 +300,11 @@ void exch_back_gone(struct exch *e)
 	e->up_conn = NULL;
 	e->back = NULL;
 	secret_wipe(e);
-	maybe_free(e);
+	exch_maybe_free(e);
 }
 
-/* Safe to send again to another connection? */
-static bool may_repeat(const struct exch *e)
+/* May the request be sent again over another connection? */
+static bool exch_may_retry(const struct exch *e)
 {
 	static const char *const safe[] = { "GET", "HEAD", "OPTIONS", "PUT", "DELETE", "PROPFIND", "TRACE" };
 
@@ -319,12 +323,12 @@ void exch_back_failed(struct exch *e, bool again, const char *why)
 	e->back = NULL;
 	secret_wipe(e);
 	if (!e->conn) {
-		maybe_free(e);
+		exch_maybe_free(e);
 		return;
 	}
-	/* Q6 */
+	/* http_ask.Q6: an approval is for one sending, so an approved request is never retried. */
 	if (!e->old_plan && !e->ask_used &&
-	    ((again && !e->head_sent && !e->up_sent && e->tries <= 1) || may_repeat(e))) {
+	    ((again && !e->head_sent && !e->up_sent && e->tries <= 1) || exch_may_retry(e))) {
 		e->fresh = true;
 		capture_reset(e);
 		upstream_get(e);
@@ -336,7 +340,7 @@ void exch_back_failed(struct exch *e, bool again, const char *why)
 	else if (e->head_sent)
 		e->front->fail(e);
 	else
-		exch_answer_failed(e, why);
+		exch_respond_failed(e, why);
 }
 
 void exch_cut(struct exch *e, const char *why)
@@ -355,7 +359,7 @@ void exch_cut(struct exch *e, const char *why)
 		exch_deny(e);
 }
 
-/* Bytes are granted before they leave, so that many connections at once cannot pass the limit together. */
+/* Bytes are granted before they are sent, so that parallel connections cannot exceed the limit together. */
 long http_grant_up(struct exch *e, size_t want)
 {
 	struct egress *eg = e->in->eg;

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Builds `req` and `resp` from parsed heads, and HTTP/1.1 heads from them. The lists of fields that never
+ * pass are here (http_head.H3); ambiguous heads are refused, not repaired.
+ */
 #include "egress/exchange/http_head.h"
 
 #include "crypto/hash.h"
@@ -12,15 +16,15 @@
 #define PARAMS_LOGGED 24 /* bytes of a segment's parameters in a path that is too long for the log */
 #define PARAMS_SHOWN 8
 
-static void refuse(struct exch *e, unsigned answer, const char *why)
+static void head_refuse(struct exch *e, unsigned answer, const char *why)
 {
 	if (e->req.why)
 		return;
 	e->req.why = why;
-	e->req.answer = answer;
+	e->req.refusal = answer;
 }
 
-static bool in_list(struct slice s, const char *const *list, size_t n)
+static bool name_in_list(struct slice s, const char *const *list, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		if (slice_eq_nocase(s, list[i]))
@@ -29,8 +33,8 @@ static bool in_list(struct slice s, const char *const *list, size_t n)
 	return false;
 }
 
-/* Of the connection, or written anew. */
-static bool is_ours(struct slice name)
+/* Hop-by-hop, or written anew by us. */
+static bool is_hop_or_framing(struct slice name)
 {
 	static const char *const list[] = {
 		"connection",	       "keep-alive", "proxy-connection",
@@ -40,14 +44,14 @@ static bool is_ours(struct slice name)
 		"proxy-authenticate",  "alt-used",   "early-data",
 	};
 
-	return in_list(name, list, ARRAY_SIZE(list));
+	return name_in_list(name, list, ARRAY_SIZE(list));
 }
 
 /*
- * Servers and frameworks that believe one of these act on another host, path or method than the one that was decided.
- * Nobody inside is a proxy in front of these servers, so none of them has an honest use.
+ * Servers and frameworks that trust one of these act on another host, path or method than was judged. No
+ * client inside is a proxy in front of these servers, so none of them has an honest use.
  */
-static bool is_override(struct slice name)
+static bool is_override_field(struct slice name)
 {
 	static const char *const list[] = {
 		"forwarded",	       "x-host",	   "x-override-url",
@@ -69,17 +73,17 @@ static bool is_override(struct slice name)
 		if (name.len >= n && strncasecmp(name.p, families[i], n) == 0)
 			return true;
 	}
-	return in_list(name, list, ARRAY_SIZE(list));
+	return name_in_list(name, list, ARRAY_SIZE(list));
 }
 
-/* Say how the body is read: one of each, and nothing that could be taken for a second. */
-static bool is_of_body(struct slice name)
+/* Fields that tell how the body is read: one of each, and nothing similar. */
+static bool is_body_field(struct slice name)
 {
 	return slice_eq_nocase(name, "content-type") || slice_eq_nocase(name, "content-encoding");
 }
 
 /* A gateway that turns names into variables (CGI) cannot tell x_forwarded_host from x-forwarded-host. */
-static struct slice plain_name(struct slice name, char text[64])
+static struct slice dashed_name(struct slice name, char text[64])
 {
 	if (!memchr(name.p, '_', name.len) || name.len > 63)
 		return name;
@@ -91,24 +95,25 @@ static struct slice plain_name(struct slice name, char text[64])
 void http_head_field(struct exch *e, struct slice name, struct slice value)
 {
 	char text[64];
-	struct slice plain = plain_name(name, text);
+	struct slice plain = dashed_name(name, text);
 	int r;
 
-	if (is_ours(name))
+	if (is_hop_or_framing(name))
 		return;
-	if (is_override(plain) || (plain.p == text && (is_ours(plain) || is_of_body(plain)))) {
+	if (is_override_field(plain) ||
+	    (plain.p == text && (is_hop_or_framing(plain) || is_body_field(plain)))) {
 		snprintf(e->dropped, sizeof(e->dropped), "%.*s", (int)(name.len > 60 ? 60 : name.len),
 			 name.p);
 		return;
 	}
-	if (is_of_body(name) &&
+	if (is_body_field(name) &&
 	    http_fields_get(&e->req.fields, name.len == 12 ? "content-type" : "content-encoding").p)
-		refuse(e, 400, "two headers say how the body is to be read");
+		head_refuse(e, 400, "two headers say how the body is to be read");
 	r = http_fields_add(&e->req.fields, name, value);
 	if (r == -E2BIG)
-		refuse(e, 431, "the request has too many headers");
+		head_refuse(e, 431, "the request has too many headers");
 	else if (r < 0)
-		refuse(e, 503, "out of memory");
+		head_refuse(e, 503, "out of memory");
 }
 
 void http_head_target(struct exch *e, struct slice target)
@@ -118,10 +123,10 @@ void http_head_target(struct exch *e, struct slice target)
 	if (urlpath_canon(target.p, target.len, URLPATH_KEEP_SLASH, &e->req.target, &e->req.url, &why) == 0)
 		return;
 	if (target.len > URLPATH_MAX)
-		refuse(e, 414, "the request target is too long");
+		head_refuse(e, 414, "the request target is too long");
 	else
-		refuse(e, 400, "the path can be read in more than one way, or is malformed");
-	/* For the answer and the journal: as it came, without its query. */
+		head_refuse(e, 400, "the path can be read in more than one way, or is malformed");
+	/* For the response and the journal: as received, without its query. */
 	e->req.url = (struct urlpath){ 0 };
 	buf_clear(&e->req.target);
 	for (size_t i = 0; i < target.len && i < 512 && target.p[i] != '?'; i++)
@@ -133,20 +138,20 @@ void http_head_authority(struct exch *e, const struct host *host, uint16_t port)
 	const struct inspect_conn *c = e->conn;
 
 	if (!host_eq(host, &c->host))
-		refuse(e, 421, "Host is not the name that was looked up for this connection");
+		head_refuse(e, 421, "Host is not the name that was looked up for this connection");
 	else if (port && port != c->port)
-		refuse(e, 421, "Host names another port than that of this connection");
+		head_refuse(e, 421, "Host names another port than that of this connection");
 }
 
 /* Rails, Symfony, WordPress, Salesforce and others take the method from such a parameter. */
-static bool has_method_param(struct slice q)
+static bool query_has_method(struct slice q)
 {
 	return http_form_has(q, "_method") || http_form_has(q, "_httpmethod") ||
 	       http_form_has(q, "x-http-method-override");
 }
 
 /* Django, Symfony and others read "delete" as DELETE; rules do not. */
-static bool has_small_letter(const char *method)
+static bool has_lower_case(const char *method)
 {
 	for (; *method; method++) {
 		if (*method >= 'a' && *method <= 'z')
@@ -159,20 +164,20 @@ void http_head_finish(struct exch *e)
 {
 	struct http_req *r = &e->req;
 
-	if (r->url.has_query && has_method_param(urlpath_query(&r->target, &r->url)))
-		refuse(e, 403, "a query parameter _method would change the method that was decided");
-	if (has_small_letter(r->method))
-		refuse(e, 400,
-		       "a method is written in capital letters; servers differ in what they make of others");
+	if (r->url.has_query && query_has_method(urlpath_query(&r->target, &r->url)))
+		head_refuse(e, 403, "a query parameter _method would change the method that was decided");
+	if (has_lower_case(r->method))
+		head_refuse(e, 400,
+			    "a method must be in capital letters; servers treat other spellings differently");
 	if (strcmp(r->method, METHOD_WEBSOCKET_NAME) == 0)
-		refuse(e, 400, "WEBSOCKET is a word of rules and no method of HTTP");
+		head_refuse(e, 400, "WEBSOCKET is a method only in rules, not in HTTP");
 	if (strcmp(r->method, "CONNECT") == 0)
-		refuse(e, 405, "CONNECT is not for a server; connect to the other host directly");
+		head_refuse(e, 405, "CONNECT is not for a server; connect to the other host directly");
 	else if (strcmp(r->method, "TRACE") == 0)
-		refuse(e, 405, "TRACE would show what is added to requests");
+		head_refuse(e, 405, "TRACE would show what is added to requests");
 }
 
-static void from_upgrade(struct exch *e, const struct http1_head *h)
+static void head_upgrade(struct exch *e, const struct http1_head *h)
 {
 	if (!h->upgrade)
 		return;
@@ -181,12 +186,12 @@ static void from_upgrade(struct exch *e, const struct http1_head *h)
 		e->req.websocket = true;
 		return;
 	}
-	/* curl offers h2c with every plain request: not answering the offer is what the standard wants. */
+	/* curl offers h2c with every plain request: ignoring the offer is the standard's answer. */
 	if (slice_eq_nocase(h->upgrade_to, "h2c")) {
 		snprintf(e->dropped, sizeof(e->dropped), "upgrade: h2c");
 		return;
 	}
-	refuse(e, 403, "an upgrade to anything but websocket would not be inspected");
+	head_refuse(e, 403, "an upgrade to anything but websocket would not be inspected");
 }
 
 void http_head_from_h1(struct exch *e, const struct http1_head *h)
@@ -197,13 +202,13 @@ void http_head_from_h1(struct exch *e, const struct http1_head *h)
 	if (h->has_host)
 		http_head_authority(e, &h->host, h->port);
 	else
-		refuse(e, 400, "the request names no host");
+		head_refuse(e, 400, "the request names no host");
 	if (h->form == HTTP1_ASTERISK)
 		buf_adds(&r->target, "*");
 	else if (h->form != HTTP1_AUTHORITY)
 		http_head_target(e, h->path);
 	if (h->form == HTTP1_ABSOLUTE && !slice_eq_nocase(h->scheme, e->conn->tls ? "https" : "http"))
-		refuse(e, 421, "the scheme of the target is not that of this connection");
+		head_refuse(e, 421, "the scheme of the target is not that of this connection");
 	for (unsigned i = 0; i < h->n_fields; i++) {
 		if (!http1_is_hop(h, h->fields[i].name))
 			http_head_field(e, h->fields[i].name, h->fields[i].value);
@@ -212,11 +217,11 @@ void http_head_from_h1(struct exch *e, const struct http1_head *h)
 	r->length = h->content_length;
 	r->expect = h->expect_continue;
 	r->te_trailers = http1_has_token(h, "te", "trailers");
-	from_upgrade(e, h);
+	head_upgrade(e, h);
 	http_head_finish(e);
 }
 
-static int add_all(struct buf *out, const struct http_fields *f)
+static int head_add_fields(struct buf *out, const struct http_fields *f)
 {
 	int r = 0;
 
@@ -225,7 +230,7 @@ static int add_all(struct buf *out, const struct http_fields *f)
 	return r;
 }
 
-static int add_u64(struct buf *out, const char *name, uint64_t v)
+static int head_add_u64(struct buf *out, const char *name, uint64_t v)
 {
 	char text[24];
 
@@ -233,7 +238,7 @@ static int add_u64(struct buf *out, const char *name, uint64_t v)
 	return http1_add_field(out, slice_of(name), slice_of(text));
 }
 
-static int add_str(struct buf *out, const char *name, const char *value)
+static int head_add_str(struct buf *out, const char *name, const char *value)
 {
 	return http1_add_field(out, slice_of(name), slice_of(value));
 }
@@ -244,17 +249,17 @@ int http_head_to_h1(struct buf *out, const struct exch *e, bool chunked, bool ke
 	int r = http1_add_status_line(out, p->status, SLICE_NONE);
 
 	if (r == 0)
-		r = add_all(out, &p->fields);
+		r = head_add_fields(out, &p->fields);
 	if (r == 0 && p->has_length && p->status >= 200)
-		r = add_u64(out, "Content-Length", p->length);
+		r = head_add_u64(out, "Content-Length", p->length);
 	if (r == 0 && chunked)
-		r = add_str(out, "Transfer-Encoding", "chunked");
+		r = head_add_str(out, "Transfer-Encoding", "chunked");
 	if (r == 0 && p->tunnel)
-		r = add_str(out, "Upgrade", "websocket");
+		r = head_add_str(out, "Upgrade", "websocket");
 	if (r == 0 && p->tunnel)
-		r = add_str(out, "Connection", "Upgrade");
+		r = head_add_str(out, "Connection", "Upgrade");
 	if (r == 0 && !keep)
-		r = add_str(out, "Connection", "close");
+		r = head_add_str(out, "Connection", "close");
 	return r ? r : http1_add_end(out);
 }
 
@@ -267,12 +272,12 @@ void http_head_host(const struct inspect_conn *c, char out[HTTP_HOST_MAX])
 		snprintf(out + strlen(out), HTTP_HOST_MAX - strlen(out), ":%u", c->port);
 }
 
-static int add_host(struct buf *out, const struct inspect_conn *c)
+static int head_add_host(struct buf *out, const struct inspect_conn *c)
 {
 	char host[HTTP_HOST_MAX];
 
 	http_head_host(c, host);
-	return add_str(out, "Host", host);
+	return head_add_str(out, "Host", host);
 }
 
 int http_head_request_h1(struct buf *out, const struct exch *e)
@@ -282,21 +287,21 @@ int http_head_request_h1(struct buf *out, const struct exch *e)
 	int r = http1_add_request_line(out, slice_of(q->method), (struct slice){ target->data, target->len });
 
 	if (r == 0)
-		r = add_host(out, e->conn);
+		r = head_add_host(out, e->conn);
 	if (r == 0)
-		r = add_all(out, secret_fields(e));
+		r = head_add_fields(out, secret_fields(e));
 	if (r == 0 && q->has_length)
-		r = add_u64(out, "Content-Length", secret_length(e));
+		r = head_add_u64(out, "Content-Length", secret_length(e));
 	else if (r == 0 && q->has_body)
-		r = add_str(out, "Transfer-Encoding", "chunked");
+		r = head_add_str(out, "Transfer-Encoding", "chunked");
 	if (r == 0 && q->expect && !e->continued)
-		r = add_str(out, "Expect", "100-continue");
+		r = head_add_str(out, "Expect", "100-continue");
 	if (r == 0 && q->te_trailers && !q->websocket)
-		r = add_str(out, "TE", "trailers");
+		r = head_add_str(out, "TE", "trailers");
 	if (r == 0 && q->websocket)
-		r = add_str(out, "Upgrade", "websocket");
+		r = head_add_str(out, "Upgrade", "websocket");
 	if (r == 0 && (q->websocket || q->te_trailers))
-		r = add_str(out, "Connection", q->websocket ? "Upgrade" : "TE");
+		r = head_add_str(out, "Connection", q->websocket ? "Upgrade" : "TE");
 	return r ? r : http1_add_end(out);
 }
 
@@ -304,7 +309,7 @@ int http_head_resp_field(struct http_fields *f, struct slice name, struct slice 
 {
 	static const char *const useless[] = { "alt-svc", "proxy-authenticate", "proxy-authentication-info" };
 
-	if (is_ours(name) || in_list(name, useless, ARRAY_SIZE(useless)))
+	if (is_hop_or_framing(name) || name_in_list(name, useless, ARRAY_SIZE(useless)))
 		return 0;
 	return http_fields_add(f, name, value);
 }
@@ -318,7 +323,7 @@ int http_head_resp_from_h1(struct exch *e, const struct http1_head *h)
 	p->status = h->status;
 	p->tunnel = h->body == HTTP1_BODY_TUNNEL;
 	p->no_body = h->body == HTTP1_BODY_NONE && h->status >= 200;
-	/* With HEAD and 304 a length says something and no body follows. */
+	/* With HEAD and 304 a length is meaningful and no body follows. */
 	p->has_length = h->has_content_length ||
 			(h->body == HTTP1_BODY_NONE && h->status >= 200 && h->status != 204 &&
 			 h->status != 304 && strcmp(e->req.method, "HEAD") != 0);
@@ -330,7 +335,7 @@ int http_head_resp_from_h1(struct exch *e, const struct http1_head *h)
 	return r;
 }
 
-static void add_digest(struct buf *out, struct slice s)
+static void add_short_digest(struct buf *out, struct slice s)
 {
 	unsigned char sum[HASH_LEN];
 	char hex[9];
@@ -341,7 +346,7 @@ static void add_digest(struct buf *out, struct slice s)
 }
 
 /* Where the parameters of a segment begin; its end: it has none. */
-static size_t params_at(const char *segment, size_t len)
+static size_t segment_params_at(const char *segment, size_t len)
 {
 	for (size_t i = 0; i < len; i++) {
 		if (segment[i] == ';' || (len - i >= 3 && memcmp(segment + i, "%3B", 3) == 0))
@@ -350,17 +355,17 @@ static size_t params_at(const char *segment, size_t len)
 	return len;
 }
 
-static void cut_params(struct buf *out, struct slice path)
+static void cut_segment_params(struct buf *out, struct slice path)
 {
 	while (path.len) {
 		const char *slash = memchr(path.p, '/', path.len);
 		size_t len = slash ? (size_t)(slash - path.p) + 1 : path.len;
-		size_t end = slash ? len - 1 : len, at = params_at(path.p, end);
+		size_t end = slash ? len - 1 : len, at = segment_params_at(path.p, end);
 
 		if (end - at > PARAMS_LOGGED) {
 			buf_add(out, path.p, at + PARAMS_SHOWN);
 			buf_adds(out, "...");
-			add_digest(out, (struct slice){ path.p + at, end - at });
+			add_short_digest(out, (struct slice){ path.p + at, end - at });
 			buf_adds(out, slash ? "/" : "");
 		} else {
 			buf_add(out, path.p, len);
@@ -379,7 +384,7 @@ void http_path_log(struct buf *out, struct slice path, size_t max)
 		buf_add(out, path.p, path.len);
 		return;
 	}
-	cut_params(&cut, path);
+	cut_segment_params(&cut, path);
 	if (buf_error(&cut)) {
 		out->error = buf_error(&cut);
 		return;
@@ -390,7 +395,7 @@ void http_path_log(struct buf *out, struct slice path, size_t max)
 	}
 	buf_add(out, cut.data, ends - ends / 2);
 	buf_adds(out, "...");
-	add_digest(out, path);
+	add_short_digest(out, path);
 	buf_adds(out, "...");
 	buf_add(out, cut.data + cut.len - ends / 2, ends / 2);
 }
@@ -410,13 +415,13 @@ void http_query_digest(struct buf *out, struct slice q)
 		buf_addc(out, sep);
 		buf_add(out, q.p, name > 32 ? 32 : name);
 		buf_adds(out, eq ? "=" : "");
-		add_digest(out, (struct slice){ q.p + value, len - value });
+		add_short_digest(out, (struct slice){ q.p + value, len - value });
 		sep = '&';
 		q.p += len + (amp != NULL);
 		q.len -= len + (amp != NULL);
 	}
 	if (q.len) {
 		buf_adds(out, "&...");
-		add_digest(out, q);
+		add_short_digest(out, q);
 	}
 }

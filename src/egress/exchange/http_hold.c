@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads held bodies for the policy: which GraphQL operations, which refs. A body that two servers could read
+ * differently is refused (http_hold.B1).
+ */
 #include "egress/exchange/http_hold.h"
 
 #include "egress/message/http_form.h"
@@ -19,7 +23,7 @@ struct http_hold {
 	struct buf doc, op; /* decoded from a query or form */
 	struct graphql_doc *docs[BATCH_MAX];
 	size_t n_docs;
-	bool unbound; /* one of them merges, and does not name the commit */
+	bool unbound; /* one of them merges without naming the commit */
 };
 
 void http_hold_free(struct http_hold *h)
@@ -36,7 +40,10 @@ void http_hold_free(struct http_hold *h)
 	free(h);
 }
 
-/* "application/json; charset=utf-8" → the type in lower case. Any other parameter may change how bytes are read: false. */
+/*
+ * "application/json; charset=utf-8": the type in lower case. Any other parameter may change how the bytes are
+ * read: false.
+ */
 static bool media_type(struct slice v, char *out, size_t size)
 {
 	const char *semi = memchr(v.p, ';', v.len);
@@ -56,7 +63,7 @@ static bool media_type(struct slice v, char *out, size_t size)
 	       slice_eq_nocase(rest, "charset=\"utf-8\"");
 }
 
-static const char *graphql_kind(const struct exch *e, enum hold_kind *ret)
+static const char *hold_graphql_kind(const struct exch *e, enum hold_kind *ret)
 {
 	struct slice type = http_fields_get(&e->req.fields, "content-type");
 	char name[64];
@@ -78,8 +85,8 @@ static const char *graphql_kind(const struct exch *e, enum hold_kind *ret)
 	return NULL;
 }
 
-/* What a server may take a document from, or choose one by. */
-static bool has_document(struct slice query)
+/* Parameters that a server may take a document from, or select one by. */
+static bool query_has_document(struct slice query)
 {
 	static const char *const list[] = { "query",	  "operationName", "extensions", "id",	     "doc_id",
 					    "documentId", "docId",	   "queryId",	 "query_id", "hash",
@@ -92,7 +99,7 @@ static bool has_document(struct slice query)
 	return false;
 }
 
-static const char *choose(const struct exch *e, enum hold_kind *ret)
+static const char *choose_hold_kind(const struct exch *e, enum hold_kind *ret)
 {
 	struct slice enc = http_fields_get(&e->req.fields, "content-encoding");
 	struct slice query = e->req.url.path_len ? urlpath_query(&e->req.target, &e->req.url) : SLICE_NONE;
@@ -103,9 +110,9 @@ static const char *choose(const struct exch *e, enum hold_kind *ret)
 		*ret = HOLD_PUSH;
 		return NULL;
 	}
-	if (e->req.has_body && has_document(query))
+	if (e->req.has_body && query_has_document(query))
 		return "a GraphQL document both in the query and in the body can be read in two ways";
-	return graphql_kind(e, ret);
+	return hold_graphql_kind(e, ret);
 }
 
 struct http_hold *http_hold_new(const struct exch *e, const char **ret_why)
@@ -113,7 +120,7 @@ struct http_hold *http_hold_new(const struct exch *e, const char **ret_why)
 	enum hold_kind kind = HOLD_PUSH;
 	struct http_hold *h;
 
-	*ret_why = choose(e, &kind);
+	*ret_why = choose_hold_kind(e, &kind);
 	if (*ret_why)
 		return NULL;
 	h = calloc(1, sizeof(*h));
@@ -124,30 +131,35 @@ struct http_hold *http_hold_new(const struct exch *e, const char **ret_why)
 	return h;
 }
 
-static int say(char why[POLICY_WHY_MAX], int r, const char *text)
+static int hold_error(char why[POLICY_WHY_MAX], int r, const char *text)
 {
 	snprintf(why, POLICY_WHY_MAX, "%s", text);
 	return r;
 }
 
-static int feed_push(struct http_hold *h, const struct exch *e, struct policy_request *q,
-		     char why[POLICY_WHY_MAX])
+static int hold_feed_push(struct http_hold *h, const struct exch *e, struct policy_request *q,
+			  char why[POLICY_WHY_MAX])
 {
 	struct slice body = http_pipe_peek(&e->up);
 	int r = gitpkt_push_feed(&h->push, body.p, body.len);
 
 	if (r < 0)
-		return say(why, r, h->push.why ? h->push.why : "the push cannot be read");
+		return hold_error(why, r, h->push.why ? h->push.why : "the push cannot be read");
 	if (r == 0)
-		return e->up.eof ? say(why, -EBADMSG, "the push ends before its list of refs does") : 0;
-	/* git's probe for credentials is an empty list and nothing behind it; a server may read on where we do not. */
+		return e->up.eof ? hold_error(why, -EBADMSG, "the push ends before its list of refs does")
+				 : 0;
+	/*
+	 * git's probe for credentials is an empty list and nothing after it; a server may read on where we do
+	 * not.
+	 */
 	if (!h->push.n_commands && (body.len > h->push.size || !e->up.eof))
 		return body.len > h->push.size
-			       ? say(why, -EBADMSG, "the push names no refs, and goes on behind that")
+			       ? hold_error(why, -EBADMSG,
+					    "the push names no refs, but has more bytes after the list")
 			       : 0;
 	h->refs = calloc(h->push.n_commands ? h->push.n_commands : 1, sizeof(*h->refs));
 	if (!h->refs)
-		return say(why, -ENOMEM, "out of memory");
+		return hold_error(why, -ENOMEM, "out of memory");
 	for (unsigned i = 0; i < h->push.n_commands; i++) {
 		const struct gitpkt_command *c = &h->push.commands[i];
 
@@ -161,18 +173,18 @@ static int feed_push(struct http_hold *h, const struct exch *e, struct policy_re
 	return 1;
 }
 
-static int add_doc(struct http_hold *h, const char *doc, size_t len, const char *op, size_t op_len,
-		   const json_t *variables, char why[POLICY_WHY_MAX])
+static int hold_add_document(struct http_hold *h, const char *doc, size_t len, const char *op, size_t op_len,
+			     const json_t *variables, char why[POLICY_WHY_MAX])
 {
 	struct err e = ERR_INIT;
 	struct graphql_doc *g;
 	int r;
 
 	if (h->n_docs >= BATCH_MAX)
-		return say(why, -E2BIG, "too many GraphQL documents in one request");
+		return hold_error(why, -E2BIG, "too many GraphQL documents in one request");
 	g = calloc(1, sizeof(*g));
 	if (!g)
-		return say(why, -ENOMEM, "out of memory");
+		return hold_error(why, -ENOMEM, "out of memory");
 	h->docs[h->n_docs++] = g;
 	r = graphql_parse(doc, len, op, op_len, g, &e);
 	if (r < 0)
@@ -188,7 +200,7 @@ static int add_doc(struct http_hold *h, const char *doc, size_t len, const char 
 
 static const char *const plain_keys[] = { "query", "operationName", "variables", "extensions" };
 
-/* To the letter: some servers take "Query" for "query", and an "id" for the document that it was once given to. */
+/* Byte for byte: some servers accept "Query" for "query", or an "id" for a document stored earlier. */
 static bool is_plain_key(const char *key)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(plain_keys); i++) {
@@ -198,7 +210,7 @@ static bool is_plain_key(const char *key)
 	return false;
 }
 
-static int json_doc(struct http_hold *h, json_t *o, char why[POLICY_WHY_MAX])
+static int hold_add_json(struct http_hold *h, json_t *o, char why[POLICY_WHY_MAX])
 {
 	json_t *query = json_object_get(o, "query");
 	json_t *op = json_object_get(o, "operationName");
@@ -207,28 +219,30 @@ static int json_doc(struct http_hold *h, json_t *o, char why[POLICY_WHY_MAX])
 	json_t *v;
 
 	if (!json_is_object(o))
-		return say(why, -EBADMSG, "a GraphQL request is a JSON object or a list of them");
+		return hold_error(why, -EBADMSG, "a GraphQL request is a JSON object or a list of them");
 	json_object_foreach(o, key, v)
 	{
 		if (!is_plain_key(key))
-			return say(why, -EBADMSG, OTHER_KEY);
+			return hold_error(why, -EBADMSG, OTHER_KEY);
 	}
-	/* A stored document, chosen by its digest, may stand for the one that is here. */
+	/* A stored document, selected by its digest, may replace the one in the request. */
 	if (more && !json_is_null(more) &&
 	    (!json_is_object(more) ||
 	     json_object_size(more) != (json_object_get(more, "clientLibrary") != NULL)))
-		return say(why, -EBADMSG, "GraphQL extensions can choose another document; send none");
+		return hold_error(why, -EBADMSG, "GraphQL extensions can choose another document; send none");
 	if (!json_is_string(query))
-		return say(why, -EBADMSG,
-			   "a GraphQL request without its document (a persisted query) cannot be judged");
+		return hold_error(
+			why, -EBADMSG,
+			"a GraphQL request without its document (a persisted query) cannot be judged");
 	if (op && !json_is_string(op) && !json_is_null(op))
-		return say(why, -EBADMSG, "operationName is no string");
-	return add_doc(h, json_string_value(query), json_string_length(query),
-		       json_is_string(op) ? json_string_value(op) : NULL,
-		       json_is_string(op) ? json_string_length(op) : 0, json_object_get(o, "variables"), why);
+		return hold_error(why, -EBADMSG, "operationName is not a string");
+	return hold_add_document(h, json_string_value(query), json_string_length(query),
+				 json_is_string(op) ? json_string_value(op) : NULL,
+				 json_is_string(op) ? json_string_length(op) : 0,
+				 json_object_get(o, "variables"), why);
 }
 
-static int feed_json(struct http_hold *h, struct slice body, char why[POLICY_WHY_MAX])
+static int hold_feed_json(struct http_hold *h, struct slice body, char why[POLICY_WHY_MAX])
 {
 	json_error_t je;
 	size_t n;
@@ -236,54 +250,54 @@ static int feed_json(struct http_hold *h, struct slice body, char why[POLICY_WHY
 
 	h->json = json_loadb(body.p ? body.p : "", body.len, JSON_REJECT_DUPLICATES, &je);
 	if (!h->json) {
-		snprintf(why, POLICY_WHY_MAX, "the body is no JSON that can be read in one way: %.120s",
-			 je.text);
+		snprintf(why, POLICY_WHY_MAX, "the body is not unambiguous JSON: %.120s", je.text);
 		return -EBADMSG;
 	}
 	if (!json_is_array(h->json))
-		return json_doc(h, h->json, why);
+		return hold_add_json(h, h->json, why);
 	n = json_array_size(h->json);
 	if (n == 0)
-		return say(why, -EBADMSG, "the GraphQL batch is empty");
+		return hold_error(why, -EBADMSG, "the GraphQL batch is empty");
 	for (size_t i = 0; i < n && r > 0; i++)
-		r = json_doc(h, json_array_get(h->json, i), why);
+		r = hold_add_json(h, json_array_get(h->json, i), why);
 	return r;
 }
 
-static int feed_form(struct http_hold *h, struct slice form, char why[POLICY_WHY_MAX])
+static int hold_feed_form(struct http_hold *h, struct slice form, char why[POLICY_WHY_MAX])
 {
 	autobuf struct buf variables = BUF_INIT;
 	int r = http_form_get(form, "query", &h->doc);
 
-	/* Of the keys, extensions can only be read as JSON. */
+	/* `extensions` can only be read as JSON, so it is not allowed here. */
 	if (r >= 0 && http_form_has_other(form, plain_keys, ARRAY_SIZE(plain_keys) - 1))
-		return say(why, -EBADMSG, OTHER_KEY);
+		return hold_error(why, -EBADMSG, OTHER_KEY);
 	if (r == 1)
 		r = http_form_get(form, "operationName", &h->op) < 0 ? -EBADMSG : 1;
 	if (r == 0)
-		return say(why, -EBADMSG,
-			   "a GraphQL request without its document (a persisted query) cannot be judged");
+		return hold_error(
+			why, -EBADMSG,
+			"a GraphQL request without its document (a persisted query) cannot be judged");
 	if (r < 0)
-		return say(why, r, "the form can be read in more than one way");
-	/* What cannot be read has no variables, and so names no commit. */
+		return hold_error(why, r, "the form can be read in more than one way");
+	/* Unreadable variables count as none, so no commit is named. */
 	if (http_form_get(form, "variables", &variables) == 1)
 		h->json = json_loadb(buf_cstr(&variables), variables.len, JSON_REJECT_DUPLICATES, NULL);
-	return add_doc(h, buf_cstr(&h->doc), h->doc.len, buf_cstr(&h->op), h->op.len, h->json, why);
+	return hold_add_document(h, buf_cstr(&h->doc), h->doc.len, buf_cstr(&h->op), h->op.len, h->json, why);
 }
 
-static int feed_graphql(struct http_hold *h, const struct exch *e, char why[POLICY_WHY_MAX])
+static int hold_feed_graphql(struct http_hold *h, const struct exch *e, char why[POLICY_WHY_MAX])
 {
 	struct slice body = http_pipe_peek(&e->up);
 
 	switch (h->kind) {
 	case HOLD_JSON:
-		return feed_json(h, body, why);
+		return hold_feed_json(h, body, why);
 	case HOLD_TEXT:
-		return add_doc(h, body.p ? body.p : "", body.len, NULL, 0, NULL, why);
+		return hold_add_document(h, body.p ? body.p : "", body.len, NULL, 0, NULL, why);
 	case HOLD_FORM:
-		return feed_form(h, body, why);
+		return hold_feed_form(h, body, why);
 	default:
-		return feed_form(h, urlpath_query(&e->req.target, &e->req.url), why);
+		return hold_feed_form(h, urlpath_query(&e->req.target, &e->req.url), why);
 	}
 }
 
@@ -292,7 +306,7 @@ bool http_hold_is_unbound(const struct http_hold *h)
 	return h && h->unbound;
 }
 
-static bool names_merge(const json_t *o)
+static bool json_names_merge(const json_t *o)
 {
 	const json_t *v = json_object_get(o, "query");
 	const char *doc = json_string_value(v);
@@ -300,8 +314,8 @@ static bool names_merge(const json_t *o)
 	return doc && merge_is_named(doc, json_string_length(v));
 }
 
-/* Elsewhere than under /graphql most that is called "query" is none, and may be asked about as it is. */
-static bool may_merge(const struct exch *e)
+/* Except under /graphql, most members called "query" are not GraphQL, and may be asked about as they are. */
+static bool body_may_merge(const struct exch *e)
 {
 	struct slice body = http_pipe_peek(&e->up);
 	bool yes = false;
@@ -309,24 +323,24 @@ static bool may_merge(const struct exch *e)
 	size_t i;
 
 	if (e->req.url.path_len && merge_is_graphql_path(urlpath_path(&e->req.target, &e->req.url)))
-		return e->req.has_body || has_document(urlpath_query(&e->req.target, &e->req.url));
+		return e->req.has_body || query_has_document(urlpath_query(&e->req.target, &e->req.url));
 	o = json_loadb(body.p ? body.p : "", body.len, JSON_REJECT_DUPLICATES, NULL);
 	if (!o) {
-		/* A name that is there twice may be read either way. */
+		/* A server may read either of two duplicate names. */
 		o = json_loadb(body.p ? body.p : "", body.len, 0, NULL);
 		yes = json_object_get(o, "query") != NULL;
 	}
-	yes = yes || names_merge(o);
+	yes = yes || json_names_merge(o);
 	json_array_foreach(o, i, v)
 	{
-		yes = yes || names_merge(v);
+		yes = yes || json_names_merge(v);
 	}
 	json_decref(o);
 	return yes;
 }
 
-/* NULL: it may be asked. */
-static const char *why_not(struct http_hold *h, const struct exch *e, char text[POLICY_WHY_MAX])
+/* NULL: a person may be asked. */
+static const char *why_merge_is_hidden(struct http_hold *h, const struct exch *e, char text[POLICY_WHY_MAX])
 {
 	struct policy_request q = { 0 };
 
@@ -344,11 +358,11 @@ bool http_hold_may_ask(const struct exch *e, char why[HTTP_HOLD_WHY_MAX])
 	struct http_hold *h;
 	bool unbound;
 
-	if (!may_merge(e))
+	if (!body_may_merge(e))
 		return true;
 	h = http_hold_new(e, &no);
 	if (h)
-		no = why_not(h, e, text);
+		no = why_merge_is_hidden(h, e, text);
 	unbound = http_hold_is_unbound(h);
 	if (no)
 		snprintf(why, HTTP_HOLD_WHY_MAX,
@@ -365,16 +379,17 @@ int http_hold_feed(struct http_hold *h, const struct exch *e, struct policy_requ
 	int r;
 
 	if (h->kind == HOLD_PUSH) {
-		r = feed_push(h, e, q, why);
+		r = hold_feed_push(h, e, q, why);
 		return r == 0 && http_pipe_len(&e->up) >= EXCH_HOLD_MAX
-			       ? say(why, -E2BIG, "the list of refs is too long to be judged")
+			       ? hold_error(why, -E2BIG, "the list of refs is too long to be judged")
 			       : r;
 	}
 	if (http_pipe_len(&e->up) > EXCH_HOLD_MAX || (!e->up.eof && http_pipe_len(&e->up) >= EXCH_HOLD_MAX))
-		return say(why, -E2BIG, "the body is over 1 MiB, too long to be judged by a GraphQL rule");
+		return hold_error(why, -E2BIG,
+				  "the body is over 1 MiB, too long to be judged by a GraphQL rule");
 	if (!e->up.eof)
 		return 0;
-	r = feed_graphql(h, e, why);
+	r = hold_feed_graphql(h, e, why);
 	q->gql = (const struct graphql_doc *const *)h->docs;
 	q->n_gql = h->n_docs;
 	return r;

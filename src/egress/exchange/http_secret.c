@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Secrets of one request: found and planned after judging, fetched from the vault once a verified connection
+ * exists, rendered, logged, sent and zeroed (http_secret.S1 to S5). Never logs or compares secret bytes.
+ */
 #include "egress/exchange/http_secret.h"
 
 #include "egress/exchange/http_ask.h"
@@ -16,9 +20,9 @@
 
 #include <stdio.h>
 
-/* From the decision to the journal. */
+/* ---- From the verdict to the journal. ---- */
 
-static struct inject_dest dest_of(const struct exch *e)
+static struct inject_dest inject_dest_of(const struct exch *e)
 {
 	return (struct inject_dest){ .host = e->conn->host.text,
 				     .port = e->conn->port,
@@ -33,8 +37,8 @@ void secret_refuse(struct exch *e, const char *why)
 	exch_refuse(e, 403, why);
 }
 
-/* A rule that names a secret is of no use without it, and is not let through without. */
-static bool lacks_secret(struct exch *e)
+/* A rule that names a secret does not let requests through without it. */
+static bool deny_without_secret(struct exch *e)
 {
 	const char *name = e->verdict.terms.secret;
 	const struct vault_grants *g = http_secrets_grants(e->in);
@@ -50,7 +54,7 @@ static bool lacks_secret(struct exch *e)
 	return true;
 }
 
-static bool plan(struct exch *e, const struct inject_plan *p)
+static bool make_plan(struct exch *e, const struct inject_plan *p)
 {
 	if (p->n == 0 && !e->capture)
 		return true;
@@ -64,9 +68,9 @@ static bool plan(struct exch *e, const struct inject_plan *p)
 	return true;
 }
 
-/* What was found, in words. */
-static void say_found(const struct exch *e, const struct watch_hit *hit, const char *where,
-		      char why[INJECT_WHY_MAX])
+/* Describes a placeholder that was found, for people. */
+static void describe_found(const struct exch *e, const struct watch_hit *hit, const char *where,
+			   char why[INJECT_WHY_MAX])
 {
 	struct inject_refusal no = { 0 };
 	struct inject_dest d;
@@ -75,16 +79,16 @@ static void say_found(const struct exch *e, const struct watch_hit *hit, const c
 		watch_say_stale(e, where, why);
 		return;
 	}
-	d = dest_of(e);
+	d = inject_dest_of(e);
 	inject_refuse(hit->grant, &d, &e->req, where, &no);
 	memcpy(why, no.why, sizeof(no.why));
 }
 
-static void refuse_found(struct exch *e, const struct watch_hit *hit, const char *where)
+static void refuse_placeholder(struct exch *e, const struct watch_hit *hit, const char *where)
 {
 	char why[INJECT_WHY_MAX];
 
-	say_found(e, hit, where, why);
+	describe_found(e, hit, where, why);
 	secret_refuse(e, why);
 }
 
@@ -101,7 +105,7 @@ bool secret_is_stale(struct exch *e)
 	if (!hit.is_stale)
 		return false;
 	hit.grant = NULL;
-	refuse_found(e, &hit, "its head");
+	refuse_placeholder(e, &hit, "its head");
 	return true;
 }
 
@@ -112,7 +116,7 @@ void secret_cut(struct exch *e)
 
 	if (e->failed || !watch_found(e, &hit))
 		return;
-	say_found(e, &hit, "the body", no.why);
+	describe_found(e, &hit, "the body", no.why);
 	exch_ask_forget(e);
 	egress_undefer(&e->defer);
 	ledger_unwait(&e->in->eg->ledger, &e->turn);
@@ -128,9 +132,9 @@ void secret_cut(struct exch *e)
 	e->front->fail(e);
 }
 
-static bool find(struct exch *e, struct slice body)
+static bool find_and_plan(struct exch *e, struct slice body)
 {
-	const struct inject_dest d = dest_of(e);
+	const struct inject_dest d = inject_dest_of(e);
 	struct inject_refusal no = { 0 };
 	struct watch_hit hit = { 0 };
 	struct inject_plan p;
@@ -144,67 +148,67 @@ static bool find(struct exch *e, struct slice body)
 		return false;
 	}
 	if (hit.grant || hit.is_stale) {
-		refuse_found(e, &hit, hit.grant ? "the head, encoded" : "its head");
+		refuse_placeholder(e, &hit, hit.grant ? "the head, encoded" : "its head");
 		return false;
 	}
 	if (watch_found(e, &hit)) {
-		refuse_found(e, &hit, "the body");
+		refuse_placeholder(e, &hit, "the body");
 		return false;
 	}
-	return plan(e, &p);
+	return make_plan(e, &p);
 }
 
-/* `credentials: only`: a body that was not looked into is not sent. */
-static bool is_judged(const struct exch *e)
+/* `credentials: only`: a body that was not searched is not sent. */
+static bool body_is_judged(const struct exch *e)
 {
 	return e->verdict.terms.credentials_only && theirs_wants_body(&e->req);
 }
 
-/* Of others one that is too long to be held goes as it is. */
-static bool holds_body(const struct exch *e)
+/* Other bodies are sent as they are when they are too long to be held. */
+static bool must_hold_body(const struct exch *e)
 {
 	struct inject_dest d;
 
-	if (is_judged(e))
+	if (body_is_judged(e))
 		return true;
 	if (e->in->held > EXCH_HELD_MAX)
 		return false;
 	if (watch_wants_body(e) || !e->in->secrets)
 		return watch_wants_body(e);
-	d = dest_of(e);
+	d = inject_dest_of(e);
 	return inject_wants_body(&e->in->secrets->grants, &d, &e->req) &&
 	       (!e->req.has_length || e->req.length <= EXCH_HOLD_MAX);
 }
 
-/* All is there that is waited for. True: go on. */
-static bool settle(struct exch *e, struct slice body)
+/* Everything that was waited for has arrived. True: continue. */
+static bool check_whole_body(struct exch *e, struct slice body)
 {
 	struct theirs t = { .ours = http_secrets_grants(e->in),
 			    .host = e->conn->host.text,
 			    .port = e->conn->port };
 	struct watch_hit hit;
 
-	if (is_judged(e) && theirs_in_body(&t, &e->req, body)) {
-		/* A placeholder that is not this sandbox's looks as the real thing would. */
+	if (body_is_judged(e) && theirs_in_body(&t, &e->req, body)) {
+		/* A placeholder of another sandbox looks like a real credential. */
 		if (watch_is_stale(e))
-			refuse_found(e, &(struct watch_hit){ .is_stale = true }, "the body");
+			refuse_placeholder(e, &(struct watch_hit){ .is_stale = true }, "the body");
 		else
 			exch_deny_theirs(e, t.what);
 		return false;
 	}
 	if (e->in->secrets)
-		return find(e, body);
+		return find_and_plan(e, body);
 	if (!watch_found(e, &hit))
 		return true;
-	refuse_found(e, &hit, "the body");
+	refuse_placeholder(e, &hit, "the body");
 	return false;
 }
 
 bool secret_check(struct exch *e)
 {
-	const char *why = is_judged(e) ? theirs_why_not(&e->req) : NULL;
+	const char *why = body_is_judged(e) ? theirs_why_not(&e->req) : NULL;
 
-	if (lacks_secret(e) || !capture_check(e))
+	if (deny_without_secret(e) || !capture_check(e))
 		return false;
 	if (why) {
 		exch_refuse(e, e->req.has_length && e->req.length > EXCH_HOLD_MAX ? 413 : 403, why);
@@ -212,10 +216,10 @@ bool secret_check(struct exch *e)
 	}
 	if (e->in->secrets)
 		capture_drop_expired(e->in->secrets);
-	if (!holds_body(e))
-		return settle(e, SLICE_NONE);
+	if (!must_hold_body(e))
+		return check_whole_body(e, SLICE_NONE);
 	if (e->up.eof)
-		return settle(e, http_pipe_peek(&e->up));
+		return check_whole_body(e, http_pipe_peek(&e->up));
 	e->state = EXCH_HOLD;
 	exch_let_continue(e);
 	return false;
@@ -231,11 +235,11 @@ void secret_body(struct exch *e)
 		return;
 	e->state = EXCH_NEW;
 	exch_hold_free(e);
-	if (!whole && is_judged(e))
+	if (!whole && body_is_judged(e))
 		exch_refuse(e, is_long ? 413 : 503,
 			    is_long ? THEIRS_TOO_LONG
 				    : "too many requests wait to be judged by their bodies");
-	else if (settle(e, whole ? http_pipe_peek(&e->up) : SLICE_NONE))
+	else if (check_whole_body(e, whole ? http_pipe_peek(&e->up) : SLICE_NONE))
 		exch_send(e);
 }
 
@@ -244,13 +248,17 @@ bool secret_is_planned(const struct exch *e)
 	return e->secret != NULL;
 }
 
-static const struct vault_grant *grant_of(const struct exch *e, unsigned i)
+static const struct vault_grant *planned_grant(const struct exch *e, unsigned i)
 {
 	return &e->in->secrets->grants.v[e->secret->plan.grant[i]];
 }
 
-/* The plan does not say in which way each is sent: all are asked for in which it may be sent to the first path. */
-static bool covers(const struct vault_grant *g, const struct exch *e, struct slice first, struct slice path)
+/*
+ * The plan does not say in which way each secret is sent: every way allowed for the first path must be
+ * allowed for this one.
+ */
+static bool grant_covers_path(const struct vault_grant *g, const struct exch *e, struct slice first,
+			      struct slice path)
 {
 	const char *host = e->conn->host.text;
 
@@ -269,7 +277,7 @@ bool secret_covers(const struct exch *e, struct slice path)
 	struct slice first = e->req.url.path_len ? urlpath_path(&e->req.target, &e->req.url) : slice_of("/");
 
 	for (unsigned i = 0; e->secret && i < e->secret->plan.n; i++) {
-		if (!covers(grant_of(e, i), e, first, path))
+		if (!grant_covers_path(planned_grant(e, i), e, first, path))
 			return false;
 	}
 	return true;
@@ -278,13 +286,13 @@ bool secret_covers(const struct exch *e, struct slice path)
 bool secret_has(const struct exch *e, const char *name)
 {
 	for (unsigned i = 0; e->secret && i < e->secret->plan.n; i++) {
-		if (strcmp(grant_of(e, i)->name, name) == 0)
+		if (strcmp(planned_grant(e, i)->name, name) == 0)
 			return true;
 	}
 	return false;
 }
 
-/* By handle as well: a value that was rotated comes with another one, and is another credential. */
+/* Includes the handle: a rotated value has another handle, and is another credential. */
 void secret_digest(const struct exch *e, unsigned char out[HASH_LEN])
 {
 	struct hash_stream h;
@@ -310,7 +318,7 @@ void secret_digest(const struct exch *e, unsigned char out[HASH_LEN])
 void secret_names(const struct exch *e, struct buf *out)
 {
 	for (unsigned i = 0; e->secret && i < e->secret->plan.n; i++)
-		buf_addf(out, "%s%s", i ? "," : "", grant_of(e, i)->name);
+		buf_addf(out, "%s%s", i ? "," : "", planned_grant(e, i)->name);
 }
 
 unsigned secret_count(const struct exch *e)
@@ -332,16 +340,19 @@ uint64_t secret_key(const struct exch *e, enum ledger_kind kind, const char *nam
 	return seen_key(s);
 }
 
-/* S2: one line for each. The path has no query, and placeholders as they are. False: one of them cannot have its line. */
-static bool log_use(struct exch *e)
+/*
+ * http_secret.S2: one line for each secret. The path has no query, and placeholders unrendered. False: the
+ * ledger denies one of the lines.
+ */
+static bool log_secret_use(struct exch *e)
 {
 	struct egress *eg = e->in->eg;
 	struct journal *j = &eg->journal;
 
 	for (unsigned i = 0; e->secret && i < e->secret->plan.n; i++) {
-		const struct vault_grant *g = grant_of(e, i);
+		const struct vault_grant *g = planned_grant(e, i);
 		struct slice path = urlpath_path(&e->req.target, &e->req.url);
-		enum ledger_answer known = ledger_note(&eg->ledger, secret_key(e, LEDGER_SECRET, g->name));
+		enum ledger_verdict known = ledger_note(&eg->ledger, secret_key(e, LEDGER_SECRET, g->name));
 		autobuf struct buf text = BUF_INIT;
 		unsigned char sum[HASH_LEN];
 		struct json *l;
@@ -368,9 +379,9 @@ static bool log_use(struct exch *e)
 	return true;
 }
 
-/* From a connection to what is sent over it. */
+/* ---- From a connection to the bytes that are sent over it. ---- */
 
-static void failed(struct exch *e, unsigned status, const char *why)
+static void fail_render(struct exch *e, unsigned status, const char *why)
 {
 	char text[VAULT_WHY_MAX + 96];
 
@@ -382,13 +393,13 @@ static void failed(struct exch *e, unsigned status, const char *why)
 		exch_refuse(e, status, text);
 }
 
-static int make_set(struct exch *e)
+static int make_scrub_set(struct exch *e)
 {
 	struct exch_secret *x = e->secret;
 	int r = 0;
 
 	for (unsigned i = 0; i < x->plan.n && r == 0; i++) {
-		const struct vault_grant *g = grant_of(e, i);
+		const struct vault_grant *g = planned_grant(e, i);
 
 		r = secret_add_forms(&x->set, (struct slice){ x->value[i].data, x->value[i].len },
 				     (struct slice){ g->placeholder, g->placeholder_len });
@@ -401,13 +412,13 @@ static int make_set(struct exch *e)
 	return r;
 }
 
-static void put_body(struct exch *e)
+static void put_rendered_body(struct exch *e)
 {
 	struct exch_secret *x = e->secret;
 
 	if (!x->plan.in_body)
 		return;
-	x->asked_body = e->up.b;
+	x->original_body = e->up.b;
 	x->has_body = true;
 	x->length = x->out.body.len;
 	e->up.b = x->out.body;
@@ -417,42 +428,45 @@ static void put_body(struct exch *e)
 	exch_count(e);
 }
 
-static void take_body_back(struct exch *e)
+static void restore_original_body(struct exch *e)
 {
 	struct exch_secret *x = e->secret;
 
 	if (!x->has_body)
 		return;
 	buf_release(&e->up.b);
-	/* Of what has gone there is no other try, and the client's window was opened for it once. */
+	/* Sent bytes cannot be sent again, and the client's window was opened for them once. */
 	if (e->up_sent)
-		buf_release(&x->asked_body);
+		buf_release(&x->original_body);
 	else
-		e->up.b = x->asked_body;
-	x->asked_body = BUF_INIT;
+		e->up.b = x->original_body;
+	x->original_body = BUF_INIT;
 	e->up.at = 0;
 	x->has_body = false;
 	exch_count(e);
 }
 
-static void begin(struct exch *e)
+static void begin_send(struct exch *e)
 {
 	struct exch_secret *x = e->secret;
 
-	put_body(e);
+	put_rendered_body(e);
 	x->is_rendered = true;
-	/* The back says when it has begun (exch_ask_sent): one that finds no room for a stream leaves an approval for the next try. */
+	/*
+	 * The back says when it has begun (exch_ask_sent): one that finds no room for a stream leaves an
+	 * approval for the next try.
+	 */
 	e->back->begin(e);
-	/* S3: both backs have taken what they need. */
+	/* http_secret.S3: both backs have copied what they need. */
 	inject_out_release(&x->out);
 	x->is_rendered = false;
 	for (unsigned i = 0; i < INJECT_MAX; i++)
 		buf_release(&x->value[i]);
 }
 
-#define IS_OLD "the secret was changed before it was sent; ask again"
+#define IS_OLD "the secret was changed before it was sent; send the request again"
 
-static void use_written(struct egress *eg, struct defer *d, int status)
+static void on_use_written(struct egress *eg, struct defer *d, int status)
 {
 	struct exch_secret *x = CONTAINER_OF(d, struct exch_secret, use);
 	struct exch *e = x->e;
@@ -460,50 +474,51 @@ static void use_written(struct egress *eg, struct defer *d, int status)
 
 	runq_enter(&in->q);
 	if (status < 0)
-		failed(e, 503, "the use of the secret could not be written down, so it is not sent");
+		fail_render(e, 503, "the journal cannot be written, so the secret is not sent");
 	else if (x->is_old)
-		failed(e, 503, IS_OLD);
+		fail_render(e, 503, IS_OLD);
 	else
-		begin(e);
+		begin_send(e);
 	if (status == 0)
 		control_poke(eg);
 	runq_leave(&in->q);
 }
 
-static void render(struct exch *e)
+static void render_request(struct exch *e)
 {
 	struct exch_secret *x = e->secret;
-	const struct inject_dest d = dest_of(e);
+	const struct inject_dest d = inject_dest_of(e);
 	struct slice value[INJECT_MAX];
 	int r;
 
 	for (unsigned i = 0; i < x->n_values; i++)
 		value[i] = (struct slice){ x->value[i].data, x->value[i].len };
-	r = make_set(e);
+	r = make_scrub_set(e);
 	if (r == 0)
 		r = inject_render(&e->in->secrets->grants, &d, &e->req, http_pipe_peek(&e->up), &x->plan,
 				  value, &x->out);
 	if (r < 0) {
-		failed(e, r == -EINVAL ? 403 : 503,
-		       r == -EINVAL ? "the secret has bytes that cannot stand in this place of a request"
+		fail_render(e, r == -EINVAL ? 403 : 503,
+			    r == -EINVAL
+				    ? "the secret has bytes that are not allowed in this place of a request"
 				    : "the request with its secret is too large");
 		return;
 	}
 	if (x->plan.n == 0) {
-		begin(e);
+		begin_send(e);
 		return;
 	}
-	if (!log_use(e)) {
-		failed(e, 503, egress_ledger_why(e->in->eg));
+	if (!log_secret_use(e)) {
+		fail_render(e, 503, egress_ledger_why(e->in->eg));
 		return;
 	}
-	x->use.fn = use_written;
+	x->use.fn = on_use_written;
 	egress_defer(e->in->eg, &x->use);
 }
 
-static void ask_next(struct exch *e);
+static void fetch_next(struct exch *e);
 
-static void answered(struct vault_ask *a, int status, struct slice value, const char *why)
+static void on_vault_reply(struct vaultc_request *a, int status, struct slice value, const char *why)
 {
 	struct exch *e = a->ctx;
 	struct exch_secret *x = e->secret;
@@ -514,22 +529,22 @@ static void answered(struct vault_ask *a, int status, struct slice value, const 
 	if (status < 0) {
 		snprintf(text, sizeof(text), "the vault does not render the secret: %s", why);
 		egress_alert(in->eg, "secret", e->conn ? e->conn->host.text : NULL, "%s", text);
-		failed(e, status == -EPIPE || status == -EBUSY ? 503 : 403, text);
+		fail_render(e, status == -EPIPE || status == -EBUSY ? 503 : 403, text);
 	} else {
 		struct buf *b = &x->value[x->n_values++];
 
 		b->wipe = true;
 		buf_add(b, value.p, value.len);
 		if (buf_error(b))
-			failed(e, 503, "out of memory");
+			fail_render(e, 503, "out of memory");
 		else
-			ask_next(e);
+			fetch_next(e);
 	}
 	runq_leave(&in->q);
 }
 
-/* S1: whatever the reason may be for which it is not so. */
-static bool is_verified(const struct exch *e)
+/* http_secret.S1, checked here whatever upstream.c has done. */
+static bool upstream_is_verified(const struct exch *e)
 {
 	const struct upstream *u = e->up_conn;
 
@@ -537,51 +552,52 @@ static bool is_verified(const struct exch *e)
 	       host_eq(&u->key.host, &e->conn->host);
 }
 
-static void ask_next(struct exch *e)
+static void fetch_next(struct exch *e)
 {
 	struct exch_secret *x = e->secret;
 	int r;
 
 	if (x->n_values == x->plan.n && !x->is_old) {
-		render(e);
+		render_request(e);
 		return;
 	}
-	x->ask.done = answered;
-	x->ask.ctx = e;
-	r = !x->is_old ? vaultc_render(&e->in->secrets->vault, &x->ask, grant_of(e, x->n_values)->handle,
-				       e->conn->host.text, e->conn->port,
-				       e->req.url.path_len ? urlpath_path(&e->req.target, &e->req.url)
-							   : slice_of("/"))
-		       : -ESTALE;
+	x->fetch.done = on_vault_reply;
+	x->fetch.ctx = e;
+	r = !x->is_old
+		    ? vaultc_render(&e->in->secrets->vault, &x->fetch, planned_grant(e, x->n_values)->handle,
+				    e->conn->host.text, e->conn->port,
+				    e->req.url.path_len ? urlpath_path(&e->req.target, &e->req.url)
+							: slice_of("/"))
+		    : -ESTALE;
 	if (r < 0)
-		failed(e, 503,
-		       r == -EPIPE   ? "the vault is not there, so the secret cannot be rendered"
-		       : r == -EBUSY ? "too many requests wait for the vault"
-				     : "the vault cannot be asked for the secret");
+		fail_render(e, 503,
+			    r == -EPIPE	  ? "the vault is not running, so the secret cannot be rendered"
+			    : r == -EBUSY ? "too many requests wait for the vault"
+					  : "the secret cannot be requested from the vault");
 }
 
-/* From the run queue: a back that hands a request over is not entered from below. */
-static void ask_task(struct task *t)
+/* Runs from the run queue: a back that hands a request over must not be re-entered. */
+static void run_fetch(struct task *t)
 {
-	struct exch *e = CONTAINER_OF(t, struct exch, ask_task);
+	struct exch *e = CONTAINER_OF(t, struct exch, fetch_task);
 
 	if (e->state != EXCH_RENDER || !e->conn || !e->up_conn)
 		return;
-	if (!is_verified(e)) {
-		failed(e, 403, "the server was not verified, so no secret is sent to it");
+	if (!upstream_is_verified(e)) {
+		fail_render(e, 403, "the server was not verified, so no secret is sent to it");
 		return;
 	}
-	ask_next(e);
+	fetch_next(e);
 }
 
-void secret_ask(struct exch *e)
+void secret_fetch(struct exch *e)
 {
 	secret_wipe(e);
 	e->resp.fields.text.wipe = true;
 	e->state = EXCH_RENDER;
 	e->active = e->in->eg->now;
-	e->ask_task.fn = ask_task;
-	runq_add(&e->in->q, &e->ask_task);
+	e->fetch_task.fn = run_fetch;
+	runq_add(&e->in->q, &e->fetch_task);
 }
 
 const struct buf *secret_target(const struct exch *e)
@@ -601,7 +617,7 @@ uint64_t secret_length(const struct exch *e)
 
 size_t secret_body_len(const struct exch *e)
 {
-	return e->secret ? e->secret->asked_body.len : 0;
+	return e->secret ? e->secret->original_body.len : 0;
 }
 
 void secret_wipe(struct exch *e)
@@ -611,15 +627,15 @@ void secret_wipe(struct exch *e)
 	if (!x)
 		return;
 	if (e->in->secrets)
-		vaultc_cancel(&e->in->secrets->vault, &x->ask);
+		vaultc_cancel(&e->in->secrets->vault, &x->fetch);
 	egress_undefer(&x->use);
-	runq_drop(&e->in->q, &e->ask_task);
+	runq_drop(&e->in->q, &e->fetch_task);
 	for (unsigned i = 0; i < INJECT_MAX; i++)
 		buf_release(&x->value[i]);
 	x->n_values = 0;
 	x->is_rendered = false;
 	inject_out_release(&x->out);
-	take_body_back(e);
+	restore_original_body(e);
 	secret_forget_forms(x);
 }
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The answer to a request that carried a secret, without it (S4 of http_secret.h): its fields, its body piece by piece, its
- * trailers, and the payload of what a websocket's server sends (scrub_ws.h).
+ * The response to a request that carried a secret, without the secret (http_secret.S4): its fields, its body
+ * piece by piece, its trailers, and the payload of websocket frames from the server (scrub_ws.h).
  */
 #include "egress/exchange/http_head.h"
 #include "egress/exchange/http_secret_int.h"
 #include "vault/common/forms.h"
 
-/* In whatever way the form may stand there. */
-static int add_form(struct scrub_set *set, const struct form *f, const char *put)
+/* Adds a form in every notation in which it may occur. */
+static int add_scrub_form(struct scrub_set *set, const struct form *f, const char *put)
 {
 	struct slice find = { (const char *)f->bytes, f->len };
 
@@ -34,7 +34,7 @@ int secret_add_forms(struct scrub_set *set, struct slice value, struct slice pla
 	for (size_t i = 0; i < f.n && r == 0; i++) {
 		long n = forms_render(f.v[i].kind, placeholder.p, placeholder.len, put.data, put_size);
 
-		r = add_form(set, &f.v[i], n >= 0 && (size_t)n == f.v[i].len ? put.data : NULL);
+		r = add_scrub_form(set, &f.v[i], n >= 0 && (size_t)n == f.v[i].len ? put.data : NULL);
 	}
 	return r;
 }
@@ -66,14 +66,14 @@ bool secret_is_encoded(const struct http_fields *f)
 	return false;
 }
 
-/* What comes from now on are frames. NULL, or why they cannot be let through. */
-static const char *begin_frames(struct exch *e)
+/* From now on the server sends frames. NULL, or why they cannot be passed on. */
+static const char *begin_websocket(struct exch *e)
 {
 	struct exch_secret *x = e->secret;
 
-	/* None was asked for, so it could be one that nobody here knows how to read. */
+	/* None was offered, so it may be one that this process cannot read. */
 	if (http_fields_has(&e->resp.fields, "sec-websocket-extensions"))
-		return "the websocket's server chose an extension although none was offered, so what it says could "
+		return "the websocket's server chose an extension although none was offered, so its frames could "
 		       "not be searched for the secret";
 	scrub_ws_free(x->ws);
 	x->ws = scrub_ws_new(&x->set);
@@ -89,10 +89,10 @@ bool secret_head(struct exch *e)
 		e->over_why = "out of memory";
 	else if (e->resp.status >= 200 && !e->resp.no_body && secret_is_encoded(&e->resp.fields))
 		e->over_why =
-			"the server encoded its answer to a request with a secret although it was told not to, so it "
+			"the server encoded its response to a request with a secret although it was told not to, so it "
 			"could not be searched for the secret";
 	else if (e->resp.tunnel)
-		e->over_why = begin_frames(e);
+		e->over_why = begin_websocket(e);
 	if (e->over_why)
 		e->over = true;
 	return !e->over_why;

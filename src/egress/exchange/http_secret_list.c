@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The list of secrets and the channel to the vault, as the guard hands them over; and again when there is another vault. */
+/*
+ * The list of secrets and the channel to the vault, as the guard hands them over; and again when the vault is
+ * replaced.
+ */
 #include "egress/exchange/http_secret.h"
 
 #include "base/fd.h"
@@ -22,9 +25,9 @@ static int map_grants(int fd, struct http_secrets *s, struct marks *ret_marks, s
 	void *p;
 	int r = -EBADMSG;
 
-	/* fstat() of the C library is another call, which can name files. */
+	/* The C library's fstat() is another system call, one that can open paths. */
 	if (syscall(SYS_fstat, fd, &st) < 0)
-		return err_sys(e, -errno, "cannot look at the list of secrets");
+		return err_sys(e, -errno, "cannot get the size of the list of secrets");
 	if (st.st_size < (off_t)sizeof(h) || st.st_size > (off_t)(sizeof(h) + GRANTS_PACK_MAX))
 		return err_set(e, -EBADMSG, "the list of secrets has a wrong size");
 	p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
@@ -47,7 +50,7 @@ static void on_vault_down(struct vaultc *v, const char *why)
 	struct http_secrets *s = v->ctx;
 
 	egress_alert(s->in->eg, "vault", NULL,
-		     "coffer-vault: %s; until there is a new one no secret is rendered", why);
+		     "coffer-vault: %s; no secret is rendered until it is restarted", why);
 }
 
 static bool is_same_grant(const struct vault_grant *a, const struct vault_grant *b)
@@ -62,7 +65,7 @@ static bool is_same_grant(const struct vault_grant *a, const struct vault_grant 
 	return true;
 }
 
-/* Exchanges name grants by their number: a list that is another one ends what was planned by the old one. */
+/* Exchanges refer to grants by index: a different list invalidates every plan made with the old one. */
 static bool is_same_list(const struct vault_grants *a, const struct vault_grants *b)
 {
 	if (a->n != b->n)
@@ -74,7 +77,7 @@ static bool is_same_list(const struct vault_grants *a, const struct vault_grants
 	return true;
 }
 
-static bool has_grant(const struct inject_plan *p, long at)
+static bool plan_has_grant(const struct inject_plan *p, long at)
 {
 	for (unsigned i = 0; i < p->n; i++) {
 		if ((long)p->grant[i] == at)
@@ -86,11 +89,11 @@ static bool has_grant(const struct inject_plan *p, long at)
 void secret_forget_plans(struct inspect *in, long at)
 {
 	for (struct exch *e = in->exchs; e; e = e->all_next) {
-		if (!e->secret || (at >= 0 && !has_grant(&e->secret->plan, at)))
+		if (!e->secret || (at >= 0 && !plan_has_grant(&e->secret->plan, at)))
 			continue;
 		e->secret->plan.n = 0;
 		e->secret->is_old = true;
-		e->alike = 0; /* its connections would be others */
+		e->alike = 0; /* it needs other connections now */
 	}
 }
 
@@ -107,7 +110,7 @@ int http_secrets_open(struct inspect *in, int grants_fd, int vault_fd, struct er
 	in->marks = marks;
 	/* Only marks: there is no vault. */
 	if (!s && vault_fd < 0) {
-		r = fresh.grants.n ? err_set(e, -EBADMSG, "there are secrets, and no vault for them") : 0;
+		r = fresh.grants.n ? err_set(e, -EBADMSG, "the list has secrets, but no vault was given") : 0;
 		grants_release(&fresh.grants);
 		return r;
 	}

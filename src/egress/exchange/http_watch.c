@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Searches requests for placeholders that would leave unrendered (http_watch.h). Finds and reports only:
+ * http_secret.c refuses.
+ */
 #include "egress/exchange/http_watch.h"
 
 #include "egress/credential/scrub.h"
@@ -9,7 +13,7 @@
 #include <assert.h>
 #include <stdio.h>
 
-/* What is looked for, by the numbers of grants. A request keeps the one that it began with. */
+/* The search set, tagged by index of grant. A request keeps the set that it began with. */
 struct watch_set {
 	unsigned refs;
 	uint64_t key;
@@ -19,15 +23,15 @@ struct watch_set {
 struct exch_watch {
 	struct watch_set *set;
 	struct scrub flow;
-	uint64_t fine; /* these may be in a body */
-	bool is_known; /* another is bound here: nothing is refused */
+	uint64_t fine; /* by index of grant: these may be in the body */
+	bool is_known; /* another secret is bound here: nothing is refused */
 	uint64_t found;
-	bool is_stale; /* one that is not this sandbox's was seen */
+	bool is_stale; /* a placeholder of another sandbox was found */
 };
 
 static_assert(GRANTS_MAX <= 64, "a bit for each");
 
-static void unref(struct watch_set *w)
+static void watch_set_unref(struct watch_set *w)
 {
 	if (!w || --w->refs)
 		return;
@@ -35,7 +39,7 @@ static void unref(struct watch_set *w)
 	free(w);
 }
 
-static uint64_t mix(uint64_t h, const void *data, size_t len)
+static uint64_t hash_mix(uint64_t h, const void *data, size_t len)
 {
 	const unsigned char *p = data;
 
@@ -44,17 +48,17 @@ static uint64_t mix(uint64_t h, const void *data, size_t len)
 	return (h ^ (h >> 29)) * 0x9e3779b97f4a7c15ull;
 }
 
-static uint64_t key_of(const struct vault_grants *g)
+static uint64_t grants_key(const struct vault_grants *g)
 {
 	uint64_t h = 0xcbf29ce484222325ull;
 
 	for (size_t i = 0; i < g->n; i++)
-		h = mix(h ^ i, g->v[i].placeholder, g->v[i].placeholder_len);
+		h = hash_mix(h ^ i, g->v[i].placeholder, g->v[i].placeholder_len);
 	return h;
 }
 
-/* Of its forms those that a program might send it in. */
-static int add(struct scrub_set *set, struct slice what)
+/* Adds the forms in which a program might send it. */
+static int watch_set_add(struct scrub_set *set, struct slice what)
 {
 	autobuf struct buf text = BUF_INIT;
 	size_t cap = 2 * what.len + 8;
@@ -76,12 +80,12 @@ static int add(struct scrub_set *set, struct slice what)
 
 static const struct vault_grants no_grants;
 
-static const struct vault_grants *grants_of(const struct inspect *in)
+static const struct vault_grants *inspect_grants(const struct inspect *in)
 {
 	return in->secrets ? &in->secrets->grants : &no_grants;
 }
 
-static struct watch_set *set_new(const struct vault_grants *g, const struct marks *m, uint64_t key)
+static struct watch_set *watch_set_new(const struct vault_grants *g, const struct marks *m, uint64_t key)
 {
 	struct watch_set *w = calloc(1, sizeof(*w));
 	int r = w ? 0 : -ENOMEM;
@@ -89,11 +93,12 @@ static struct watch_set *set_new(const struct vault_grants *g, const struct mark
 	for (size_t i = 0; r == 0 && i < g->n; i++) {
 		w->set.tag = (uint8_t)i;
 		if (g->v[i].placeholder_len)
-			r = add(&w->set, (struct slice){ g->v[i].placeholder, g->v[i].placeholder_len });
+			r = watch_set_add(&w->set,
+					  (struct slice){ g->v[i].placeholder, g->v[i].placeholder_len });
 	}
 	for (size_t i = 0; r == 0 && marks_any(m) && i < MARK_KINDS; i++) {
 		w->set.tag = SCRUB_INNER;
-		r = add(&w->set, slice_of(m->v[i]));
+		r = watch_set_add(&w->set, slice_of(m->v[i]));
 	}
 	if (r < 0) {
 		if (w)
@@ -107,26 +112,26 @@ static struct watch_set *set_new(const struct vault_grants *g, const struct mark
 	return w;
 }
 
-/* Grants come and go with what servers issue. */
-static struct watch_set *current(struct inspect *in)
+/* The set changes as servers issue credentials. */
+static struct watch_set *current_watch_set(struct inspect *in)
 {
-	const struct vault_grants *g = grants_of(in);
-	uint64_t key = mix(key_of(g), &in->marks, sizeof(in->marks));
+	const struct vault_grants *g = inspect_grants(in);
+	uint64_t key = hash_mix(grants_key(g), &in->marks, sizeof(in->marks));
 
 	if (!in->watch || in->watch->key != key) {
-		unref(in->watch);
-		in->watch = set_new(g, &in->marks, key);
+		watch_set_unref(in->watch);
+		in->watch = watch_set_new(g, &in->marks, key);
 	}
 	return in->watch;
 }
 
 void watch_close(struct inspect *in)
 {
-	unref(in->watch);
+	watch_set_unref(in->watch);
 	in->watch = NULL;
 }
 
-static bool is_bound(const struct vault_grant *g, const struct inspect_conn *c)
+static bool grant_is_bound_to(const struct vault_grant *g, const struct inspect_conn *c)
 {
 	for (size_t i = 0; i < g->n_bindings; i++) {
 		if (g->bindings[i].port == c->port && strcmp(g->bindings[i].host, c->host.text) == 0)
@@ -135,22 +140,22 @@ static bool is_bound(const struct vault_grant *g, const struct inspect_conn *c)
 	return false;
 }
 
-static uint64_t bound_here(const struct exch *e)
+static uint64_t grants_bound_here(const struct exch *e)
 {
-	const struct vault_grants *g = grants_of(e->in);
+	const struct vault_grants *g = inspect_grants(e->in);
 	uint64_t mask = 0;
 
 	for (size_t i = 0; i < g->n; i++) {
-		if (is_bound(&g->v[i], e->conn))
+		if (grant_is_bound_to(&g->v[i], e->conn))
 			mask |= 1ull << i;
 	}
 	return mask;
 }
 
-/* Is there anything to look for? */
-static bool has_words(const struct exch *e)
+/* Is there anything to search for? */
+static bool has_placeholders(const struct exch *e)
 {
-	const struct vault_grants *g = grants_of(e->in);
+	const struct vault_grants *g = inspect_grants(e->in);
 
 	for (size_t i = 0; i < g->n; i++) {
 		if (g->v[i].placeholder_len)
@@ -161,13 +166,13 @@ static bool has_words(const struct exch *e)
 
 bool watch_wants_body(const struct exch *e)
 {
-	return e->req.has_body && e->req.has_length && e->req.length <= WATCH_PEEK_MAX && has_words(e) &&
-	       !bound_here(e);
+	return e->req.has_body && e->req.has_length && e->req.length <= WATCH_PEEK_MAX &&
+	       has_placeholders(e) && !grants_bound_here(e);
 }
 
-static int begin(struct exch *e)
+static int watch_begin(struct exch *e)
 {
-	struct watch_set *set = current(e->in);
+	struct watch_set *set = current_watch_set(e->in);
 	struct exch_watch *w = set ? calloc(1, sizeof(*w)) : NULL;
 
 	if (!w)
@@ -175,16 +180,16 @@ static int begin(struct exch *e)
 	set->refs++;
 	w->set = set;
 	w->flow.set = &set->set;
-	w->fine = bound_here(e);
+	w->fine = grants_bound_here(e);
 	w->is_known = w->fine != 0;
 	e->watch = w;
 	return 0;
 }
 
-/* The first that is still what it was when the search began. */
-static const struct vault_grant *grant_of(const struct exch *e, uint64_t tags)
+/* The first of them that still exists. */
+static const struct vault_grant *first_grant_of(const struct exch *e, uint64_t tags)
 {
-	const struct vault_grants *g = grants_of(e->in);
+	const struct vault_grants *g = inspect_grants(e->in);
 
 	for (size_t i = 0; i < g->n; i++) {
 		if (tags >> i & 1 && g->v[i].placeholder_len)
@@ -195,12 +200,12 @@ static const struct vault_grant *grant_of(const struct exch *e, uint64_t tags)
 
 void watch_say_stale(const struct exch *e, const char *where, char why[INJECT_WHY_MAX])
 {
-	const struct vault_grant *g = grant_of(e, bound_here(e));
+	const struct vault_grant *g = first_grant_of(e, grants_bound_here(e));
 
 	snprintf(
 		why, INJECT_WHY_MAX,
 		"the request has in %s a placeholder of an earlier run, of another home, or of a secret that this sandbox was "
-		"not given; it stands for nothing here. ",
+		"not given; it has no meaning here. ",
 		where);
 	if (g)
 		snprintf(
@@ -214,11 +219,11 @@ void watch_say_stale(const struct exch *e, const char *where, char why[INJECT_WH
 			"Log in again, remove the file in which the program saved it, or run with --secret NAME");
 }
 
-/* Once for each secret and host, as far as there is room to remember. */
-static void tell(struct exch *e, const struct vault_grant *g)
+/* Alerts once for each secret and host, as far as there is room to remember them. */
+static void alert_once(struct exch *e, const struct vault_grant *g)
 {
-	uint64_t h = mix(mix(e->conn->port, e->conn->host.text, strlen(e->conn->host.text)),
-			 g ? g->placeholder : "", g ? g->placeholder_len : 0);
+	uint64_t h = hash_mix(hash_mix(e->conn->port, e->conn->host.text, strlen(e->conn->host.text)),
+			      g ? g->placeholder : "", g ? g->placeholder_len : 0);
 	uint64_t *slot = &e->in->told[h % ARRAY_SIZE(e->in->told)];
 
 	if (*slot == h)
@@ -228,13 +233,13 @@ static void tell(struct exch *e, const struct vault_grant *g)
 		egress_alert(
 			e->in->eg, "secret", e->conn->host.text,
 			"the placeholder of the secret '%s' was sent to %s:%u in a body, where it is not bound; it is "
-			"worth nothing there, and this is said once",
+			"worth nothing there; this alert is given once",
 			g->name, e->conn->host.text, e->conn->port);
 	else
 		egress_alert(
 			e->in->eg, "secret", e->conn->host.text,
 			"a placeholder of an earlier run, of another home, or of a secret that this sandbox was not given was "
-			"sent to %s:%u in a body; it is worth nothing there, and this is said once",
+			"sent to %s:%u in a body; it is worth nothing there; this alert is given once",
 			e->conn->host.text, e->conn->port);
 }
 
@@ -245,9 +250,9 @@ int watch_put(struct exch *e, const void *data, size_t len)
 	uint64_t tags = 0;
 	int r;
 
-	if (!e->conn || e->req.websocket || (!e->watch && !has_words(e)))
+	if (!e->conn || e->req.websocket || (!e->watch && !has_placeholders(e)))
 		return 0;
-	r = e->watch ? 0 : begin(e);
+	r = e->watch ? 0 : watch_begin(e);
 	w = e->watch;
 	if (r == 0)
 		r = scrub_seek(&w->flow, data, len, false, &tags);
@@ -256,15 +261,15 @@ int watch_put(struct exch *e, const void *data, size_t len)
 	if (w->flow.inner && !w->is_stale) {
 		w->is_stale = true;
 		if (w->is_known)
-			tell(e, NULL);
+			alert_once(e, NULL);
 	}
 	tags &= ~w->fine;
 	if (!tags)
 		return 0;
 	w->fine |= tags;
-	g = grant_of(e, tags);
+	g = first_grant_of(e, tags);
 	if (g && w->is_known)
-		tell(e, g);
+		alert_once(e, g);
 	else if (g)
 		w->found |= tags;
 	return 0;
@@ -280,7 +285,7 @@ bool watch_found(const struct exch *e, struct watch_hit *ret)
 	struct watch_hit hit = { 0 };
 
 	if (e->watch) {
-		hit.grant = grant_of(e, e->watch->found);
+		hit.grant = first_grant_of(e, e->watch->found);
 		hit.is_stale = e->watch->is_stale && !e->watch->is_known;
 	}
 	if (ret)
@@ -291,9 +296,9 @@ bool watch_found(const struct exch *e, struct watch_hit *ret)
 int watch_head(const struct exch *e, struct watch_hit *ret)
 {
 	const struct http_req *q = &e->req;
-	struct watch_set *set = has_words(e) ? current(e->in) : NULL;
+	struct watch_set *set = has_placeholders(e) ? current_watch_set(e->in) : NULL;
 	uint64_t tags = 0;
-	int r = set || !has_words(e) ? 0 : -ENOMEM;
+	int r = set || !has_placeholders(e) ? 0 : -ENOMEM;
 
 	*ret = (struct watch_hit){ 0 };
 	for (unsigned i = 0; set && r == 0 && i < 2; i++) {
@@ -305,7 +310,7 @@ int watch_head(const struct exch *e, struct watch_hit *ret)
 		ret->is_stale |= flow.inner;
 		scrub_release(&flow);
 	}
-	ret->grant = tags ? grant_of(e, tags & ~bound_here(e)) : NULL;
+	ret->grant = tags ? first_grant_of(e, tags & ~grants_bound_here(e)) : NULL;
 	return r;
 }
 
@@ -314,7 +319,7 @@ void watch_free(struct exch *e)
 	if (!e->watch)
 		return;
 	scrub_release(&e->watch->flow);
-	unref(e->watch->set);
+	watch_set_unref(e->watch->set);
 	free(e->watch);
 	e->watch = NULL;
 }

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Connects the inspector to the core: takes flows over, terminates TLS, chooses the HTTP version, checks
+ * timeouts. Requests themselves are judged in http_decide.c.
+ */
 #include "egress/exchange/inspect.h"
 
 #include "base/clock.h"
@@ -35,13 +39,13 @@ int inspect_need_ca(struct inspect *in, struct err *e)
 	return r;
 }
 
-static void bury(struct task *t)
+static void inspect_conn_bury(struct task *t)
 {
 	free(CONTAINER_OF(t, struct inspect_conn, grave));
 }
 
-/* Everything but the flow, which is the core's. */
-static void let_go(struct inspect_conn *c)
+/* Releases everything except the flow, which the core owns. */
+static void inspect_conn_release(struct inspect_conn *c)
 {
 	struct inspect *in = c->in;
 
@@ -59,7 +63,7 @@ static void let_go(struct inspect_conn *c)
 	if (c->next)
 		c->next->link = c->link;
 	in->n_conns--;
-	runq_bury(&in->q, &c->grave, bury);
+	runq_bury(&in->q, &c->grave, inspect_conn_bury);
 }
 
 void inspect_conn_end(struct inspect_conn *c, const char *how)
@@ -68,11 +72,11 @@ void inspect_conn_end(struct inspect_conn *c, const char *how)
 
 	if (c->dying)
 		return;
-	let_go(c);
+	inspect_conn_release(c);
 	flow_end(f, how);
 }
 
-static void shaken(struct inspect_conn *c)
+static void open_http_server(struct inspect_conn *c)
 {
 	bool h2 = c->io.ssl ? tls_is_h2(c->io.ssl) : c->in->clear_h2_front;
 	int r = h2 ? h2_server_open(c) : h1_server_open(c);
@@ -83,7 +87,7 @@ static void shaken(struct inspect_conn *c)
 		inspect_conn_end(c, "error: out of memory");
 }
 
-static void run(struct io *io)
+static void inspect_conn_run(struct io *io)
 {
 	struct inspect_conn *c = io->owner;
 	char how[256];
@@ -101,7 +105,7 @@ static void run(struct io *io)
 			io_arm(io);
 			return;
 		}
-		shaken(c);
+		open_http_server(c);
 		if (c->dying)
 			return;
 	}
@@ -111,7 +115,7 @@ static void run(struct io *io)
 		h2_server_run(c);
 }
 
-static int open_io(struct inspect_conn *c, struct err *e)
+static int inspect_open_io(struct inspect_conn *c, struct err *e)
 {
 	SSL *ssl = NULL;
 	int r, on = 1;
@@ -124,10 +128,10 @@ static int open_io(struct inspect_conn *c, struct err *e)
 			return r;
 	}
 	setsockopt(c->flow->client.w.fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-	return io_open(&c->io, &c->in->q, c->flow->client.w.fd, ssl, run, c);
+	return io_open(&c->io, &c->in->q, c->flow->client.w.fd, ssl, inspect_conn_run, c);
 }
 
-static void begin(struct inspect *in, struct flow *f)
+static void inspect_begin(struct inspect *in, struct flow *f)
 {
 	struct inspect_conn *c = calloc(1, sizeof(*c));
 	struct policy_target t;
@@ -145,10 +149,10 @@ static void begin(struct inspect *in, struct flow *f)
 	flow_target(f, &c->host, &t);
 	if (!f->name)
 		host_from_addr(&f->addr, &c->host);
-	if (open_io(c, &e) < 0) {
+	if (inspect_open_io(c, &e) < 0) {
 		egress_alert(in->eg, "inspect", c->host.text, "%s", e.msg);
 		free(c);
-		flow_reset(f, "error: TLS cannot be ended");
+		flow_reset(f, "error: TLS cannot be terminated");
 		return;
 	}
 	io_unread(&c->io, f->first.data, f->first.len);
@@ -164,23 +168,23 @@ static void begin(struct inspect *in, struct flow *f)
 	io_kick(&c->io);
 }
 
-static struct inspect *of(struct egress *eg)
+static struct inspect *inspect_of(struct egress *eg)
 {
 	return eg->inspector->ctx;
 }
 
-static void take(struct egress *eg, struct flow *f)
+static void inspect_take_flow(struct egress *eg, struct flow *f)
 {
-	struct inspect *in = of(eg);
+	struct inspect *in = inspect_of(eg);
 
 	runq_enter(&in->q);
-	begin(in, f);
+	inspect_begin(in, f);
 	runq_leave(&in->q);
 }
 
-static void policy_changed(struct egress *eg, struct flow *f)
+static void inspect_policy_changed(struct egress *eg, struct flow *f)
 {
-	struct inspect *in = of(eg);
+	struct inspect *in = inspect_of(eg);
 	struct exch *next;
 
 	runq_enter(&in->q);
@@ -195,29 +199,29 @@ static void policy_changed(struct egress *eg, struct flow *f)
 	runq_leave(&in->q);
 }
 
-static void hold(struct egress *eg, bool on)
+static void inspect_hold(struct egress *eg, bool on)
 {
 	if (on)
-		runq_enter(&of(eg)->q);
+		runq_enter(&inspect_of(eg)->q);
 	else
-		runq_leave(&of(eg)->q);
+		runq_leave(&inspect_of(eg)->q);
 }
 
-static void drop(struct egress *eg, struct flow *f)
+static void inspect_drop_flow(struct egress *eg, struct flow *f)
 {
-	struct inspect *in = of(eg);
+	struct inspect *in = inspect_of(eg);
 
 	if (!f->inspect)
 		return;
 	runq_enter(&in->q);
-	let_go(f->inspect);
+	inspect_conn_release(f->inspect);
 	runq_leave(&in->q);
 }
 
-/* Names are the core's to choose: these are under its "inspect" object. */
-static void add_stats(struct egress *eg, struct json *j)
+/* The core puts these under its "inspect" object. */
+static void inspect_add_stats(struct egress *eg, struct json *j)
 {
-	const struct inspect *in = of(eg);
+	const struct inspect *in = inspect_of(eg);
 
 	json_u64(j, "requests", in->requests);
 	json_u64(j, "requests_denied", in->denied);
@@ -233,8 +237,8 @@ static void add_stats(struct egress *eg, struct json *j)
 	json_u64(j, "certificates", in->ca ? in->ca->minted : 0);
 }
 
-/* Bandwidth is there again, perhaps. */
-static void unpause(struct exch *e)
+/* Bandwidth may be available again. */
+static void exch_unpause(struct exch *e)
 {
 	e->paused = false;
 	if (e->back)
@@ -243,13 +247,13 @@ static void unpause(struct exch *e)
 		e->front->wake(e);
 }
 
-static void tick_exch(struct exch *e, uint64_t now)
+static void exch_check_timeouts(struct exch *e, uint64_t now)
 {
 	const struct inspect_times *t = &e->in->times;
 	uint64_t quiet = (now - e->active) / NSEC_PER_SEC;
 
 	if (e->paused)
-		unpause(e);
+		exch_unpause(e);
 	if (!e->conn || e->failed)
 		return;
 	if (((e->state == EXCH_HOLD || e->state == EXCH_LOCAL) && quiet > t->body) ||
@@ -259,28 +263,28 @@ static void tick_exch(struct exch *e, uint64_t now)
 	} else if (e->state == EXCH_RENDER && quiet > t->render) {
 		e->back->drop(e);
 		exch_refuse(e, 503, "the vault did not answer in time, so the secret cannot be rendered");
-	} else if (upstream_is_waiting(e) && quiet > t->answer) {
-		exch_answer_failed(e, "all connections that may be open to it were in use for too long");
-	} else if (e->state == EXCH_LIVE && e->back && quiet > (e->head_sent ? t->stall : t->answer)) {
+	} else if (upstream_is_waiting(e) && quiet > t->response) {
+		exch_respond_failed(e, "all connections to it were in use for too long");
+	} else if (e->state == EXCH_LIVE && e->back && quiet > (e->head_sent ? t->stall : t->response)) {
 		e->back->drop(e);
 		if (e->head_sent)
 			e->front->fail(e);
 		else
-			exch_answer_failed(e, "it did not answer in time");
+			exch_respond_failed(e, "it did not answer in time");
 	}
 }
 
-static void tick_exchs(struct inspect *in, uint64_t now)
+static void exch_check_all_timeouts(struct inspect *in, uint64_t now)
 {
 	struct exch *next;
 
 	for (struct exch *e = in->exchs; e; e = next) {
 		next = e->all_next;
-		tick_exch(e, now);
+		exch_check_timeouts(e, now);
 	}
 }
 
-static void tick(struct timer *t)
+static void on_inspect_tick(struct timer *t)
 {
 	struct inspect *in = t->ctx;
 	uint64_t now = in->eg->now;
@@ -290,7 +294,7 @@ static void tick(struct timer *t)
 	runq_enter(&in->q);
 	if (second || in->paused) {
 		in->paused = false;
-		tick_exchs(in, now);
+		exch_check_all_timeouts(in, now);
 	}
 	if (second) {
 		in->second = now;
@@ -306,7 +310,7 @@ static void tick(struct timer *t)
 		upstream_tick(in, now);
 	}
 	runq_leave(&in->q);
-	/* Nothing to watch: the next connection starts it again. */
+	/* Nothing left to watch: the next connection starts the timer again. */
 	in->ticking = in->conns || in->ups;
 	if (in->ticking)
 		loop_timer(&in->eg->loop, &in->tick, now + (in->paused ? TICK_NS : NSEC_PER_SEC));
@@ -329,11 +333,11 @@ int inspect_open(struct inspect **ret, struct egress *eg, int ca_fd, int store_f
 	size_t seed;
 
 	if (!in)
-		return err_sys(e, -ENOMEM, "cannot set inspection up");
-	/* Else the library would want to open /dev/urandom when the first document comes. */
+		return err_sys(e, -ENOMEM, "cannot set up inspection");
+	/* Otherwise jansson would open /dev/urandom for the first document. */
 	if (getrandom(&seed, sizeof(seed), 0) != (ssize_t)sizeof(seed)) {
 		free(in);
-		return err_sys(e, -EIO, "cannot set inspection up");
+		return err_sys(e, -EIO, "cannot set up inspection");
 	}
 	json_object_seed(seed | 1);
 	tzset(); /* certificates have dates, and the first date opens /etc/localtime */
@@ -342,7 +346,7 @@ int inspect_open(struct inspect **ret, struct egress *eg, int ca_fd, int store_f
 	in->store_fd = store_fd;
 	in->times = INSPECT_TIMES;
 	in->waiting_end = &in->waiting;
-	in->tick = (struct timer){ .fn = tick, .ctx = in };
+	in->tick = (struct timer){ .fn = on_inspect_tick, .ctx = in };
 	runq_init(&in->q, &eg->loop);
 	*ret = in;
 	return 0;
@@ -373,7 +377,7 @@ void inspect_close(struct inspect *in)
 
 int inspect_ca_pem(struct egress *eg, const char **ret, struct err *e)
 {
-	struct inspect *in = of(eg);
+	struct inspect *in = inspect_of(eg);
 	int r = inspect_need_ca(in, e);
 
 	if (r == 0)
@@ -381,10 +385,10 @@ int inspect_ca_pem(struct egress *eg, const char **ret, struct err *e)
 	return r;
 }
 
-/* Whoever starts inside from now on must find it among what it trusts. */
-static int tell_ca(struct egress *eg, struct err *e)
+/* Programs started inside from now on must find it among their trusted certificates. */
+static int send_ca_to_guard(struct egress *eg, struct err *e)
 {
-	struct inspect *in = of(eg);
+	struct inspect *in = inspect_of(eg);
 	const char *pem = NULL;
 	int r;
 
@@ -398,19 +402,19 @@ static int tell_ca(struct egress *eg, struct err *e)
 	return 0;
 }
 
-static int policy_loaded(struct egress *eg, struct err *e)
+static int inspect_policy_loaded(struct egress *eg, struct err *e)
 {
-	return eg->policy && policy_needs_ca(eg->policy) ? tell_ca(eg, e) : 0;
+	return eg->policy && policy_needs_ca(eg->policy) ? send_ca_to_guard(eg, e) : 0;
 }
 
-static bool wants(struct egress *eg, const struct host *h, uint16_t port)
+static bool inspect_wants(struct egress *eg, const struct host *h, uint16_t port)
 {
-	return http_secrets_want(of(eg), h, port);
+	return http_secrets_want(inspect_of(eg), h, port);
 }
 
-static int new_vault(struct egress *eg, int grants_fd, int vault_fd, struct err *e)
+static int inspect_new_vault(struct egress *eg, int grants_fd, int vault_fd, struct err *e)
 {
-	struct inspect *in = of(eg);
+	struct inspect *in = inspect_of(eg);
 	int r;
 
 	runq_enter(&in->q);
@@ -420,25 +424,25 @@ static int new_vault(struct egress *eg, int grants_fd, int vault_fd, struct err 
 }
 
 static struct egress_inspector inspector = {
-	.take = take,
-	.policy_loaded = policy_loaded,
-	.policy_changed = policy_changed,
-	.drop = drop,
-	.hold = hold,
-	.add_stats = add_stats,
-	.wants = wants,
-	.new_vault = new_vault,
+	.take = inspect_take_flow,
+	.policy_loaded = inspect_policy_loaded,
+	.policy_changed = inspect_policy_changed,
+	.drop = inspect_drop_flow,
+	.hold = inspect_hold,
+	.add_stats = inspect_add_stats,
+	.wants = inspect_wants,
+	.new_vault = inspect_new_vault,
 };
 
-/* The ones that are not there are /dev/null. */
-static int real_file(int fd)
+/* Descriptors that were not given are /dev/null. */
+static int fd_if_regular(int fd)
 {
 	struct stat st;
 
 	return fstat(fd, &st) == 0 && S_ISREG(st.st_mode) ? fd : -1;
 }
 
-static bool is_socket(int fd)
+static bool fd_is_socket(int fd)
 {
 	struct stat st;
 
@@ -459,22 +463,22 @@ int inspect_install_fds(struct egress *eg, int ca_fd, int store_fd, struct err *
 
 int inspect_install(struct egress *eg, struct err *e)
 {
-	int r = inspect_install_fds(eg, real_file(EGRESS_FD_CA), real_file(EGRESS_FD_STORE), e);
+	int r = inspect_install_fds(eg, fd_if_regular(EGRESS_FD_CA), fd_if_regular(EGRESS_FD_STORE), e);
 
-	if (r == 0 && real_file(EGRESS_FD_SECRETS) >= 0)
-		r = http_secrets_open(of(eg), EGRESS_FD_SECRETS,
-				      is_socket(EGRESS_FD_VAULT) ? EGRESS_FD_VAULT : -1, e);
-	if (r == 0 &&
-	    ((eg->policy && policy_needs_ca(eg->policy)) || ca_is_kept(EGRESS_FD_CA) || of(eg)->secrets))
-		r = tell_ca(eg, e);
+	if (r == 0 && fd_if_regular(EGRESS_FD_SECRETS) >= 0)
+		r = http_secrets_open(inspect_of(eg), EGRESS_FD_SECRETS,
+				      fd_is_socket(EGRESS_FD_VAULT) ? EGRESS_FD_VAULT : -1, e);
+	if (r == 0 && ((eg->policy && policy_needs_ca(eg->policy)) || ca_is_kept(EGRESS_FD_CA) ||
+		       inspect_of(eg)->secrets))
+		r = send_ca_to_guard(eg, e);
 	if (r == 0)
-		of(eg)->fenced = true;
+		inspect_of(eg)->fenced = true;
 	return r;
 }
 
 void inspect_uninstall(struct egress *eg)
 {
-	struct inspect *in = of(eg);
+	struct inspect *in = inspect_of(eg);
 
 	inspect_close(in);
 	inspector.ctx = NULL;

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Finds, dials, verifies and closes connections to servers, and queues the exchanges that wait for one
+ * (upstream.U1 to U5). Sends nothing itself: the backs do.
+ */
 #include "egress/exchange/upstream.h"
 
 #include "base/container.h"
@@ -9,35 +13,35 @@
 #include <openssl/err.h>
 #include <stdio.h>
 
-static void make_key(const struct exch *e, struct proxy_key *k)
+static void make_upstream_key(const struct exch *e, struct upstream_key *k)
 {
-	*k = (struct proxy_key){ .host = e->conn->host,
-				 .port = e->conn->port,
-				 .tls = e->conn->tls,
-				 .generation = e->in->eg->generation,
-				 .rule_id = e->verdict.rule_id };
+	*k = (struct upstream_key){ .host = e->conn->host,
+				    .port = e->conn->port,
+				    .tls = e->conn->tls,
+				    .generation = e->in->eg->generation,
+				    .rule_id = e->verdict.rule_id };
 	secret_digest(e, k->secrets);
 }
 
-#define SEEN_POOL 7u /* beside enum ledger_kind */
+#define SEEN_UPSTREAM 7u /* besides enum ledger_kind */
 #define FAILED_KEPT 256u
 
-static_assert(SEEN_POOL > LEDGER_DIAL && SEEN_POOL < SEEN_KINDS, "a kind of its own");
+static_assert(SEEN_UPSTREAM > LEDGER_DIAL && SEEN_UPSTREAM < SEEN_KINDS, "a kind of its own");
 
-/* Nobody outside can choose keys of one bucket (seen.h). 0: out of memory. */
-static uint64_t hash_key(struct inspect *in, const struct proxy_key *k)
+/* Keyed hash: nobody outside can choose keys of one bucket (seen.h). 0: out of memory. */
+static uint64_t hash_upstream_key(struct inspect *in, const struct upstream_key *k)
 {
 	const uint32_t more[] = { k->port, k->tls, k->generation, k->rule_id };
 	struct seen *s = &in->eg->ledger.seen;
 
-	seen_begin(s, SEEN_POOL);
+	seen_begin(s, SEEN_UPSTREAM);
 	seen_add(s, k->host.text, k->host.len);
 	seen_add(s, more, sizeof(more));
 	seen_add(s, k->secrets, sizeof(k->secrets));
 	return seen_key(s);
 }
 
-static void put_in_bucket(struct upstream *u, uint64_t hash)
+static void bucket_insert(struct upstream *u, uint64_t hash)
 {
 	struct upstream **bucket = &u->in->up_buckets[hash % INSPECT_UP_BUCKETS];
 
@@ -49,21 +53,21 @@ static void put_in_bucket(struct upstream *u, uint64_t hash)
 	*bucket = u;
 }
 
-static void take_from_bucket(struct upstream *u)
+static void bucket_remove(struct upstream *u)
 {
 	*u->also_link = u->also;
 	if (u->also)
 		u->also->also_link = u->also_link;
 }
 
-static bool is_key(const struct upstream *u, const struct proxy_key *k)
+static bool has_upstream_key(const struct upstream *u, const struct upstream_key *k)
 {
 	return u->key.port == k->port && u->key.tls == k->tls && u->key.generation == k->generation &&
 	       u->key.rule_id == k->rule_id && memcmp(u->key.secrets, k->secrets, HASH_LEN) == 0 &&
 	       host_eq(&u->key.host, &k->host);
 }
 
-static void bury(struct task *t)
+static void upstream_bury(struct task *t)
 {
 	free(CONTAINER_OF(t, struct upstream, grave));
 }
@@ -73,7 +77,7 @@ void upstream_free(struct upstream *u)
 	if (!u->link)
 		return;
 	u->state = UP_DEAD;
-	dialc_cancel(&u->in->eg->dial, &u->ask);
+	dialc_cancel(&u->in->eg->dial, &u->dial);
 	h1_client_close(u);
 	h2_client_close(u);
 	if (u->is_io) {
@@ -84,9 +88,9 @@ void upstream_free(struct upstream *u)
 	if (u->next)
 		u->next->link = u->link;
 	u->link = NULL;
-	take_from_bucket(u);
+	bucket_remove(u);
 	u->in->n_ups--;
-	runq_bury(&u->in->q, &u->grave, bury);
+	runq_bury(&u->in->q, &u->grave, upstream_bury);
 }
 
 void upstream_fail(struct upstream *u, bool again, const char *why)
@@ -109,7 +113,7 @@ void upstream_fail(struct upstream *u, bool again, const char *why)
 	upstream_serve(in);
 }
 
-/* The protocol is known: the one that it was opened for, then whoever waits. */
+/* The protocol is known: starts the exchange it was opened for, then serves the waiting ones. */
 static void upstream_live(struct upstream *u)
 {
 	struct exch *e = TAKE_PTR(u->first);
@@ -133,7 +137,7 @@ static void upstream_live(struct upstream *u)
 	upstream_serve(u->in);
 }
 
-static void shake_failed(struct upstream *u)
+static void fail_handshake(struct upstream *u)
 {
 	const char *cert = tls_verify_error(u->io.ssl);
 
@@ -143,7 +147,7 @@ static void shake_failed(struct upstream *u)
 		snprintf(u->why, sizeof(u->why), "TLS failed: %s", u->io.why);
 	if (cert)
 		egress_alert(u->in->eg, "certificate", u->key.host.text, "port %u: %s", u->key.port, cert);
-	/* A server that speaks HTTP/2 only says so by this alert; it is asked again with that. */
+	/* A server that speaks only HTTP/2 sends this alert: retry with h2 offered. */
 	if (!cert && !u->offers_h2 && !u->only_h1 && u->first &&
 	    strstr(u->io.why, "no application protocol")) {
 		u->first->need_h2 = true;
@@ -153,7 +157,7 @@ static void shake_failed(struct upstream *u)
 	upstream_fail(u, false, u->why);
 }
 
-static void run(struct io *io)
+static void upstream_run(struct io *io)
 {
 	struct upstream *u = io->owner;
 	int r;
@@ -161,7 +165,7 @@ static void run(struct io *io)
 	if (u->state == UP_SHAKE) {
 		r = io_handshake(io);
 		if (r < 0) {
-			shake_failed(u);
+			fail_handshake(u);
 			return;
 		}
 		if (r == 0) {
@@ -182,36 +186,36 @@ static void run(struct io *io)
 		h2_client_run(u);
 }
 
-static enum tls_alpn alpn_of(const struct upstream *u)
+static enum tls_alpn upstream_alpn(const struct upstream *u)
 {
 	return u->only_h1 || !u->offers_h2 ? TLS_ALPN_H1 : TLS_ALPN_BOTH;
 }
 
-static int begin_io(struct upstream *u, int fd, struct err *e)
+static int upstream_begin_io(struct upstream *u, int fd, struct err *e)
 {
 	const struct exch *x = u->first;
 	SSL *ssl = NULL;
 	int r;
 
 	if (u->key.tls) {
-		/* Whose certificates are accepted is known only by the exchange that it is for. */
-		r = x ? inspect_need_tls(u->in, e) : err_set(e, -EIO, "nobody waits for it");
+		/* Which certificates are accepted is known only from the exchange it is for. */
+		r = x ? inspect_need_tls(u->in, e) : err_set(e, -EIO, "no exchange waits for it");
 		if (x && r == 0)
 			r = tls_ctx_connect(u->in->tls, &u->key.host, u->key.port, x->verdict.terms.ca,
-					    alpn_of(u), &ssl, e);
+					    upstream_alpn(u), &ssl, e);
 		if (r < 0) {
 			fd_close(fd);
 			return r;
 		}
 	}
 	u->is_io = true;
-	r = io_open(&u->io, &u->in->q, fd, ssl, run, u);
+	r = io_open(&u->io, &u->in->q, fd, ssl, upstream_run, u);
 	if (r == 0 && ssl && http_secrets_want(u->in, &u->key.host, u->key.port))
 		io_set_wipe(&u->io);
 	return r;
 }
 
-static void dialled(struct dial_ask *a, const struct dial_rep *rep, int fd)
+static void on_upstream_dialled(struct dialc_request *a, const struct dial_rep *rep, int fd)
 {
 	struct upstream *u = a->ctx;
 	struct inspect *in = u->in;
@@ -223,7 +227,7 @@ static void dialled(struct dial_ask *a, const struct dial_rep *rep, int fd)
 			 rep->why[0] ? rep->why : strerror(rep->status < 0 ? -rep->status : EIO));
 		fd_close(fd);
 		upstream_fail(u, false, u->why);
-	} else if (begin_io(u, fd, &e) < 0) {
+	} else if (upstream_begin_io(u, fd, &e) < 0) {
 		upstream_fail(u, false, e.msg);
 	} else {
 		u->one_request = (rep->flags & DIAL_ONE_REQUEST) != 0;
@@ -234,12 +238,12 @@ static void dialled(struct dial_ask *a, const struct dial_rep *rep, int fd)
 	runq_leave(&in->q);
 }
 
-static bool is_h2_client(const struct exch *e)
+static bool prefers_h2(const struct exch *e)
 {
 	return e->conn->h2 != NULL || e->need_h2;
 }
 
-static void open_new(struct exch *e, const struct proxy_key *k, uint64_t hash)
+static void upstream_open(struct exch *e, const struct upstream_key *k, uint64_t hash)
 {
 	struct upstream *u = calloc(1, sizeof(*u));
 	const char *pool = e->verdict.terms.pool;
@@ -252,62 +256,62 @@ static void open_new(struct exch *e, const struct proxy_key *k, uint64_t hash)
 	u->in = in;
 	u->key = *k;
 	u->since = in->eg->now;
-	u->offers_h2 = is_h2_client(e) && !e->req.websocket;
+	u->offers_h2 = prefers_h2(e) && !e->req.websocket;
 	u->only_h1 = e->req.websocket;
-	u->ask.done = dialled;
-	u->ask.ctx = u;
+	u->dial.done = on_upstream_dialled;
+	u->dial.ctx = u;
 	u->next = in->ups;
 	u->link = &in->ups;
 	if (in->ups)
 		in->ups->link = &u->next;
 	in->ups = u;
-	put_in_bucket(u, hash);
+	bucket_insert(u, hash);
 	in->n_ups++;
 	in->dialled++;
 	u->first = e;
 	e->state = EXCH_WAIT;
-	if (dialc_ask(&in->eg->dial, &u->ask, &k->host, k->port, 0, in->eg->generation, pool, NULL) < 0)
-		upstream_fail(u, false, "too much is being dialled already");
+	if (dialc_dial(&in->eg->dial, &u->dial, &k->host, k->port, 0, in->eg->generation, pool, NULL) < 0)
+		upstream_fail(u, false, "too many connections are being opened");
 }
 
-static bool is_idle(const struct upstream *u)
+static bool upstream_is_idle(const struct upstream *u)
 {
 	return (u->h1 && h1_client_is_idle(u)) || (u->h2 && h2_client_is_idle(u));
 }
 
-/* What there is for one request. */
-struct proxy_look {
-	struct proxy_key key;
+/* The connections that exist for one request. */
+struct upstream_look {
+	struct upstream_key key;
 	uint64_t hash;
 	unsigned n;		/* connections of its key */
-	unsigned n_idle;	/* of these */
-	bool is_coming;		/* one of these may turn out to have room for many */
+	unsigned n_idle;	/* of those */
+	bool is_coming;		/* one of those may turn out to have room for many requests */
 	struct upstream *live;	/* one that can take it now; NULL: none */
 	struct upstream *spare; /* of its key, idle for longest; NULL: none */
 };
 
-static struct upstream *older(struct upstream *a, struct upstream *b)
+static struct upstream *older_upstream(struct upstream *a, struct upstream *b)
 {
 	return !a || b->since < a->since ? b : a;
 }
 
-static void proxy_look(const struct exch *e, struct proxy_look *l)
+static void upstream_look(const struct exch *e, struct upstream_look *l)
 {
 	struct upstream *idle_h1 = NULL;
 
-	*l = (struct proxy_look){ 0 };
-	make_key(e, &l->key);
-	l->hash = hash_key(e->in, &l->key);
+	*l = (struct upstream_look){ 0 };
+	make_upstream_key(e, &l->key);
+	l->hash = hash_upstream_key(e->in, &l->key);
 	for (struct upstream *u = e->in->up_buckets[l->hash % INSPECT_UP_BUCKETS]; u; u = u->also) {
 		bool idle;
 
 		e->in->looked++;
-		if (u->hash != l->hash || !is_key(u, &l->key))
+		if (u->hash != l->hash || !has_upstream_key(u, &l->key))
 			continue;
-		idle = u->state == UP_LIVE && is_idle(u);
+		idle = u->state == UP_LIVE && upstream_is_idle(u);
 		l->n++;
 		l->n_idle += idle;
-		l->spare = idle ? older(l->spare, u) : l->spare;
+		l->spare = idle ? older_upstream(l->spare, u) : l->spare;
 		if (u->state == UP_DIAL || u->state == UP_SHAKE)
 			l->is_coming |= u->offers_h2;
 		if (u->state != UP_LIVE || (e->fresh && u->used))
@@ -320,52 +324,52 @@ static void proxy_look(const struct exch *e, struct proxy_look *l)
 	l->live = l->live ? l->live : idle_h1;
 }
 
-/* The one that is idle for longest; looked for only when all places are taken. */
-static struct upstream *idle_longest(struct inspect *in)
+/* The connection idle for longest; searched only when the limit is reached. */
+static struct upstream *longest_idle(struct inspect *in)
 {
 	struct upstream *spare = NULL;
 
 	for (struct upstream *u = in->none_idle ? NULL : in->ups; u; u = u->next) {
 		in->looked++;
-		if (u->state == UP_LIVE && is_idle(u))
-			spare = older(spare, u);
+		if (u->state == UP_LIVE && upstream_is_idle(u))
+			spare = older_upstream(spare, u);
 	}
 	in->none_idle = !spare;
 	return spare;
 }
 
-/* U4: what has to end before one more is dialled; NULL: nothing, or nothing can. */
-static struct upstream *in_the_way(struct inspect *in, const struct proxy_look *l)
+/* upstream.U4: the connection to close before one more is dialled; NULL: none needed, or none idle. */
+static struct upstream *upstream_to_close(struct inspect *in, const struct upstream_look *l)
 {
-	if (l->n >= PROXY_KEY_MAX || l->n_idle >= PROXY_IDLE_KEY_MAX)
+	if (l->n >= UPSTREAM_KEY_MAX || l->n_idle >= UPSTREAM_IDLE_KEY_MAX)
 		return l->spare;
-	if (in->n_ups >= PROXY_MAX)
-		return l->spare ? l->spare : idle_longest(in);
+	if (in->n_ups >= UPSTREAM_MAX)
+		return l->spare ? l->spare : longest_idle(in);
 	return NULL;
 }
 
-/* U5: requests with the same number find the same. */
-static uint64_t alike_of(const struct exch *e, uint64_t hash)
+/* upstream.U5: requests with the same number find the same connections. */
+static uint64_t alike_number(const struct exch *e, uint64_t hash)
 {
-	uint64_t wants = is_h2_client(e) | (unsigned)e->req.websocket << 1 | (unsigned)e->fresh << 2;
+	uint64_t wants = prefers_h2(e) | (unsigned)e->req.websocket << 1 | (unsigned)e->fresh << 2;
 
 	return hash ^ (wants + 1) * 0x9e3779b97f4a7c15ull;
 }
 
-enum got { GOT, GOT_NONE, GOT_MUST_END /* one that is idle: try again in serve() */ };
+enum upstream_got { GOT, GOT_NONE, GOT_MUST_END /* an idle one: retry in serve_waiting() */ };
 
-static enum got try_get(struct exch *e, bool may_end)
+static enum upstream_got try_get_upstream(struct exch *e, bool may_end)
 {
 	struct inspect *in = e->in;
 	struct upstream *spare;
-	struct proxy_look l;
+	struct upstream_look l;
 
-	proxy_look(e, &l);
+	upstream_look(e, &l);
 	if (!l.hash) {
 		exch_back_failed(e, false, "out of memory");
 		return GOT;
 	}
-	e->alike = alike_of(e, l.hash);
+	e->alike = alike_number(e, l.hash);
 	if (l.live) {
 		in->reused += l.live->used;
 		if (l.live->h2)
@@ -374,21 +378,21 @@ static enum got try_get(struct exch *e, bool may_end)
 			h1_client_start(l.live, e);
 		return GOT;
 	}
-	/* One that is on its way may turn out to have room for all. */
-	if (l.is_coming && is_h2_client(e) && !e->req.websocket && !e->fresh)
+	/* One that is being opened may have room for all. */
+	if (l.is_coming && prefers_h2(e) && !e->req.websocket && !e->fresh)
 		return GOT_NONE;
-	spare = in_the_way(in, &l);
+	spare = upstream_to_close(in, &l);
 	if (spare && !may_end)
 		return GOT_MUST_END;
 	if (spare)
 		upstream_free(spare);
-	else if (l.n >= PROXY_KEY_MAX || in->n_ups >= PROXY_MAX)
+	else if (l.n >= UPSTREAM_KEY_MAX || in->n_ups >= UPSTREAM_MAX)
 		return GOT_NONE;
-	open_new(e, &l.key, l.hash);
+	upstream_open(e, &l.key, l.hash);
 	return GOT;
 }
 
-static void put_waiting(struct exch *e)
+static void waiting_insert(struct exch *e)
 {
 	struct inspect *in = e->in;
 
@@ -399,7 +403,7 @@ static void put_waiting(struct exch *e)
 	in->waiting_end = &e->next;
 }
 
-static void take_waiting(struct exch *e)
+static void waiting_remove(struct exch *e)
 {
 	struct inspect *in = e->in;
 
@@ -413,17 +417,20 @@ static void take_waiting(struct exch *e)
 	e->link = NULL;
 }
 
-/* Who calls this may be within a connection that is idle by now, so none is ended from here: that is serve()'s. */
+/*
+ * The caller may be running on a connection that is idle by now, so none is closed from here: serve_waiting()
+ * does that.
+ */
 static void get_or_wait(struct exch *e)
 {
 	struct inspect *in = e->in;
-	enum got r;
+	enum upstream_got r;
 
 	in->none_idle = false;
-	r = try_get(e, false);
+	r = try_get_upstream(e, false);
 	in->none_idle = false;
 	if (r != GOT)
-		put_waiting(e);
+		waiting_insert(e);
 	if (r == GOT_MUST_END)
 		upstream_serve(in);
 }
@@ -443,9 +450,9 @@ void upstream_get(struct exch *e)
 
 void upstream_forget(struct exch *e)
 {
-	/* Who waits in the list has no connection that is being made for it. */
+	/* An exchange in the waiting list has no connection being opened for it. */
 	if (e->link || e->state != EXCH_WAIT) {
-		take_waiting(e);
+		waiting_remove(e);
 		return;
 	}
 	for (struct upstream *u = e->in->ups; u; u = u->next) {
@@ -460,7 +467,7 @@ void upstream_forget(struct exch *e)
 
 void upstream_again(struct exch *e)
 {
-	/* Connections of the older one do not count for it any more. */
+	/* Connections of the older policy do not count for it any more. */
 	e->alike = 0;
 	if (upstream_is_waiting(e))
 		upstream_serve(e->in);
@@ -470,7 +477,7 @@ void upstream_again(struct exch *e)
 	get_or_wait(e);
 }
 
-static void serve(struct task *t)
+static void serve_waiting(struct task *t)
 {
 	struct inspect *in = CONTAINER_OF(t, struct inspect, serve);
 	uint64_t failed[FAILED_KEPT] = { 0 };
@@ -482,12 +489,12 @@ static void serve(struct task *t)
 		uint64_t *same = &failed[e->alike % FAILED_KEPT];
 		bool fails = e->alike && *same == e->alike;
 
-		take_waiting(e);
-		/* What changes meanwhile for one that has failed calls this once more. */
-		if (!fails && try_get(e, true) == GOT)
+		waiting_remove(e);
+		/* A later change that helps one that failed calls this function again. */
+		if (!fails && try_get_upstream(e, true) == GOT)
 			continue;
 		failed[e->alike % FAILED_KEPT] = e->alike;
-		put_waiting(e);
+		waiting_insert(e);
 		if (!stop)
 			stop = e;
 	}
@@ -496,7 +503,7 @@ static void serve(struct task *t)
 
 void upstream_serve(struct inspect *in)
 {
-	in->serve.fn = serve;
+	in->serve.fn = serve_waiting;
 	if (in->waiting)
 		runq_add(&in->q, &in->serve);
 }
@@ -509,7 +516,7 @@ void upstream_tick(struct inspect *in, uint64_t now)
 		uint64_t age = (now - u->since) / 1000000000;
 
 		next = u->next;
-		if (u->state == UP_LIVE && is_idle(u) && age > in->times.idle)
+		if (u->state == UP_LIVE && upstream_is_idle(u) && age > in->times.idle)
 			upstream_fail(u, false, "idle");
 		else if (u->state != UP_LIVE && age > in->times.upstream)
 			upstream_fail(u, false, "it did not answer in time");
@@ -522,7 +529,7 @@ void upstream_new_policy(struct inspect *in)
 
 	for (struct upstream *u = in->ups; u; u = next) {
 		next = u->next;
-		if (u->state == UP_LIVE && is_idle(u) && u->key.generation != in->eg->generation)
+		if (u->state == UP_LIVE && upstream_is_idle(u) && u->key.generation != in->eg->generation)
 			upstream_free(u);
 	}
 }

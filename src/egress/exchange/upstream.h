@@ -1,20 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Connections to servers: found again when they are idle (HTTP/1.1) or have room (HTTP/2), dialled when not.
+ * Connections to servers: reused when they are idle (HTTP/1.1) or have room (HTTP/2), dialled otherwise.
  *
  * Invariants
- *  U1  A connection is used again only for what it was opened for: the same name, port, generation of the policy and rule (which
- *      say what was dialled, by which proxy, and whose certificates were accepted), and the same secrets. A server may take a
- *      connection that has carried a credential for logged in, and what it says on it is searched for that credential alone:
- *      requests with other secrets, or with none, have connections of their own.
- *  U2  The server is verified before a byte of a request is sent: its chain against the rule's `ca:` or the system's store,
- *      its name against the name that was looked up.
- *  U3  At most PROXY_KEY_MAX connections for one such key and PROXY_MAX in all; further requests wait in order.
- *  U4  Idle connections keep no request waiting. Where a limit of U3 is reached, the one that was idle for longest ends: of the same
- *      key, else (for PROXY_MAX) of any. It also ends where a request needs a new connection (exch.fresh) and PROXY_IDLE_KEY_MAX of its
- *      key are idle.
- *  U5  What one request costs does not grow with what others do: connections are found by their key, and of requests that wait
- *      for the same only the first is tried when there is none (upstream_looked in CTL_STATS counts connections that were looked at).
+ *  U1  A connection is reused only for what it was opened for: the same name, port, policy generation and
+ *      rule (which determine the dialled address, the proxy, and the accepted certificates), and the same
+ *      secrets. A server may treat a connection that has carried a credential as logged in, and its responses
+ *      are searched for that credential only: requests with other secrets, or with none, use connections of
+ *      their own.
+ *  U2  The server is verified before a byte of a request is sent: its chain against the rule's `ca:` or the
+ *      system's store, its name against the name that was looked up.
+ *  U3  At most UPSTREAM_KEY_MAX connections for one such key and UPSTREAM_MAX in all; further requests wait
+ *      in order.
+ *  U4  Idle connections keep no request waiting. Where a limit of U3 is reached, the connection idle for
+ *      longest is closed: of the same key, else (for UPSTREAM_MAX) of any. It is also closed where a request
+ *      needs a new connection (exch.fresh) and UPSTREAM_IDLE_KEY_MAX of its key are idle.
+ *  U5  The cost of one request does not grow with the number of others: connections are found by their key,
+ *      and of requests that wait for the same one only the first is tried when there is none (upstream_looked
+ *      in CTL_STATS counts the connections visited).
  */
 #ifndef EGRESS_UPSTREAM_H
 #define EGRESS_UPSTREAM_H
@@ -22,11 +25,11 @@
 #include "crypto/hash.h"
 #include "egress/exchange/inspect.h"
 
-#define PROXY_KEY_MAX 64
-#define PROXY_MAX 4096
-#define PROXY_IDLE_KEY_MAX 16
+#define UPSTREAM_KEY_MAX 64
+#define UPSTREAM_MAX 4096
+#define UPSTREAM_IDLE_KEY_MAX 16
 
-struct proxy_key {
+struct upstream_key {
 	struct host host;
 	uint16_t port;
 	bool tls;
@@ -42,45 +45,45 @@ struct h2_client;
 
 struct upstream {
 	struct inspect *in;
-	struct proxy_key key;
+	struct upstream_key key;
 	enum upstream_state state;
 	bool offers_h2; /* in ALPN */
-	bool only_h1;	/* this one must be HTTP/1.1 (websocket) */
+	bool only_h1;	/* must be HTTP/1.1 (websocket) */
 	bool retried_h2;
 	bool used;	  /* it has carried a request */
-	bool one_request; /* the pool of proxies rotates by request */
+	bool one_request; /* the proxy set rotates by request */
 	bool is_io;	  /* io is open */
 	bool verified;	  /* U2, by TLS: its chain and its name */
 	char pool[DIAL_POOL_LEN];
-	struct dial_ask ask;
+	struct dialc_request dial;
 	struct io io;
 	struct h1_client *h1;
 	struct h2_client *h2;
-	struct exch *first; /* HTTP/1.1, or before the protocol is known: the one that it is for */
+	struct exch *first; /* the exchange it is for: HTTP/1.1, or before the protocol is known */
 	char why[256];
 	uint64_t since; /* eg->now when this state, or idleness, began */
 	struct task grave;
 	struct upstream *next, **link;
 	uint64_t hash;			    /* of its key */
-	struct upstream *also, **also_link; /* of its bucket */
+	struct upstream *also, **also_link; /* in its bucket */
 };
 
-/* Finds or opens a connection for e, which was decided; ends with a back, or exch_back_failed(). */
+/* Finds or opens a connection for e, which was allowed; ends with a back, or exch_back_failed(). */
 void upstream_get(struct exch *e);
-/* Does it wait because as many are open as may be (U3)? */
+/* Does it wait because as many are open as allowed (U3)? */
 bool upstream_is_waiting(const struct exch *e);
-/* e does not want one any more. */
+/* e no longer needs a connection. */
 void upstream_forget(struct exch *e);
-/* The policy is another one: if it waits for a connection, it waits for one by that policy. */
+/* The policy has changed: an exchange that waits for a connection waits for one under the new policy. */
 void upstream_again(struct exch *e);
-/* Has u become free, or has it gone? Those that wait are looked at. */
+/* A connection became free or was closed: tries the waiting exchanges. */
 void upstream_serve(struct inspect *in);
 void upstream_tick(struct inspect *in, uint64_t now);
 void upstream_close_all(struct inspect *in);
-/* Idle ones of an older policy end. */
+/* Closes the idle connections of an older policy. */
 void upstream_new_policy(struct inspect *in);
 
-/* The connection is broken or at its end; every exchange that it has is told why. */
+/* The connection is broken or ended; tells every exchange on it why. */
 void upstream_fail(struct upstream *u, bool again, const char *why);
 void upstream_free(struct upstream *u);
 
@@ -89,7 +92,7 @@ int h1_client_open(struct upstream *u) MUST_CHECK;
 void h1_client_close(struct upstream *u);
 void h1_client_run(struct upstream *u);
 void h1_client_start(struct upstream *u, struct exch *e);
-struct exch *h1_client_take(struct upstream *u); /* the exchange that it has, which it forgets */
+struct exch *h1_client_take(struct upstream *u); /* takes its exchange away from it */
 bool h1_client_is_idle(const struct upstream *u);
 int h2_client_open(struct upstream *u) MUST_CHECK;
 void h2_client_close(struct upstream *u);

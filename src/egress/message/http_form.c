@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Two readings of a form: generous, to find out whether a parameter may be there (servers differ), and
+ * strict, to take its value. Pure.
+ */
 #include "egress/message/http_form.h"
 
 #include <stdint.h>
 
-static int hex(char c)
+static int form_hex_digit(char c)
 {
 	if (c >= '0' && c <= '9')
 		return c - '0';
@@ -16,8 +20,8 @@ int http_form_decode(struct slice s, struct buf *out)
 {
 	for (size_t i = 0; i < s.len; i++) {
 		if (s.p[i] == '%') {
-			int a = s.len - i > 2 ? hex(s.p[i + 1]) : -1;
-			int b = s.len - i > 2 ? hex(s.p[i + 2]) : -1;
+			int a = s.len - i > 2 ? form_hex_digit(s.p[i + 1]) : -1;
+			int b = s.len - i > 2 ? form_hex_digit(s.p[i + 2]) : -1;
 
 			if (a < 0 || b < 0)
 				return -EBADMSG;
@@ -48,8 +52,8 @@ bool http_form_next(struct slice *form, struct slice *name, struct slice *value)
 	return true;
 }
 
-/* PHP makes "_" of dots and spaces in a name, and forgets spaces before it. */
-static bool is_same(char got, char want)
+/* PHP turns dots and spaces in a name into "_", and drops spaces before it. */
+static bool is_same_char(char got, char want)
 {
 	if (got >= 'A' && got <= 'Z')
 		got |= 32;
@@ -58,15 +62,15 @@ static bool is_same(char got, char want)
 	return got == want || (want == '_' && (got == '.' || got == ' '));
 }
 
-static bool is_named(const struct buf *got, const char *name)
+static bool is_named_generously(const struct buf *got, const char *name)
 {
 	size_t i = 0, n = strlen(name);
 
-	/* A name that begins with "_" may itself begin with what becomes one. */
+	/* A name that begins with "_" may itself be written with a character that PHP turns into "_". */
 	while (i < got->len && got->data[i] == ' ')
 		i++;
 	for (size_t k = 0; k < n; k++, i++) {
-		if (i >= got->len || !is_same(got->data[i], name[k]))
+		if (i >= got->len || !is_same_char(got->data[i], name[k]))
 			return false;
 	}
 	return i == got->len || got->data[i] == '[' || got->data[i] == ' ' || got->data[i] == '.' ||
@@ -86,8 +90,9 @@ bool http_form_has_but(struct slice form, const char *name, bool (*fine)(const v
 	while (http_form_next(&form, &k, &v)) {
 		autobuf struct buf plain = BUF_INIT;
 
-		/* What cannot be decoded might be it. */
-		if ((http_form_decode(k, &plain) < 0 || is_named(&plain, name)) && !(fine && fine(ctx, v)))
+		/* A name that cannot be decoded counts as a match. */
+		if ((http_form_decode(k, &plain) < 0 || is_named_generously(&plain, name)) &&
+		    !(fine && fine(ctx, v)))
 			return true;
 	}
 	return false;
@@ -113,7 +118,7 @@ int http_form_get(struct slice form, const char *name, struct buf *out)
 	struct slice k, v;
 	int found = 0;
 
-	/* Some servers take it for "&"; a client that means one writes %3B. */
+	/* Some servers treat ";" as "&"; a client that means a semicolon writes %3B. */
 	if (form.len && memchr(form.p, ';', form.len))
 		return -EBADMSG;
 	while (http_form_next(&form, &k, &v)) {
@@ -122,7 +127,7 @@ int http_form_get(struct slice form, const char *name, struct buf *out)
 
 		if (r < 0)
 			return r;
-		if (!is_named(&plain, name))
+		if (!is_named_generously(&plain, name))
 			continue;
 		if (found++ || !slice_eq(k, name))
 			return -EBADMSG;

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Finds out whether a merge names the commit it merges. In doubt it does not: a duplicate member, a parameter
+ * in query and body, or an unknown encoding counts as unbound.
+ */
 #include "egress/message/http_merge.h"
 
 #include "base/cleanup.h"
@@ -10,7 +14,7 @@
 
 #define USES_MAX 2
 #define ARG "input"
-#define PATH_MAX_LEN 4096 /* a longer one is not asked about */
+#define PATH_MAX_LEN 4096 /* no person is asked about a longer one */
 
 #define WHICH "a person has to allow a merge, and this one does not say which commit it merges: "
 #define SO ", so that nothing else can be merged"
@@ -35,7 +39,7 @@ bool merge_is_oid(const char *s)
 	return (n == 40 || n == 64) && strspn(s, "0123456789abcdefABCDEF") == n;
 }
 
-static const json_t *variable(const json_t *variables, struct slice name)
+static const json_t *find_variable(const json_t *variables, struct slice name)
 {
 	char key[129];
 
@@ -45,7 +49,7 @@ static const json_t *variable(const json_t *variables, struct slice name)
 	return json_object_get(variables, key);
 }
 
-static bool is_bound(const struct graphql_use *u, const char *member, const json_t *variables)
+static bool use_is_bound(const struct graphql_use *u, const char *member, const json_t *variables)
 {
 	char oid[65];
 
@@ -56,15 +60,15 @@ static bool is_bound(const struct graphql_use *u, const char *member, const json
 		snprintf(oid, sizeof(oid), "%.*s", (int)u->text.len, u->text.p);
 		return merge_is_oid(oid);
 	case GRAPHQL_MEMBER:
-		return merge_is_oid(json_string_value(variable(variables, u->text)));
+		return merge_is_oid(json_string_value(find_variable(variables, u->text)));
 	case GRAPHQL_ARGUMENT:
-		return merge_is_oid(jsonget_text_or_null(variable(variables, u->text), member));
+		return merge_is_oid(jsonget_text_or_null(find_variable(variables, u->text), member));
 	default:
 		return false;
 	}
 }
 
-static bool has_field(const struct graphql_doc *g, const char *name)
+static bool selects_field(const struct graphql_doc *g, const char *name)
 {
 	const struct graphql_op *op = &g->ops[g->selected];
 
@@ -85,11 +89,11 @@ bool merge_is_bound(const struct graphql_doc *g, const char *doc, size_t len, co
 		const struct graphql_seek s = { mutations[i].name, ARG, mutations[i].member, uses, USES_MAX };
 		int n;
 
-		if (!has_field(g, mutations[i].name))
+		if (!selects_field(g, mutations[i].name))
 			continue;
 		n = graphql_uses(doc, len, op, op_len, &s, NULL);
-		/* People are shown that a document merges, not how often. */
-		if (n != 1 || merges || !is_bound(&uses[0], mutations[i].member, variables))
+		/* The ask shows that a document merges, not how often. */
+		if (n != 1 || merges || !use_is_bound(&uses[0], mutations[i].member, variables))
 			return false;
 		merges = true;
 	}
@@ -107,8 +111,11 @@ bool merge_is_named(const char *doc, size_t len)
 
 /* ---- Calls by path. ---- */
 
-/* In lower case, without parameters, slashes at the end and a format behind the last segment, which is returned; "%2F" is a slash. */
-static const char *plain_path(struct slice path, char text[PATH_MAX_LEN + 1])
+/*
+ * The path in lower case, without parameters and trailing slashes; "%2F" counts as a slash. Returns the last
+ * segment, without its format.
+ */
+static const char *normalise_path(struct slice path, char text[PATH_MAX_LEN + 1])
 {
 	bool is_parameter = false;
 	size_t n = 0;
@@ -139,10 +146,10 @@ bool merge_is_graphql_path(struct slice path)
 {
 	char text[PATH_MAX_LEN + 1];
 
-	return str_eq(plain_path(path, text), "graphql");
+	return str_eq(normalise_path(path, text), "graphql");
 }
 
-static bool is_type(const struct merge_call *c, const char *name)
+static bool has_media_type(const struct merge_call *c, const char *name)
 {
 	const char *semi = c->type.len ? memchr(c->type.p, ';', c->type.len) : NULL;
 	size_t n = semi ? (size_t)(semi - c->type.p) : c->type.len;
@@ -152,15 +159,15 @@ static bool is_type(const struct merge_call *c, const char *name)
 	return slice_eq_nocase((struct slice){ c->type.p, n }, name);
 }
 
-static json_t *load(const struct merge_call *c)
+static json_t *load_json_body(const struct merge_call *c)
 {
 	return json_loadb(c->body.p ? c->body.p : "", c->body.len, JSON_REJECT_DUPLICATES, NULL);
 }
 
-/* What stands in the query may overrule the body, or not: it can be read in two ways. */
-static bool has_oid(const struct merge_call *c, const char *member)
+/* A server may prefer the query or the body: a member in both is ambiguous. */
+static bool body_has_oid(const struct merge_call *c, const char *member)
 {
-	json_t *o = load(c);
+	json_t *o = load_json_body(c);
 	bool yes = merge_is_oid(jsonget_text_or_null(o, member));
 
 	json_decref(o);
@@ -181,21 +188,23 @@ static bool is_gitlab_bound(const struct merge_call *c)
 	json_t *o;
 	bool other;
 
-	if (!in_query && is_type(c, "application/x-www-form-urlencoded"))
+	if (!in_query && has_media_type(c, "application/x-www-form-urlencoded"))
 		return form_has_oid(c->body, "sha");
 	if (!in_query)
-		return is_type(c, "application/json") && has_oid(c, "sha");
-	o = load(c);
-	other = c->body.len && (!is_type(c, "application/json") || !o || json_object_get(o, "sha"));
+		return has_media_type(c, "application/json") && body_has_oid(c, "sha");
+	o = load_json_body(c);
+	other = c->body.len && (!has_media_type(c, "application/json") || !o || json_object_get(o, "sha"));
 	json_decref(o);
 	return !other && form_has_oid(c->query, "sha");
 }
 
-/* Its JSON takes names in any case, the last one holds; letters of other scripts may stand for some of ours. */
+/*
+ * Gitea's JSON matches names in any case and takes the last; letters of other scripts may fold to ASCII ones.
+ */
 static bool is_gitea_bound(const struct merge_call *c)
 {
-	json_t *o = load(c), *v;
-	bool yes = is_type(c, "application/json") && has_oid(c, "head_commit_id");
+	json_t *o = load_json_body(c), *v;
+	bool yes = has_media_type(c, "application/json") && body_has_oid(c, "head_commit_id");
 	const char *key;
 
 	json_object_foreach(o, key, v)
@@ -204,7 +213,7 @@ static bool is_gitea_bound(const struct merge_call *c)
 			yes = yes && (unsigned char)*p < 0x80;
 		if (strcasecmp(key, "head_commit_id") == 0)
 			yes = yes && str_eq(key, "head_commit_id");
-		/* What is merged then is what the head will be. */
+		/* A scheduled merge merges the head of that time. */
 		if (strcasecmp(key, "merge_when_checks_succeed") == 0)
 			yes = yes && json_is_false(v);
 	}
@@ -212,8 +221,8 @@ static bool is_gitea_bound(const struct merge_call *c)
 	return yes;
 }
 
-/* Does the path end so? `*` is one segment. */
-static bool has_tail(const char *text, const char *tail)
+/* Does the path end like this? `*` matches one segment. */
+static bool path_has_tail(const char *text, const char *tail)
 {
 	const char *t = text + strlen(text), *p = tail + strlen(tail);
 
@@ -236,14 +245,16 @@ const char *merge_call_lacks(const struct merge_call *c)
 {
 	char text[PATH_MAX_LEN + 1];
 
-	plain_path(c->path, text);
-	if (has_tail(text, "/merge_requests/*/merge") || has_tail(text, "/merge_trains/merge_requests/*"))
+	normalise_path(c->path, text);
+	if (path_has_tail(text, "/merge_requests/*/merge") ||
+	    path_has_tail(text, "/merge_trains/merge_requests/*"))
 		return is_gitlab_bound(c) ? NULL : NO_GITLAB_SHA;
-	if (has_tail(text, "/pulls/*/merge") && strstr(text, "/api/v1/"))
+	if (path_has_tail(text, "/pulls/*/merge") && strstr(text, "/api/v1/"))
 		return is_gitea_bound(c) ? NULL : NO_COMMIT_ID;
-	if (has_tail(text, "/pulls/*/merge") && (strstr(text, "/repos/") || strstr(text, "/repositories/")))
-		return has_oid(c, "sha") ? NULL : NO_SHA;
-	if (has_tail(text, "/repos/*/*/merges") || has_tail(text, "/repositories/*/merges"))
-		return has_oid(c, "head") ? NULL : NO_HEAD;
+	if (path_has_tail(text, "/pulls/*/merge") &&
+	    (strstr(text, "/repos/") || strstr(text, "/repositories/")))
+		return body_has_oid(c, "sha") ? NULL : NO_SHA;
+	if (path_has_tail(text, "/repos/*/*/merges") || path_has_tail(text, "/repositories/*/merges"))
+		return body_has_oid(c, "head") ? NULL : NO_HEAD;
 	return NULL;
 }

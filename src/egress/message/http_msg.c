@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Storage of header fields and of a body in transit. Interprets nothing: codec/http1 and nghttp2 have checked
+ * names and values (http_msg.M2).
+ */
 #include "egress/message/http_msg.h"
 
-/* Memory of a large message is not kept for the next small one. */
+/* The memory of a large message is not kept for a following small one. */
 #define KEEP_MAX (16u << 10)
 
 int http_fields_add(struct http_fields *f, struct slice name, struct slice value)

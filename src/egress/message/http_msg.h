@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A message's parts in the form that HTTP/1.1 and HTTP/2 share: header fields, and a body that flows through a pipe of
- * bounded size. No I/O.
+ * The parts of a message that HTTP/1.1 and HTTP/2 share: header fields, and a body that flows through a pipe
+ * of bounded size. No I/O.
  *
  * Invariants
- *  M1  A field list holds at most HTTP_FIELDS_MAX fields and HTTP_FIELDS_BYTES bytes; more is refused, never cut.
- *  M2  Its names are tokens and its values have no byte that could end a line: checked by whoever parsed them (codec/
- *      http1, nghttp2) and again by the HTTP/1.1 writer.
- *  M3  Names are kept as they came; they compare in any case, and are written in lower case to HTTP/2.
+ *  M1  A field list holds at most HTTP_FIELDS_MAX fields and HTTP_FIELDS_BYTES bytes; more is refused, never
+ *      cut.
+ *  M2  Its names are tokens and its values have no byte that could end a line: checked by the parser
+ *      (codec/http1, nghttp2) and again by the HTTP/1.1 writer.
+ *  M3  Names keep their letter case; they compare in any case, and are written in lower case to HTTP/2.
  */
 #ifndef EGRESS_HTTP_MSG_H
 #define EGRESS_HTTP_MSG_H
@@ -20,7 +21,7 @@
 
 #define HTTP_FIELDS_MAX 128
 #define HTTP_FIELDS_BYTES (64u << 10)
-#define HTTP_PIPE_CAP (64u << 10) /* a producer that can wait stops at this */
+#define HTTP_PIPE_CAP (64u << 10) /* a producer that can wait stops at this size */
 
 struct http_field {
 	uint32_t name, name_len, value, value_len; /* in text */
@@ -38,7 +39,7 @@ void http_fields_clear(struct http_fields *f);
 void http_fields_release(struct http_fields *f);
 struct slice http_fields_name(const struct http_fields *f, unsigned i);
 struct slice http_fields_value(const struct http_fields *f, unsigned i);
-/* The first of this name, or an empty slice with p NULL. */
+/* The first field of this name, or an empty slice with p NULL. */
 struct slice http_fields_get(const struct http_fields *f, const char *name);
 bool http_fields_has(const struct http_fields *f, const char *name);
 
@@ -49,15 +50,15 @@ struct http_req {
 	char method[EXCH_METHOD_MAX + 1];
 	struct buf target; /* canonical; "*" of OPTIONS */
 	struct urlpath url;
-	struct http_fields fields; /* without those of the connection, Host and framing */
-	bool has_length;	   /* else, with a body, its length is not known */
+	struct http_fields fields; /* without hop-by-hop fields, Host and framing */
+	bool has_length;	   /* else the length of a body is unknown */
 	uint64_t length;
 	bool has_body;
 	bool expect;	  /* 100-continue */
-	bool te_trailers; /* the client takes trailers */
-	bool websocket;	  /* wants the upgrade; to rules and people it is a WEBSOCKET (exch_method()) */
-	const char *why;  /* the front refuses it: static text, with `answer` */
-	unsigned answer;
+	bool te_trailers; /* the client accepts trailers */
+	bool websocket; /* requests the upgrade; rules and people see it as method WEBSOCKET (exch_method()) */
+	const char *why; /* the server side refuses it: static text; status is `refusal` */
+	unsigned refusal;
 };
 
 struct http_resp {
@@ -71,14 +72,14 @@ struct http_resp {
 
 struct http_pipe {
 	struct buf b;
-	size_t at;	/* taken by the consumer up to here */
-	bool eof;	/* nothing more will be put in */
+	size_t at;	/* consumed up to here */
+	bool eof;	/* the producer has ended */
 	uint64_t total; /* put in so far */
 };
 
 /* 0 or -ENOMEM. */
 int http_pipe_put(struct http_pipe *p, const void *data, size_t len) MUST_CHECK;
-/* Makes room in front of what is to be put in. */
+/* Moves unread bytes to the front, to make room. */
 void http_pipe_compact(struct http_pipe *p);
 struct slice http_pipe_peek(const struct http_pipe *p);
 void http_pipe_take(struct http_pipe *p, size_t len);

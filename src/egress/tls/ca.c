@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Loads or creates the sandbox's CA and caches leaf certificates per host, least recently used first out. Key
+ * bytes are cleansed after packing and unpacking (ca.A1).
+ */
 #include "egress/tls/ca.h"
 
 #include "base/clock.h"
@@ -19,12 +23,12 @@ struct ca_leaf {
 	char name[];
 };
 
-static uint64_t now_s(void)
+static uint64_t ca_now(void)
 {
 	return clock_nsec(CLOCK_REALTIME) / NSEC_PER_SEC;
 }
 
-static int read_kept(int fd, struct mint **ret, struct err *e)
+static int read_stored_ca(int fd, struct mint **ret, struct err *e)
 {
 	char raw[MINT_PACK_MAX + 1];
 	ssize_t n = pread(fd, raw, sizeof(raw), 0);
@@ -38,8 +42,8 @@ static int read_kept(int fd, struct mint **ret, struct err *e)
 	return r;
 }
 
-/* In one write: the next incarnation finds all of it or nothing. */
-static int keep(int fd, const struct mint *m, bool fenced, struct err *e)
+/* In one write: the next process finds all of it or nothing. */
+static int store_ca(int fd, const struct mint *m, bool fenced, struct err *e)
 {
 	struct buf b = BUF_INIT;
 	int r;
@@ -49,7 +53,7 @@ static int keep(int fd, const struct mint *m, bool fenced, struct err *e)
 	r = mint_pack(m, &b, e);
 	if (r == 0 && write(fd, b.data, b.len) != (ssize_t)b.len)
 		r = err_sys(e, -EIO, "cannot keep the sandbox's certificate authority");
-	/* Behind the fence there is no fcntl(); nobody but the next incarnation has this file then either. */
+	/* The fence forbids fcntl(); but then only the next egress process gets this file. */
 	if (r == 0 && !fenced &&
 	    fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
 		r = err_sys(e, -errno, "cannot seal the sandbox's certificate authority");
@@ -73,11 +77,11 @@ int ca_open(struct ca **ret, int fd, bool fenced, struct err *e)
 
 	if (!c)
 		return err_sys(e, -ENOMEM, "cannot make the sandbox's certificate authority");
-	r = ca_is_kept(fd) ? read_kept(fd, &c->mint, e) : 0;
+	r = ca_is_kept(fd) ? read_stored_ca(fd, &c->mint, e) : 0;
 	if (r == 0 && !c->mint) {
-		r = mint_new(&c->mint, "Cofferdam sandbox", now_s(), CA_DAYS, e);
+		r = mint_new(&c->mint, "Cofferdam sandbox", ca_now(), CA_DAYS, e);
 		if (r == 0)
-			r = keep(fd, c->mint, fenced, e);
+			r = store_ca(fd, c->mint, fenced, e);
 	}
 	if (r < 0) {
 		ca_close(c);
@@ -87,13 +91,13 @@ int ca_open(struct ca **ret, int fd, bool fenced, struct err *e)
 	return 0;
 }
 
-static void unlink_age(struct ca *c, struct ca_leaf *l)
+static void lru_unlink(struct ca *c, struct ca_leaf *l)
 {
 	*(l->newer ? &l->newer->older : &c->newest) = l->older;
 	*(l->older ? &l->older->newer : &c->oldest) = l->newer;
 }
 
-static void push_newest(struct ca *c, struct ca_leaf *l)
+static void lru_push(struct ca *c, struct ca_leaf *l)
 {
 	l->newer = NULL;
 	l->older = c->newest;
@@ -109,7 +113,7 @@ static void leaf_free(struct ca *c, struct ca_leaf *l)
 			break;
 		}
 	}
-	unlink_age(c, l);
+	lru_unlink(c, l);
 	X509_free(l->cert);
 	free(l);
 	c->n--;
@@ -125,8 +129,8 @@ void ca_close(struct ca *c)
 	free(c);
 }
 
-/* FNV-1a: names are the policy's or few, and the cache is bounded whatever they are. */
-static unsigned bucket_of(const char *s)
+/* FNV-1a: a collision attack gains nothing, since the cache is bounded. */
+static unsigned leaf_bucket(const char *s)
 {
 	uint32_t h = 2166136261u;
 
@@ -135,19 +139,19 @@ static unsigned bucket_of(const char *s)
 	return h % CA_BUCKETS;
 }
 
-static int mint_for(struct ca *c, const struct host *h, X509 **ret, struct err *e)
+static int mint_leaf_for(struct ca *c, const struct host *h, X509 **ret, struct err *e)
 {
 	bool v4;
 
 	if (h->kind != HOST_ADDR)
-		return mint_leaf_name(c->mint, h->text, now_s(), ret, e);
+		return mint_leaf_name(c->mint, h->text, ca_now(), ret, e);
 	v4 = addr_is_v4(&h->addr);
-	return mint_leaf_addr(c->mint, h->addr.b + (v4 ? 12 : 0), v4 ? 4 : 16, now_s(), ret, e);
+	return mint_leaf_addr(c->mint, h->addr.b + (v4 ? 12 : 0), v4 ? 4 : 16, ca_now(), ret, e);
 }
 
 int ca_leaf(struct ca *c, const struct host *h, X509 **ret, struct err *e)
 {
-	unsigned b = bucket_of(h->text);
+	unsigned b = leaf_bucket(h->text);
 	struct ca_leaf *l;
 	X509 *x = NULL;
 	int r;
@@ -155,12 +159,12 @@ int ca_leaf(struct ca *c, const struct host *h, X509 **ret, struct err *e)
 	for (l = c->buckets[b]; l; l = l->chain) {
 		if (strcmp(l->name, h->text) != 0)
 			continue;
-		unlink_age(c, l);
-		push_newest(c, l);
+		lru_unlink(c, l);
+		lru_push(c, l);
 		*ret = l->cert;
 		return 0;
 	}
-	r = mint_for(c, h, &x, e);
+	r = mint_leaf_for(c, h, &x, e);
 	if (r < 0)
 		return r;
 	l = calloc(1, sizeof(*l) + strlen(h->text) + 1);
@@ -175,7 +179,7 @@ int ca_leaf(struct ca *c, const struct host *h, X509 **ret, struct err *e)
 	l->bucket = b;
 	l->chain = c->buckets[b];
 	c->buckets[b] = l;
-	push_newest(c, l);
+	lru_push(c, l);
 	c->n++;
 	c->minted++;
 	*ret = x;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The sandbox's certificate authority in this process: made when it is first needed, kept in a sealed memfd for a
- * restarted egress, and the leaves that were minted lately.
+ * The certificate authority (CA) of the sandbox: created when first needed, kept in a sealed memfd for a
+ * restarted egress; and a cache of the leaf certificates it has issued.
  *
  * Invariants
- *  A1  The key is in this process and in that memfd, which nobody else maps; never on a disk.
- *  A2  At most CA_LEAVES_MAX leaves are kept; the one that was not used for longest goes first.
+ *  A1  The key is in this process and in that memfd, which no other process maps; never on a disk.
+ *  A2  At most CA_LEAVES_MAX leaves are cached; the least recently used is dropped first.
  */
 #ifndef EGRESS_CA_H
 #define EGRESS_CA_H
@@ -28,14 +28,14 @@ struct ca {
 };
 
 /*
- * fd: the memfd (fds.h), -1 for none: then a restart makes another authority. One that is kept there is taken; that wants
- * pread(), so it is done before the process is fenced in.
+ * fd: the memfd (fds.h), -1 for none: then a restart creates another CA. A stored CA is loaded; that needs
+ * pread(), so call it before the process is fenced.
  */
 int ca_open(struct ca **ret, int fd, bool fenced, struct err *e) MUST_CHECK;
 bool ca_is_kept(int fd);
 void ca_close(struct ca *c);
 
-/* The leaf for a host; stays the cache's. */
+/* The leaf certificate for a host; owned by the cache. */
 int ca_leaf(struct ca *c, const struct host *h, X509 **ret, struct err *e) MUST_CHECK;
 
 #endif

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Creates SSL objects for both directions. Every upstream SSL verifies its peer: no function here can switch
+ * that off (tls_ctx.T2).
+ */
 #include "egress/tls/tls_ctx.h"
 
 #include "base/buf.h"
@@ -22,10 +26,10 @@ struct tls_session {
 	uint64_t used;
 };
 
-/* A client context with one set of authorities. */
+/* A client context with one set of trusted authorities. */
 struct tls_trust {
 	SSL_CTX *ctx;
-	char id[17]; /* of the PEM; "" is the store */
+	char id[17]; /* digest of the PEM; "" is the host's store */
 	struct tls_trust *next;
 };
 
@@ -39,39 +43,39 @@ struct tls_ctx {
 	uint64_t clock;
 };
 
-static int ex_key = -1;	 /* of an SSL: its sessions' key */
+static int ex_key = -1;	 /* of an SSL: the key of its session in the cache */
 static int ex_ctx = -1;	 /* of an SSL_CTX: struct tls_ctx */
 static int ex_host = -1; /* of a server's SSL: struct host, a copy */
 
-static int fail(struct err *e, const char *what)
+static int ssl_failure(struct err *e, const char *what)
 {
 	const char *why = ERR_reason_error_string(ERR_peek_last_error());
 
-	err_set(e, -EIO, "cannot %s: %s", what, why ? why : "OpenSSL did not say why");
+	err_set(e, -EIO, "cannot %s: %s", what, why ? why : "OpenSSL gave no reason");
 	ERR_clear_error();
 	return -EIO;
 }
 
-static void free_ex(void *parent, void *ptr, CRYPTO_EX_DATA *ad, int idx, long argl, void *argp)
+static void free_ex_data(void *parent, void *ptr, CRYPTO_EX_DATA *ad, int idx, long argl, void *argp)
 {
 	(void)parent, (void)ad, (void)idx, (void)argl, (void)argp;
 	free(ptr);
 }
 
-/* No configuration file: this process opens none, and none may change what it does. */
-static int init_library(struct err *e)
+/* No configuration file: the fence forbids opening one, and none may change the behaviour. */
+static int init_openssl(struct err *e)
 {
 	if (ex_key >= 0)
 		return 0;
 	if (OPENSSL_init_ssl(OPENSSL_INIT_NO_LOAD_CONFIG, NULL) != 1)
-		return fail(e, "set TLS up");
-	ex_key = SSL_get_ex_new_index(0, NULL, NULL, NULL, free_ex);
-	ex_host = SSL_get_ex_new_index(0, NULL, NULL, NULL, free_ex);
+		return ssl_failure(e, "set up TLS");
+	ex_key = SSL_get_ex_new_index(0, NULL, NULL, NULL, free_ex_data);
+	ex_host = SSL_get_ex_new_index(0, NULL, NULL, NULL, free_ex_data);
 	ex_ctx = SSL_CTX_get_ex_new_index(0, NULL, NULL, NULL, NULL);
-	return ex_key < 0 || ex_host < 0 || ex_ctx < 0 ? fail(e, "set TLS up") : 0;
+	return ex_key < 0 || ex_host < 0 || ex_ctx < 0 ? ssl_failure(e, "set up TLS") : 0;
 }
 
-static SSL_CTX *new_ctx(const SSL_METHOD *m)
+static SSL_CTX *new_ssl_ctx(const SSL_METHOD *m)
 {
 	SSL_CTX *c = SSL_CTX_new(m);
 
@@ -99,7 +103,7 @@ static int select_alpn(SSL *s, const unsigned char **out, unsigned char *out_len
 	return SSL_TLSEXT_ERR_OK;
 }
 
-/* Also of a second ClientHello, after which OpenSSL asks again. */
+/* OpenSSL calls this again for a second ClientHello. */
 static int check_sni(SSL *s, int *alert, void *arg)
 {
 	const char *sni = SSL_get_servername(s, TLSEXT_NAMETYPE_host_name);
@@ -118,22 +122,22 @@ static int check_sni(SSL *s, int *alert, void *arg)
 int tls_ctx_new(struct tls_ctx **ret, int store_fd, struct err *e)
 {
 	struct tls_ctx *t;
-	int r = init_library(e);
+	int r = init_openssl(e);
 
 	if (r < 0)
 		return r;
 	t = calloc(1, sizeof(*t));
 	if (!t)
-		return err_sys(e, -ENOMEM, "cannot set TLS up");
+		return err_sys(e, -ENOMEM, "cannot set up TLS");
 	t->store_fd = store_fd;
-	t->server = new_ctx(TLS_server_method());
+	t->server = new_ssl_ctx(TLS_server_method());
 	if (!t->server) {
 		free(t);
-		return fail(e, "set TLS up");
+		return ssl_failure(e, "set up TLS");
 	}
 	SSL_CTX_set_alpn_select_cb(t->server, select_alpn, NULL);
 	SSL_CTX_set_tlsext_servername_callback(t->server, check_sni);
-	/* Tickets are sealed with a key of this process: nothing is kept for clients. */
+	/* Tickets are encrypted with a key of this process: it stores no sessions for clients. */
 	SSL_CTX_set_session_cache_mode(t->server, SSL_SESS_CACHE_OFF);
 	SSL_CTX_set_num_tickets(t->server, 1);
 	*ret = t;
@@ -193,11 +197,11 @@ int tls_ctx_accept(struct tls_ctx *t, struct ca *ca, const struct host *h, SSL *
 	    SSL_use_PrivateKey(s, mint_leaf_key(ca->mint)) != 1) {
 		SSL_free(s);
 		free(copy);
-		return fail(e, "begin TLS with the client");
+		return ssl_failure(e, "begin TLS with the client");
 	}
 	*copy = *h;
 	SSL_set_ex_data(s, ex_host, copy);
-	/* A ticket of one name is none for another. */
+	/* A ticket for one name is not valid for another. */
 	hash_sha256(h->text, strlen(h->text), id);
 	SSL_set_session_id_context(s, id, sizeof(id));
 	SSL_set_accept_state(s);
@@ -205,7 +209,7 @@ int tls_ctx_accept(struct tls_ctx *t, struct ca *ca, const struct host *h, SSL *
 	return 0;
 }
 
-/* The oldest makes room. */
+/* Replaces the least recently used session when the cache is full. */
 static int keep_session(SSL *s, SSL_SESSION *sess)
 {
 	struct tls_ctx *t = SSL_CTX_get_ex_data(SSL_get_SSL_CTX(s), ex_ctx);
@@ -244,8 +248,8 @@ static void reuse_session(struct tls_ctx *t, SSL *s, const char *key)
 	}
 }
 
-/* Every certificate of a PEM text; -ENOENT when there is none. */
-static int load_pem(X509_STORE *store, const char *pem, size_t len)
+/* Adds every certificate of a PEM text; -ENOENT when it has none. */
+static int add_pem_certs(X509_STORE *store, const char *pem, size_t len)
 {
 	BIO *b = BIO_new_mem_buf(pem, (int)len);
 	int n = 0;
@@ -261,8 +265,8 @@ static int load_pem(X509_STORE *store, const char *pem, size_t len)
 	return n ? 0 : -ENOENT;
 }
 
-/* Mapped, not read: the position in the file is shared with whoever was started before us. */
-static int load_store(struct tls_ctx *t, SSL_CTX *ctx, struct err *e)
+/* Mapped, not read: an earlier egress process shares the file position. */
+static int load_host_store(struct tls_ctx *t, SSL_CTX *ctx, struct err *e)
 {
 	struct stat st;
 	void *p;
@@ -270,13 +274,13 @@ static int load_store(struct tls_ctx *t, SSL_CTX *ctx, struct err *e)
 
 	if (t->store_fd < 0)
 		return err_set(e, -ENOENT, "no certificate store was given, so no server can be verified");
-	/* fstat() of the C library is another call, which the fence does not let through. */
+	/* The C library's fstat() is another system call, which the fence forbids. */
 	if (syscall(SYS_fstat, t->store_fd, &st) < 0 || st.st_size <= 0 || st.st_size > STORE_MAX)
 		return err_set(e, -EINVAL, "the certificate store is empty or too large");
 	p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, t->store_fd, 0);
 	if (p == MAP_FAILED)
 		return err_sys(e, -errno, "cannot read the certificate store");
-	r = load_pem(SSL_CTX_get_cert_store(ctx), p, (size_t)st.st_size);
+	r = add_pem_certs(SSL_CTX_get_cert_store(ctx), p, (size_t)st.st_size);
 	munmap(p, (size_t)st.st_size);
 	return r < 0 ? err_set(e, r, "there is no certificate in the certificate store") : 0;
 }
@@ -288,11 +292,11 @@ static int new_trust(struct tls_ctx *t, const char *pem, const char *id, struct 
 	int r = 0;
 
 	if (!x)
-		return err_sys(e, -ENOMEM, "cannot set TLS up");
-	x->ctx = new_ctx(TLS_client_method());
+		return err_sys(e, -ENOMEM, "cannot set up TLS");
+	x->ctx = new_ssl_ctx(TLS_client_method());
 	if (!x->ctx) {
 		free(x);
-		return fail(e, "set TLS up");
+		return ssl_failure(e, "set up TLS");
 	}
 	snprintf(x->id, sizeof(x->id), "%s", id);
 	SSL_CTX_set_ex_data(x->ctx, ex_ctx, t);
@@ -300,14 +304,14 @@ static int new_trust(struct tls_ctx *t, const char *pem, const char *id, struct 
 	SSL_CTX_set_session_cache_mode(x->ctx, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
 	SSL_CTX_sess_set_new_cb(x->ctx, keep_session);
 	if (!pem)
-		r = load_store(t, x->ctx, e);
-	else if (load_pem(SSL_CTX_get_cert_store(x->ctx), pem, strlen(pem)) < 0)
+		r = load_host_store(t, x->ctx, e);
+	else if (add_pem_certs(SSL_CTX_get_cert_store(x->ctx), pem, strlen(pem)) < 0)
 		r = err_set(e, -EINVAL, "there is no certificate in the rule's ca");
 	if (r < 0) {
 		free_trust(x);
 		return r;
 	}
-	/* Whoever names a certificate means it, also when it is no root. */
+	/* A certificate named in a rule is trusted even when it is not a root. */
 	if (pem)
 		X509_VERIFY_PARAM_set_flags(SSL_CTX_get0_param(x->ctx), X509_V_FLAG_PARTIAL_CHAIN);
 	x->next = t->trusts;
@@ -337,7 +341,7 @@ static int find_trust(struct tls_ctx *t, const char *pem, struct tls_trust **ret
 	return new_trust(t, pem, id, ret, e);
 }
 
-static int set_name(SSL *s, const struct host *h)
+static int set_server_name(SSL *s, const struct host *h)
 {
 	if (h->kind == HOST_ADDR)
 		return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(s), h->text);
@@ -345,11 +349,11 @@ static int set_name(SSL *s, const struct host *h)
 	return SSL_set1_host(s, h->text) == 1 && SSL_set_tlsext_host_name(s, h->text) == 1;
 }
 
-static int set_alpn(SSL *s, enum tls_alpn alpn)
+static int set_client_alpn(SSL *s, enum tls_alpn alpn)
 {
 	static const unsigned char both[] = "\x02h2\x08http/1.1";
 
-	/* The list is h2 first; each end of it is one of the others. */
+	/* "h2" then "http/1.1": a prefix or a suffix of the list offers only one of them. */
 	if (alpn == TLS_ALPN_H1)
 		return SSL_set_alpn_protos(s, both + 3, 9);
 	return SSL_set_alpn_protos(s, both, alpn == TLS_ALPN_H2 ? 3 : 12);
@@ -369,10 +373,10 @@ int tls_ctx_connect(struct tls_ctx *t, const struct host *h, uint16_t port, cons
 	snprintf(key, sizeof(key), "%s:%u:%s", h->text, port, trust->id);
 	s = SSL_new(trust->ctx);
 	copy = strdup(key);
-	if (!s || !copy || !set_name(s, h) || set_alpn(s, alpn) != 0) {
+	if (!s || !copy || !set_server_name(s, h) || set_client_alpn(s, alpn) != 0) {
 		SSL_free(s);
 		free(copy);
-		return fail(e, "begin TLS with the server");
+		return ssl_failure(e, "begin TLS with the server");
 	}
 	SSL_set_ex_data(s, ex_key, copy);
 	reuse_session(t, s, key);

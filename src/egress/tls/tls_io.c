@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The stream of tls_io.h over a BIO of its own, so that bytes read before TLS began reach OpenSSL first.
+ * Errors are sticky; after one the stream moves no more bytes.
+ */
 #include "egress/tls/tls_io.h"
 
 #include "base/container.h"
@@ -7,8 +11,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
-/* A read of TLS's own that gave less than it asked for is not followed by another that would only say EAGAIN. */
-static long raw_read(struct io *io, void *data, size_t len)
+/* A short read shows that the socket is empty: it saves the recv() that would only return EAGAIN. */
+static long io_raw_read(struct io *io, void *data, size_t len)
 {
 	ssize_t n;
 
@@ -37,7 +41,7 @@ static long raw_read(struct io *io, void *data, size_t len)
 	return n;
 }
 
-static long raw_write(struct io *io, const void *data, size_t len)
+static long io_raw_write(struct io *io, const void *data, size_t len)
 {
 	ssize_t n;
 
@@ -70,7 +74,7 @@ static int bio_read(BIO *b, char *data, int len)
 	BIO_clear_retry_flags(b);
 	if (!io || len <= 0)
 		return -1;
-	return bio_result(b, io, raw_read(io, data, (size_t)len), BIO_FLAGS_READ);
+	return bio_result(b, io, io_raw_read(io, data, (size_t)len), BIO_FLAGS_READ);
 }
 
 static int bio_write(BIO *b, const char *data, int len)
@@ -80,7 +84,7 @@ static int bio_write(BIO *b, const char *data, int len)
 	BIO_clear_retry_flags(b);
 	if (!io || len <= 0)
 		return -1;
-	return bio_result(b, io, raw_write(io, data, (size_t)len), BIO_FLAGS_WRITE);
+	return bio_result(b, io, io_raw_write(io, data, (size_t)len), BIO_FLAGS_WRITE);
 }
 
 static long bio_ctrl(BIO *b, int cmd, long num, void *ptr)
@@ -111,14 +115,14 @@ static const BIO_METHOD *bio_method(void)
 	return m;
 }
 
-static void run_task(struct task *t)
+static void io_run_task(struct task *t)
 {
 	struct io *io = CONTAINER_OF(t, struct io, task);
 
 	io->run(io);
 }
 
-static void on_event(struct watch *w, uint32_t events)
+static void on_io_event(struct watch *w, uint32_t events)
 {
 	struct io *io = w->ctx;
 	struct runq *q = io->q;
@@ -128,7 +132,7 @@ static void on_event(struct watch *w, uint32_t events)
 		io->drained = false;
 	if (events & (EPOLLOUT | EPOLLHUP | EPOLLERR))
 		io->blocked = false;
-	/* Nobody reads or writes just now, so nobody would find out. */
+	/* The owner does not read or write now, so no read would report the error. */
 	if ((events & (EPOLLHUP | EPOLLERR)) && !io->want_in && !io->error)
 		io->error = -ECONNRESET;
 	runq_add(q, &io->task);
@@ -137,8 +141,8 @@ static void on_event(struct watch *w, uint32_t events)
 
 int io_open(struct io *io, struct runq *q, int fd, SSL *ssl, void (*run)(struct io *io), void *owner)
 {
-	*io = (struct io){ .q = q, .task = { .fn = run_task }, .run = run, .owner = owner };
-	io->w = (struct watch){ .fd = fd, .fn = on_event };
+	*io = (struct io){ .q = q, .task = { .fn = io_run_task }, .run = run, .owner = owner };
+	io->w = (struct watch){ .fd = fd, .fn = on_io_event };
 	io->w.ctx = io;
 	io->ssl = ssl;
 	io->shaken = !ssl;
@@ -183,8 +187,8 @@ void io_unread(struct io *io, const void *data, size_t len)
 		io->error = -ENOMEM;
 }
 
-/* What OpenSSL said, in words; the state of the stream follows. */
-static void tls_failed(struct io *io, int ret)
+/* Translates OpenSSL's error into the state of the stream and a text. */
+static void io_note_tls_error(struct io *io, int ret)
 {
 	int kind = SSL_get_error(io->ssl, ret);
 	unsigned long code = ERR_peek_error();
@@ -201,7 +205,7 @@ static void tls_failed(struct io *io, int ret)
 		io->eof = true;
 		break;
 	default:
-		/* The peer's FIN without close_notify. */
+		/* The peer sent FIN without close_notify. */
 		if (kind == SSL_ERROR_SSL && ERR_GET_REASON(code) == SSL_R_UNEXPECTED_EOF_WHILE_READING) {
 			io->eof = io->cut = true;
 			break;
@@ -228,7 +232,7 @@ int io_handshake(struct io *io)
 		io->shaken = true;
 		return 1;
 	}
-	tls_failed(io, r);
+	io_note_tls_error(io, r);
 	if (io->eof && !io->error) {
 		snprintf(io->why, sizeof(io->why), "the connection ended during the handshake");
 		io->error = -ECONNRESET;
@@ -236,9 +240,9 @@ int io_handshake(struct io *io)
 	return io->error;
 }
 
-static size_t plain_read(struct io *io, void *data, size_t len)
+static size_t io_read_plain(struct io *io, void *data, size_t len)
 {
-	long n = raw_read(io, data, len);
+	long n = io_raw_read(io, data, len);
 
 	if (n > 0)
 		return (size_t)n;
@@ -256,10 +260,10 @@ size_t io_read(struct io *io, void *data, size_t len)
 	if (io->error || io->eof || len == 0)
 		return 0;
 	if (!io->ssl)
-		return plain_read(io, data, len);
+		return io_read_plain(io, data, len);
 	io->tls_in = false;
 	if (SSL_read_ex(io->ssl, data, len, &got) != 1) {
-		tls_failed(io, 0);
+		io_note_tls_error(io, 0);
 		return 0;
 	}
 	return got;
@@ -297,25 +301,28 @@ size_t io_backlog(const struct io *io)
 	return io->out.len - io->out_at;
 }
 
-static long write_some(struct io *io, const char *data, size_t len)
+static long io_write_once(struct io *io, const char *data, size_t len)
 {
 	size_t done = 0;
 
 	if (!io->ssl)
-		return raw_write(io, data, len);
+		return io_raw_write(io, data, len);
 	if (SSL_write_ex(io->ssl, data, len, &done) == 1)
 		return (long)done;
-	tls_failed(io, 0);
+	io_note_tls_error(io, 0);
 	return io->error ? io->error : -EAGAIN;
 }
 
 int io_flush(struct io *io)
 {
 	while (!io->error && !io->blocked && io_backlog(io)) {
-		long n = write_some(io, io->out.data + io->out_at, io_backlog(io));
+		long n = io_write_once(io, io->out.data + io->out_at, io_backlog(io));
 
 		if (n == -EAGAIN) {
-			/* TLS that must read first (a renegotiation, which is off) would stop here: it is woken by input. */
+			/*
+			 * TLS that must read first (only for a renegotiation, which is off) would stop here
+			 * until input arrives.
+			 */
 			io->blocked = true;
 			break;
 		}
@@ -328,7 +335,7 @@ int io_flush(struct io *io)
 	if (io_backlog(io) == 0 && io->out.len) {
 		buf_clear(&io->out);
 		io->out_at = 0;
-		/* Memory that a burst took is not kept by an idle connection. */
+		/* An idle connection does not keep the memory of a burst. */
 		if (io->out.cap > IO_BACKLOG_MAX)
 			buf_release(&io->out);
 	} else if (io->out_at > IO_BACKLOG_MAX / 2) {
@@ -360,10 +367,10 @@ void io_arm(struct io *io)
 		events |= EPOLLIN;
 	if (io->blocked || (!io->shaken && !io->tls_in && !io->error))
 		events |= EPOLLOUT;
-	/* Only to hear of a reset, which epoll always tells. */
+	/* Only to notice a reset, which epoll always reports. */
 	if (!events && !io->error)
 		events = LOOP_HANG_UP;
-	/* Reading stopped before TLS had no more: no event announces what it holds already. */
+	/* The owner stopped reading while TLS held decrypted bytes: no event announces those. */
 	if (io->want_in && io->ssl && io->shaken && !io->tls_in && !io->eof && !io->error)
 		runq_add(io->q, &io->task);
 	if (loop_watch(io->q->loop, &io->w, events) < 0)

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The codec of askmsg.h. Unpacking reads bytes from a process that may be compromised: it checks every length
+ * before use, and does no I/O.
+ */
 #include "egress/wire/askmsg.h"
 
 #include "base/cleanup.h"
@@ -7,7 +11,7 @@
 #include <errno.h>
 #include <string.h>
 
-struct head {
+struct askmsg_head {
 	uint64_t ticket, body_len;
 	uint32_t generation, preview_bytes;
 	uint16_t port;
@@ -17,7 +21,7 @@ struct head {
 	unsigned char body[HASH_LEN];
 };
 
-static_assert(sizeof(struct head) == 32 + HASH_LEN, "no padding");
+static_assert(sizeof(struct askmsg_head) == 32 + HASH_LEN, "no padding");
 
 enum { FLAG_TLS = 1, FLAG_BODY = 2 };
 
@@ -29,13 +33,14 @@ static const size_t text_at[] = {
 
 int askmsg_pack(const struct askmsg *m, struct buf *out)
 {
-	struct head h = { .ticket = m->ticket,
-			  .body_len = m->body_len,
-			  .generation = m->generation,
-			  .preview_bytes = m->preview_bytes,
-			  .port = m->port,
-			  .kind = (uint8_t)m->kind,
-			  .flags = (uint8_t)((m->tls ? FLAG_TLS : 0) | (m->has_body ? FLAG_BODY : 0)) };
+	struct askmsg_head h = { .ticket = m->ticket,
+				 .body_len = m->body_len,
+				 .generation = m->generation,
+				 .preview_bytes = m->preview_bytes,
+				 .port = m->port,
+				 .kind = (uint8_t)m->kind,
+				 .flags =
+					 (uint8_t)((m->tls ? FLAG_TLS : 0) | (m->has_body ? FLAG_BODY : 0)) };
 
 	memcpy(h.body, m->body, sizeof(h.body));
 	buf_add(out, &h, sizeof(h));
@@ -55,7 +60,7 @@ int askmsg_unpack(const void *data, size_t len, struct askmsg *ret)
 {
 	const char *p = data, *end = p + len;
 	struct askmsg m = { 0 };
-	struct head h;
+	struct askmsg_head h;
 
 	if (len < sizeof(h) || len > ASKMSG_MAX)
 		return -EPROTO;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What coffer-egress says to the guard when a person is to be asked, as bytes: the text of CTL_ASK (fds.h). Pure.
+ * The message by which coffer-egress has the guard ask a person: the text of CTL_ASK (fds.h) as bytes. Pure.
  *
- * A fixed head, seven texts that each end with a NUL, then the preview to the end. The guard believes nothing of it: a text
- * too long, a byte too few, a kind that is none is -EPROTO.
+ * A fixed head, seven texts that each end with a NUL, then the preview to the end. The guard trusts none of
+ * it: a text that is too long, a missing byte or an unknown kind is -EPROTO.
  */
 #ifndef EGRESS_ASKMSG_H
 #define EGRESS_ASKMSG_H
@@ -17,7 +17,8 @@
 
 #define ASKMSG_MAX (16u << 10)
 #define ASKMSG_PREVIEW_MAX 2048
-#define ASKMSG_PATH_MAX 4096 /* with the query: a longer one cannot be shown whole, so it is not asked */
+#define ASKMSG_PATH_MAX \
+	4096 /* with the query: a longer one cannot be shown whole, so no person is asked about it */
 #define ASKMSG_WHAT_MAX 1024
 
 enum askmsg_kind {
@@ -31,7 +32,7 @@ enum askmsg_kind {
 };
 
 struct askmsg {
-	uint64_t ticket; /* the sender's: what it is answered by */
+	uint64_t ticket; /* the sender's; the answer names it */
 	enum askmsg_kind kind;
 	uint32_t generation;
 	uint16_t port;
@@ -41,10 +42,10 @@ struct askmsg {
 	const char *host, *method, *path, *what, *type, *rule, *reason; /* never NULL once unpacked */
 	const char *preview;
 	size_t preview_len;
-	uint32_t preview_bytes; /* so many of the body are in it; 0: none, or not said */
+	uint32_t preview_bytes; /* number of body bytes that the preview shows; 0: none, or unknown */
 };
 
-/* -E2BIG when it does not fit. */
+/* -E2BIG when the message does not fit. */
 int askmsg_pack(const struct askmsg *m, struct buf *out) MUST_CHECK;
 /* Texts point into `data`. */
 int askmsg_unpack(const void *data, size_t len, struct askmsg *ret) MUST_CHECK;

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The queues of dialc.h over one SOCK_SEQPACKET: fresh requests wait for the journal, ready ones for a free
+ * slot and for room in the socket. Judges nothing: the policy decided before, and coffer-dial decides again.
+ */
 #include "egress/wire/dialc.h"
 
 #include "base/cleanup.h"
@@ -10,16 +14,16 @@
 
 #define BATCH 32
 
-/* In a slot whose request was cancelled: its id is still with coffer-dial, which owes one response. */
-static struct dial_ask cancelled;
+/* In a slot whose request was cancelled: its id is still with coffer-dial, which owes one reply. */
+static struct dialc_request cancelled;
 
-static void list_init(struct dial_list *l)
+static void dial_list_init(struct dial_list *l)
 {
 	*l = (struct dial_list){ 0 };
 	l->end = &l->first;
 }
 
-static void list_add(struct dial_list *l, struct dial_ask *a)
+static void dial_list_add(struct dial_list *l, struct dialc_request *a)
 {
 	a->next = NULL;
 	a->link = l->end;
@@ -28,7 +32,7 @@ static void list_add(struct dial_list *l, struct dial_ask *a)
 	l->n++;
 }
 
-static void list_remove(struct dial_list *l, struct dial_ask *a)
+static void dial_list_remove(struct dial_list *l, struct dialc_request *a)
 {
 	*a->link = a->next;
 	if (a->next)
@@ -40,29 +44,29 @@ static void list_remove(struct dial_list *l, struct dial_ask *a)
 	l->n--;
 }
 
-static void drop_req(struct dial_ask *a)
+static void free_unsent_message(struct dialc_request *a)
 {
 	free(a->req);
 	a->req = NULL;
 }
 
-static void fail(struct dial_ask *a, int status, const char *why)
+static void fail_request(struct dialc_request *a, int status, const char *why)
 {
 	struct dial_rep rep = { .type = DIAL_REP, .status = status };
 
 	strncpy(rep.why, why, sizeof(rep.why) - 1);
-	drop_req(a);
+	free_unsent_message(a);
 	a->done(a, &rep, -1);
 }
 
-static void fail_list(struct dial_list *l, int status, const char *why)
+static void fail_requests(struct dial_list *l, int status, const char *why)
 {
-	struct dial_ask *a;
+	struct dialc_request *a;
 
-	/* What is asked from within done() goes to the next round. */
+	/* A request made from within done() waits for the next round. */
 	for (unsigned n = l->n; n && (a = l->first) != NULL; n--) {
-		list_remove(l, a);
-		fail(a, status, why);
+		dial_list_remove(l, a);
+		fail_request(a, status, why);
 	}
 }
 
@@ -75,19 +79,19 @@ static void reset_slots(struct dialc *d)
 	}
 }
 
-/* Nobody answers any more: whoever waits is told, once. */
-static void go_down(struct dialc *d, const char *why)
+/* Closes the link and fails every request that was sent over it, once. */
+static void close_link(struct dialc *d, const char *why)
 {
 	loop_unwatch(d->loop, &d->w);
 	d->w.fd = fd_close(d->w.fd);
 	buf_clear(&d->more);
 	for (unsigned i = 0; i < DIAL_IN_FLIGHT_MAX; i++) {
-		struct dial_ask *a = d->slots[i];
+		struct dialc_request *a = d->slots[i];
 
 		d->slots[i] = NULL;
 		if (a && a != &cancelled) {
 			a->id = 0;
-			fail(a, -ENOTCONN, why);
+			fail_request(a, -ENOTCONN, why);
 		}
 	}
 	reset_slots(d);
@@ -95,8 +99,10 @@ static void go_down(struct dialc *d, const char *why)
 		d->on_down(d, why);
 }
 
-/* The descriptors of a message; all but the first are closed, and -2 says that one was lost. */
-static int take_fd(struct msghdr *m)
+/*
+ * Returns the descriptor of a message; closes further ones. -1: none, -2: one was lost (no free number here).
+ */
+static int take_message_fd(struct msghdr *m)
 {
 	int fd = -1;
 
@@ -118,12 +124,12 @@ static int take_fd(struct msghdr *m)
 	return fd < 0 && (m->msg_flags & MSG_CTRUNC) ? -2 : fd;
 }
 
-static int answered(struct dialc *d, const struct dial_rep *rep, int fd, bool lost)
+static int take_reply_message(struct dialc *d, const struct dial_rep *rep, int fd, bool lost)
 {
-	struct dial_ask *a;
+	struct dialc_request *a;
 
 	a = rep->id > 0 && rep->id <= DIAL_IN_FLIGHT_MAX ? d->slots[rep->id - 1] : NULL;
-	/* C3: a second response would put the id on the stack twice, and two requests would share it. */
+	/* dialc.C3: a second reply would put the id on the stack twice, and two requests would share it. */
 	if (!a) {
 		fd_close(fd);
 		return -EPROTO;
@@ -136,21 +142,21 @@ static int answered(struct dialc *d, const struct dial_rep *rep, int fd, bool lo
 	}
 	a->id = 0;
 	if (lost) {
-		fail(a, -EMFILE, "this sandbox has too many connections open");
+		fail_request(a, -EMFILE, "this sandbox has too many connections open");
 		return 0;
 	}
 	if ((rep->status == 0 && !a->resolve_only) != (fd >= 0)) {
 		fd_close(fd);
-		fail(a, -EPROTO, "the dialler answered what was not asked");
+		fail_request(a, -EPROTO, "the dialler sent a reply that does not match the request");
 		return -EPROTO;
 	}
 	a->done(a, rep, fd);
 	return 0;
 }
 
-static int take_message(struct dialc *d, struct mmsghdr *m)
+static int take_one_message(struct dialc *d, struct mmsghdr *m)
 {
-	int fd = take_fd(&m->msg_hdr);
+	int fd = take_message_fd(&m->msg_hdr);
 	union dial_msg msg;
 
 	if (m->msg_len == 0 ||
@@ -159,7 +165,7 @@ static int take_message(struct dialc *d, struct mmsghdr *m)
 		fd_close(fd);
 		return m->msg_len == 0 ? -EPIPE : -EPROTO;
 	}
-	return answered(d, &msg.rep, fd, fd == -2);
+	return take_reply_message(d, &msg.rep, fd, fd == -2);
 }
 
 static int take_messages(struct dialc *d)
@@ -185,14 +191,14 @@ static int take_messages(struct dialc *d)
 		return errno == EAGAIN || errno == EINTR ? 0 : -errno;
 	for (int i = 0; i < n; i++) {
 		if (r == 0)
-			r = take_message(d, &m[i]);
+			r = take_one_message(d, &m[i]);
 		else
-			fd_close(take_fd(&m[i].msg_hdr));
+			fd_close(take_message_fd(&m[i].msg_hdr));
 	}
 	return n == 0 ? -EPIPE : r;
 }
 
-static void on_event(struct watch *w, uint32_t events)
+static void on_dialler_event(struct watch *w, uint32_t events)
 {
 	struct dialc *d = w->ctx;
 	int r = 0;
@@ -200,15 +206,17 @@ static void on_event(struct watch *w, uint32_t events)
 	if (events & (EPOLLIN | EPOLLHUP | EPOLLERR))
 		r = take_messages(d);
 	if (r < 0 && d->w.fd >= 0)
-		go_down(d, r == -EPIPE ? "the dialler has ended" : "the dialler broke its protocol");
+		close_link(d, r == -EPIPE ? "the dialler has ended" : "the dialler broke its protocol");
 }
 
-static int attach(struct dialc *d, int fd, struct err *e)
+static int attach_link(struct dialc *d, int fd, struct err *e)
 {
 	int r;
 
-	/* Every call on it says MSG_DONTWAIT: once confined, no descriptor's flags can be changed. */
-	d->w = (struct watch){ .fd = fd, .fn = on_event, .ctx = d };
+	/*
+	 * Every call on it uses MSG_DONTWAIT: once confined, this process cannot change a descriptor's flags.
+	 */
+	d->w = (struct watch){ .fd = fd, .fn = on_dialler_event, .ctx = d };
 	r = loop_watch(d->loop, &d->w, EPOLLIN);
 	if (r < 0) {
 		d->w.fd = fd_close(fd);
@@ -220,8 +228,8 @@ static int attach(struct dialc *d, int fd, struct err *e)
 int dialc_init(struct dialc *d, struct loop *loop, int fd, struct err *e)
 {
 	*d = (struct dialc){ .loop = loop, .w = WATCH_INIT };
-	list_init(&d->fresh);
-	list_init(&d->ready);
+	dial_list_init(&d->fresh);
+	dial_list_init(&d->ready);
 	// NOLINTNEXTLINE(bugprone-sizeof-expression): an array of pointers
 	d->slots = calloc(DIAL_IN_FLIGHT_MAX, sizeof(*d->slots));
 	d->free_slots = calloc(DIAL_IN_FLIGHT_MAX, sizeof(*d->free_slots));
@@ -230,7 +238,7 @@ int dialc_init(struct dialc *d, struct loop *loop, int fd, struct err *e)
 		return err_sys(e, -ENOMEM, "cannot speak with the dialler");
 	}
 	reset_slots(d);
-	return attach(d, fd, e);
+	return attach_link(d, fd, e);
 }
 
 void dialc_release(struct dialc *d)
@@ -248,13 +256,13 @@ void dialc_release(struct dialc *d)
 int dialc_replace(struct dialc *d, int fd, struct err *e)
 {
 	if (d->w.fd >= 0)
-		go_down(d, "the dialler was replaced");
-	return attach(d, fd, e);
+		close_link(d, "the dialler was replaced");
+	return attach_link(d, fd, e);
 }
 
 // NOLINTNEXTLINE(readability-function-size): a request has as many parts
-int dialc_ask(struct dialc *d, struct dial_ask *a, const struct host *h, uint16_t port, unsigned flags,
-	      uint32_t generation, const char *pool, const char *sticky)
+int dialc_dial(struct dialc *d, struct dialc_request *a, const struct host *h, uint16_t port, unsigned flags,
+	       uint32_t generation, const char *pool, const char *sticky)
 {
 	if (d->fresh.n + d->ready.n >= DIALC_WAIT_MAX)
 		return -EBUSY;
@@ -270,22 +278,22 @@ int dialc_ask(struct dialc *d, struct dial_ask *a, const struct host *h, uint16_
 	a->resolve_only = flags & DIAL_RESOLVE_ONLY;
 	a->is_ready = false;
 	a->id = 0;
-	list_add(&d->fresh, a);
+	dial_list_add(&d->fresh, a);
 	return 0;
 }
 
-void dialc_cancel(struct dialc *d, struct dial_ask *a)
+void dialc_cancel(struct dialc *d, struct dialc_request *a)
 {
 	struct dial_cancel c = { .type = DIAL_CANCEL, .id = a->id };
 
 	if (a->link) {
-		list_remove(a->is_ready ? &d->ready : &d->fresh, a);
+		dial_list_remove(a->is_ready ? &d->ready : &d->fresh, a);
 	} else if (a->id) {
 		d->slots[a->id - 1] = &cancelled;
 		buf_add(&d->more, &c, sizeof(c));
 	}
 	a->id = 0;
-	drop_req(a);
+	free_unsent_message(a);
 }
 
 void dialc_fault(struct dialc *d, const char *pool, const char *proxy)
@@ -298,8 +306,8 @@ void dialc_fault(struct dialc *d, const char *pool, const char *proxy)
 		buf_add(&d->more, &f, sizeof(f));
 }
 
-/* 1: all gone, 0: no room now, or negative errno. */
-static int send_more(struct dialc *d)
+/* 1: all sent, 0: the socket is full, or negative errno. */
+static int send_cancels_and_faults(struct dialc *d)
 {
 	while (d->more.len) {
 		uint32_t type;
@@ -314,16 +322,16 @@ static int send_more(struct dialc *d)
 	return 1;
 }
 
-/* Sends up to BATCH that are ready, each in a slot of its own. How many went, or negative errno. */
+/* Sends up to BATCH ready requests, each with a slot of its own. Returns how many, or negative errno. */
 static int send_batch(struct dialc *d)
 {
-	struct dial_ask *asks[BATCH];
+	struct dialc_request *asks[BATCH];
 	struct iovec iov[BATCH];
 	struct mmsghdr m[BATCH];
 	unsigned n = 0;
 	int sent;
 
-	for (struct dial_ask *a = d->ready.first; a && n < BATCH && n < d->n_free; a = a->next) {
+	for (struct dialc_request *a = d->ready.first; a && n < BATCH && n < d->n_free; a = a->next) {
 		a->req->id = d->free_slots[d->n_free - 1 - n] + 1u;
 		iov[n] = (struct iovec){ a->req, sizeof(*a->req) };
 		m[n] = (struct mmsghdr){ .msg_hdr = { .msg_iov = &iov[n], .msg_iovlen = 1 } };
@@ -336,47 +344,47 @@ static int send_batch(struct dialc *d)
 		return errno == EAGAIN || errno == EINTR || errno == ENOBUFS ? 0 : -errno;
 	for (int i = 0; i < sent; i++) {
 		// NOLINTNEXTLINE(clang-analyzer-core.uninitialized.Assign): no more are sent than were filled in
-		struct dial_ask *a = asks[i];
+		struct dialc_request *a = asks[i];
 
-		list_remove(&d->ready, a);
+		dial_list_remove(&d->ready, a);
 		a->id = a->req->id;
 		d->slots[a->id - 1] = a;
 		d->n_free--;
-		drop_req(a);
+		free_unsent_message(a);
 	}
 	return sent;
 }
 
 static void send_ready(struct dialc *d)
 {
-	int r = send_more(d);
+	int r = send_cancels_and_faults(d);
 
 	while (r > 0 && d->ready.n && d->n_free)
 		r = send_batch(d);
 	if (r < 0) {
-		go_down(d, "the dialler has ended");
+		close_link(d, "the dialler has ended");
 		return;
 	}
-	/* Room in the socket wakes us; a free slot comes with an answer, which wakes us too. */
+	/* Room in the socket wakes this process; a slot becomes free by a reply, which wakes it too. */
 	if (loop_watch(d->loop, &d->w, r == 0 ? EPOLLIN | EPOLLOUT : EPOLLIN) < 0)
-		go_down(d, "the dialler cannot be waited for");
+		close_link(d, "cannot wait for the dialler");
 }
 
 void dialc_flush(struct dialc *d, int status)
 {
 	if (status < 0) {
-		fail_list(&d->fresh, -EIO, "the journal cannot be written, so nothing is let through");
+		fail_requests(&d->fresh, -EIO, "the journal cannot be written, so nothing is let through");
 	} else {
-		struct dial_ask *a;
+		struct dialc_request *a;
 
 		while ((a = d->fresh.first) != NULL) {
-			list_remove(&d->fresh, a);
-			list_add(&d->ready, a);
+			dial_list_remove(&d->fresh, a);
+			dial_list_add(&d->ready, a);
 			a->is_ready = true;
 		}
 	}
 	if (d->w.fd >= 0)
 		send_ready(d);
 	if (d->w.fd < 0)
-		fail_list(&d->ready, -ENOTCONN, "the dialler is not there; it is being started again");
+		fail_requests(&d->ready, -ENOTCONN, "the dialler is not running; it is being restarted");
 }

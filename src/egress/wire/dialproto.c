@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The checks of dialproto.D1: one table of message types with their size, direction and validity check. Used
+ * by both programs on bytes of the other, which may be compromised. Pure.
+ */
 #include "egress/wire/dialproto.h"
 
 #include "base/cleanup.h"
@@ -9,8 +13,8 @@
 #define REQ_FLAGS DIAL_RESOLVE_ONLY
 #define REP_FLAGS (DIAL_VIA_PROXY | DIAL_ONE_REQUEST | DIAL_UNRESOLVED | DIAL_PINNED)
 
-/* Printable ASCII with a NUL behind it and nothing but NULs after that: no byte can hide. */
-static bool is_text(const char *s, size_t size)
+/* Printable ASCII up to a NUL, and only NULs after it: no byte can hide. */
+static bool is_padded_text(const char *s, size_t size)
 {
 	size_t n = strnlen(s, size);
 
@@ -27,7 +31,7 @@ static bool is_text(const char *s, size_t size)
 	return true;
 }
 
-static bool is_zero(const void *data, size_t len)
+static bool is_all_zero(const void *data, size_t len)
 {
 	const uint8_t *p = data;
 
@@ -38,67 +42,67 @@ static bool is_zero(const void *data, size_t len)
 	return true;
 }
 
-/* A pool is called what a policy may call it, or nothing. */
-static bool is_pool(const char *s)
+/* Empty, or a name that a policy may give to a proxy set. */
+static bool is_proxy_set_name(const char *s)
 {
-	return is_text(s, DIAL_POOL_LEN) && (!*s || str_is_name(s));
+	return is_padded_text(s, DIAL_POOL_LEN) && (!*s || str_is_name(s));
 }
 
-static bool is_canonical(const char *s, size_t size)
+static bool is_wire_host(const char *s, size_t size)
 {
 	struct host h;
 
-	return is_text(s, size) && host_canon(s, strlen(s), &h, NULL) == 0 && h.kind == HOST_NAME &&
+	return is_padded_text(s, size) && host_canon(s, strlen(s), &h, NULL) == 0 && h.kind == HOST_NAME &&
 	       str_eq(h.text, s);
 }
 
-static bool good_req(const union dial_msg *m)
+static bool is_good_req(const union dial_msg *m)
 {
 	const struct dial_req *r = &m->req;
 
 	if ((r->flags & ~REQ_FLAGS) || (r->port == 0 && !(r->flags & DIAL_RESOLVE_ONLY)))
 		return false;
-	if (!is_pool(r->pool) || !is_text(r->sticky, sizeof(r->sticky)))
+	if (!is_proxy_set_name(r->pool) || !is_padded_text(r->sticky, sizeof(r->sticky)))
 		return false;
 	if (r->kind == DIAL_NAME)
-		return is_canonical(r->host, sizeof(r->host)) && is_zero(r->addr, sizeof(r->addr));
-	return r->kind == DIAL_ADDR && is_zero(r->host, sizeof(r->host));
+		return is_wire_host(r->host, sizeof(r->host)) && is_all_zero(r->addr, sizeof(r->addr));
+	return r->kind == DIAL_ADDR && is_all_zero(r->host, sizeof(r->host));
 }
 
-static bool good_rep(const union dial_msg *m)
+static bool is_good_rep(const union dial_msg *m)
 {
 	const struct dial_rep *r = &m->rep;
 
-	return r->status <= 0 && !(r->flags & ~REP_FLAGS) && is_text(r->proxy, sizeof(r->proxy)) &&
-	       is_text(r->why, sizeof(r->why));
+	return r->status <= 0 && !(r->flags & ~REP_FLAGS) && is_padded_text(r->proxy, sizeof(r->proxy)) &&
+	       is_padded_text(r->why, sizeof(r->why));
 }
 
-static bool good_cancel(const union dial_msg *m)
+static bool is_good_cancel(const union dial_msg *m)
 {
 	(void)m;
 	return true;
 }
 
-static bool good_fault(const union dial_msg *m)
+static bool is_good_fault(const union dial_msg *m)
 {
 	const struct dial_fault *f = &m->fault;
 
-	return f->reserved == 0 && *f->pool && is_pool(f->pool) && *f->proxy &&
-	       is_text(f->proxy, sizeof(f->proxy));
+	return f->reserved == 0 && *f->pool && is_proxy_set_name(f->pool) && *f->proxy &&
+	       is_padded_text(f->proxy, sizeof(f->proxy));
 }
 
 static const struct form {
 	size_t size;
 	bool to_dial;
 	bool (*good)(const union dial_msg *m);
-} forms[] = {
-	[DIAL_REQ] = { sizeof(struct dial_req), true, good_req },
-	[DIAL_REP] = { sizeof(struct dial_rep), false, good_rep },
-	[DIAL_CANCEL] = { sizeof(struct dial_cancel), true, good_cancel },
-	[DIAL_FAULT] = { sizeof(struct dial_fault), true, good_fault },
+} dialproto_forms[] = {
+	[DIAL_REQ] = { sizeof(struct dial_req), true, is_good_req },
+	[DIAL_REP] = { sizeof(struct dial_rep), false, is_good_rep },
+	[DIAL_CANCEL] = { sizeof(struct dial_cancel), true, is_good_cancel },
+	[DIAL_FAULT] = { sizeof(struct dial_fault), true, is_good_fault },
 };
 
-static int parse(const void *data, size_t len, bool to_dial, union dial_msg *ret)
+static int dialproto_parse(const void *data, size_t len, bool to_dial, union dial_msg *ret)
 {
 	union dial_msg m = { 0 };
 	const struct form *f;
@@ -106,9 +110,9 @@ static int parse(const void *data, size_t len, bool to_dial, union dial_msg *ret
 	if (len < sizeof(m.type) || len > sizeof(m))
 		return -EPROTO;
 	memcpy(&m, data, len);
-	if (m.type >= ARRAY_SIZE(forms))
+	if (m.type >= ARRAY_SIZE(dialproto_forms))
 		return -EPROTO;
-	f = &forms[m.type];
+	f = &dialproto_forms[m.type];
 	if (!f->good || f->to_dial != to_dial || f->size != len || !f->good(&m))
 		return -EPROTO;
 	*ret = m;
@@ -117,12 +121,12 @@ static int parse(const void *data, size_t len, bool to_dial, union dial_msg *ret
 
 int dialproto_parse_to_dial(const void *data, size_t len, union dial_msg *ret)
 {
-	return parse(data, len, true, ret);
+	return dialproto_parse(data, len, true, ret);
 }
 
 int dialproto_parse_to_egress(const void *data, size_t len, union dial_msg *ret)
 {
-	return parse(data, len, false, ret);
+	return dialproto_parse(data, len, false, ret);
 }
 
 void dialproto_request(struct dial_req *ret, uint32_t id, const struct host *h, uint16_t port, unsigned flags)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What coffer-egress and coffer-dial find when they start, and what the guard says to them: descriptors at fixed
- * numbers, and small messages over the control socket (SOCK_SEQPACKET).
+ * The interface between the guard and the two programs that it starts, coffer-egress and coffer-dial:
+ * descriptors at fixed numbers, and small messages over the control socket (SOCK_SEQPACKET).
  *
- * A program is started with an empty environment and one argument: in hex, a mask of the descriptors that are real.
- * The others are open on /dev/null, so that none of these numbers is ever free.
+ * A program is started with an empty environment and one argument: in hex, a mask of the descriptors that are
+ * real. The others are open on /dev/null, so that none of these numbers is ever free.
  */
 #ifndef EGRESS_FDS_H
 #define EGRESS_FDS_H
@@ -19,11 +19,11 @@ enum egress_fd {
 	EGRESS_FD_CONTROL = 6, /* SOCK_SEQPACKET to the guard */
 	EGRESS_FD_TCP4 = 7,    /* listeners with IP_TRANSPARENT: every port */
 	EGRESS_FD_TCP6 = 8,
-	EGRESS_FD_DNS_UDP4 = 9, /* IP_PKTINFO / IPV6_RECVPKTINFO is set by egress */
+	EGRESS_FD_DNS_UDP4 = 9, /* egress itself sets IP_PKTINFO and IPV6_RECVPKTINFO */
 	EGRESS_FD_DNS_UDP6 = 10,
 	EGRESS_FD_DNS_TCP4 = 11,
 	EGRESS_FD_DNS_TCP6 = 12,
-	EGRESS_FD_NFLOG = 13,	/* netlink, bound to its group: what the wall refused */
+	EGRESS_FD_NFLOG = 13,	/* netlink, bound to its group: packets that the wall refused */
 	EGRESS_FD_NAMES = 14,	/* memfd, empty at the first start: names.h */
 	EGRESS_FD_CA = 15,	/* memfd, empty at the first start */
 	EGRESS_FD_STORE = 16,	/* certificates to trust upstream, PEM, read-only */
@@ -49,8 +49,10 @@ struct secrets_head {
 	char magic[4];	  /* SECRETS_MAGIC */
 	uint32_t len;	  /* of what follows */
 	uint64_t by_line; /* bit i: grant i was named on the command line, and needs no rule that names it */
-	/* Words that placeholders have which are not this sandbox's (vault/common/mark.h); empty: there are none. With these alone there
-	 * is no grant and no vault. */
+	/*
+	 * Marker words of placeholders that belong to other sandboxes (vault/common/mark.h); empty: none. A
+	 * list that has only markers comes without grants and without a vault.
+	 */
 	char marks[9][14];
 	char reserved[2]; /* 0 */
 };
@@ -65,56 +67,59 @@ static_assert(sizeof(struct secrets_head) == 144, "no padding");
 	(FDS_BIT(EGRESS_FD_BUNDLE) | FDS_BIT(EGRESS_FD_JOURNAL) | FDS_BIT(EGRESS_FD_DIAL) | \
 	 FDS_BIT(EGRESS_FD_CONTROL))
 
-/* Control messages: a head, then for some a text without a NUL. Every request is answered once, in order. */
+/*
+ * Control messages: a head, then for some types a text without a NUL. Every request gets one reply, in order.
+ */
 enum ctl_type {
 	/* From the guard. */
 	CTL_NEW_BUNDLE =
-		1, /* one descriptor: a sealed memfd. Answer: CTL_OK or CTL_ERROR; then everything is denied */
-	CTL_STATS = 2,	  /* answer: CTL_STATS with a JSON object */
-	CTL_QUIT = 3,	  /* no answer: connections are ended and written down, then exit code 0 */
-	CTL_PING = 4,	  /* answer: CTL_OK */
-	CTL_NEW_DIAL = 5, /* egress only; one descriptor: a new coffer-dial. Answer: CTL_OK or CTL_ERROR */
+		1, /* one descriptor: a sealed memfd. Reply: CTL_OK or CTL_ERROR; after an error everything is denied */
+	CTL_STATS = 2,	  /* reply: CTL_STATS with a JSON object */
+	CTL_QUIT = 3,	  /* no reply: closes all connections, writes their journal lines and exits with 0 */
+	CTL_PING = 4,	  /* reply: CTL_OK */
+	CTL_NEW_DIAL = 5, /* egress only; one descriptor: a new coffer-dial. Reply: CTL_OK or CTL_ERROR */
 	CTL_NEW_VAULT =
-		6, /* two descriptors: EGRESS_FD_SECRETS, EGRESS_FD_VAULT; DIAL_FD_SECRETS, DIAL_FD_VAULT. Answer as above */
+		6, /* two descriptors: EGRESS_FD_SECRETS, EGRESS_FD_VAULT; DIAL_FD_SECRETS, DIAL_FD_VAULT. Reply as above */
 	CTL_ANSWER =
-		7, /* egress only; struct ctl_answer: what became of a CTL_ASK. No answer, but see CTL_ASK_TAKEN */
+		7, /* egress only; struct ctl_answer: a person's answer to a CTL_ASK. No reply, but see CTL_ASK_TAKEN */
 	CTL_ASKED =
-		8, /* egress only; struct ctl_answer with ticket, id and left: a CTL_ASK waits under this id. No answer */
+		8, /* egress only; struct ctl_answer with ticket, id and left: a CTL_ASK is pending under this id. No reply */
 	/* To the guard. */
 	CTL_OK = 101,
 	CTL_ERROR = 102, /* text: why */
-	CTL_READY = 103, /* unasked, once: everything is confined and served */
+	CTL_READY = 103, /* unsolicited, once: the process is confined and serves */
 	CTL_CA =
-		104, /* unasked, once: before CTL_READY or CTL_OK where the policy needs one: the certificate as PEM */
-	CTL_FAIL = 105,	      /* unasked: it cannot start or go on, and ends; text: why */
-	CTL_FOLD = 106,	      /* unasked: something was written down that is to be in the log at once */
-	CTL_ASK = 107,	      /* unasked: a person is to be asked; a struct askmsg (askmsg.h) */
-	CTL_ASK_DROP = 108,   /* unasked; a ticket (u64): nobody waits for it any more */
-	CTL_ASK_TAKEN = 109,  /* unasked; a ticket that was allowed: what was asked for is on its way */
-	CTL_ASK_UNUSED = 110, /* the same: nothing was sent, for whoever wanted it has gone */
+		104, /* unsolicited, once, before CTL_READY or CTL_OK where the policy needs a CA: its certificate as PEM */
+	CTL_FAIL = 105,	    /* unsolicited: the process cannot start or continue, and exits; text: why */
+	CTL_FOLD = 106,	    /* unsolicited: the journal has a line that must reach the log at once */
+	CTL_ASK = 107,	    /* unsolicited: a person has to be asked; a struct askmsg (askmsg.h) */
+	CTL_ASK_DROP = 108, /* unsolicited; a ticket (u64): its asker no longer waits */
+	CTL_ASK_TAKEN =
+		109, /* unsolicited; a ticket that was allowed: the connection or request is being sent */
+	CTL_ASK_UNUSED = 110, /* the same, but nothing was sent: the client had disconnected */
 };
 
 struct ctl_head {
 	uint32_t type; /* enum ctl_type */
 	uint32_t
-		generation; /* of the policy: that which comes with CTL_NEW_BUNDLE, else that in force; 0 is none */
+		generation; /* of the policy: the one sent with CTL_NEW_BUNDLE, else the one in force; 0: no policy */
 };
 
 static_assert(sizeof(struct ctl_head) == 8, "no padding");
 
-enum ctl_allow { CTL_NO, CTL_YES, CTL_LATE /* no, for nobody answered in time */ };
+enum ctl_allow { CTL_NO, CTL_YES, CTL_LATE /* no: the ask timed out */ };
 
-/* Behind the head of a CTL_ANSWER. Texts need no NUL. */
+/* Follows the head of a CTL_ANSWER. Texts need no NUL. */
 struct ctl_answer {
 	uint64_t ticket;
 	uint32_t allow; /* enum ctl_allow; anything but CTL_YES: no */
-	uint32_t left;	/* of one that waits: seconds until it is denied; 0: not said */
-	char id[28];	/* of the ask, for the journal and for whoever is denied */
+	uint32_t left;	/* of a pending ask: seconds until it is denied; 0: unknown */
+	char id[28];	/* of the ask, for the journal and for the client that is denied */
 	char why[196];	/* a sentence */
 };
 
 static_assert(sizeof(struct ctl_answer) == 240, "no padding");
 
-#define CTL_TEXT_MAX (64u << 10) /* behind the head, at most */
+#define CTL_TEXT_MAX (64u << 10) /* after the head, at most */
 
 #endif

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files of the host that programs behind a fence are handed by descriptor: the certificates to trust and the resolvers to ask. */
+/*
+ * Files of the host that fenced programs get as descriptors: the trusted certificates and the list of
+ * resolvers.
+ */
 #include "egress/wire/hostfiles.h"
 
 #include "base/buf.h"
@@ -12,7 +15,10 @@
 
 #define RESOLV_MAX (64u << 10)
 
-/* Whom to trust upstream: what the caller's other programs trust. None: then nothing can be verified, so nothing is. */
+/*
+ * The same certificates that the host's other programs trust. Without any, no upstream can be verified, and
+ * TLS to all of them fails.
+ */
 int hostfiles_store(void)
 {
 	static const char *const places[] = {
@@ -31,7 +37,7 @@ int hostfiles_store(void)
 	return fd;
 }
 
-/* As it stands now; a host without one has resolvers in its policy, or none. */
+/* A host without the file has its resolvers in the policy, or none. */
 int hostfiles_resolv(struct err *e)
 {
 	autobuf struct buf b = BUF_INIT;

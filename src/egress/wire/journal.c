@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Gathering and writing of journal lines. A failed write denies; it never drops a line in silence
+ * (journal.J2). Nothing here reads the file.
+ */
 #include "egress/wire/journal.h"
 
 #include "base/clock.h"
@@ -6,14 +10,14 @@
 #include <errno.h>
 #include <string.h>
 
-static uint64_t realtime(void)
+static uint64_t journal_clock(void)
 {
 	return clock_nsec(CLOCK_REALTIME);
 }
 
 void journal_init(struct journal *j, int fd)
 {
-	*j = (struct journal){ .fd = fd, .now = realtime };
+	*j = (struct journal){ .fd = fd, .now = journal_clock };
 }
 
 void journal_release(struct journal *j)
@@ -31,8 +35,8 @@ struct json *journal_begin(struct journal *j, const char *ev)
 	return &j->line;
 }
 
-/* J1: the event is not lost, only its members. */
-static void replace_long(struct journal *j)
+/* journal.J1: the event is kept, only its members are lost. */
+static void replace_long_line(struct journal *j)
 {
 	j->pending.len = j->start;
 	journal_begin(j, "garbled");
@@ -40,8 +44,8 @@ static void replace_long(struct journal *j)
 	json_end_obj(&j->line);
 }
 
-/* Not within a character of UTF-8, which would read as damage. */
-static size_t cut(const char *s, size_t max)
+/* Never cuts within a UTF-8 character, which a reader would take for damage. */
+static size_t utf8_cut_len(const char *s, size_t max)
 {
 	size_t len = strnlen(s, max);
 
@@ -55,11 +59,11 @@ static size_t cut(const char *s, size_t max)
 void journal_str(struct json *l, const char *key, const char *s, size_t max)
 {
 	if (s && *s)
-		json_strn(l, key, s, cut(s, max));
+		json_strn(l, key, s, utf8_cut_len(s, max));
 }
 
-/* What is left after a short write stays in front: J3. */
-static int write_some(struct journal *j)
+/* After a short write the rest stays at the front of the buffer: journal.J3. */
+static int write_once(struct journal *j)
 {
 	ssize_t n = write(j->fd, j->pending.data, j->pending.len);
 
@@ -79,19 +83,19 @@ static int write_pending(struct journal *j)
 	int r = 0;
 
 	if (buf_error(&j->pending)) {
-		/* Lines are gone, and with them the right to let anything through that they were about. */
+		/* The lines are lost, and the events they record must not pass. */
 		buf_release(&j->pending);
 		j->dropped++;
 		return -ENOMEM;
 	}
 	while (r == 0 && j->pending.len) {
 		j->writes++;
-		r = write_some(j);
+		r = write_once(j);
 	}
 	return r;
 }
 
-static void fail(struct journal *j, int r)
+static void note_failure(struct journal *j, int r)
 {
 	if (r < 0 && !j->failed)
 		j->failed = r;
@@ -103,16 +107,16 @@ size_t journal_end(struct journal *j)
 
 	json_end_obj(&j->line);
 	if (!buf_error(&j->pending) && j->pending.len - j->start >= JOURNAL_LINE_MAX)
-		replace_long(j);
+		replace_long_line(j);
 	buf_addc(&j->pending, '\n');
 	len = buf_error(&j->pending) ? 0 : j->pending.len - j->start;
-	/* Much at once is written in pieces: nothing that waits is let through by that. */
+	/* Many lines at once are written in several parts; this releases no waiting request. */
 	if (!buf_error(&j->pending) && j->pending.len > JOURNAL_HELD_MAX / 2)
-		fail(j, j->error = write_pending(j));
+		note_failure(j, j->error = write_pending(j));
 	if (!buf_error(&j->pending) && j->pending.len > JOURNAL_HELD_MAX) {
 		j->pending.len = j->start;
 		j->dropped++;
-		fail(j, -ENOBUFS);
+		note_failure(j, -ENOBUFS);
 	}
 	return len;
 }
@@ -120,7 +124,7 @@ size_t journal_end(struct journal *j)
 int journal_commit(struct journal *j)
 {
 	j->error = write_pending(j);
-	fail(j, j->error);
+	note_failure(j, j->error);
 	return j->failed;
 }
 

@@ -1,35 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The journal of one process: JSON objects, one a line, appended to a file that it can neither read, cut nor seek in.
+ * The journal of one process: JSON objects, one per line, appended to a file that the process can neither
+ * read, truncate nor seek in.
  *
- * Lines are gathered and written by journal_commit() in one write(), so that many connections that come at once cost
- * one call. What a line records may be let through only when the commit behind it has succeeded.
+ * Lines are gathered and written by journal_commit() in one write(), so that many simultaneous connections
+ * cost one system call. A connection or request may pass only after the commit of its line has succeeded.
  *
  * Invariants
- *  J1  A line is at most JOURNAL_LINE_MAX bytes: text from outside is cut (journal_str()), and a line that is still too
- *      long is replaced by one that says so.
- *  J2  When a write fails, what was gathered is not thrown away: the next commit tries again. Until one succeeds
- *      journal_commit() fails, and everything is denied. Past JOURNAL_HELD_MAX lines are dropped and counted.
- *  J4  Lines that were lost are those of anything that waits: once a commit has failed, so does each that follows, until
- *      journal_settled() says that whoever waited has been denied.
- *  J3  A half-written line is finished first; nothing is ever written into the middle of one.
+ *  J1  A line has at most JOURNAL_LINE_MAX bytes: text from outside is cut (journal_str()), and a line that
+ *      is still too long is replaced by one that says so.
+ *  J2  A failed write loses no lines: the next commit retries. Until one succeeds journal_commit() fails, and
+ *      everything is denied. Beyond JOURNAL_HELD_MAX lines are dropped and counted.
+ *  J3  A half-written line is completed first; nothing is ever written into the middle of one.
+ *  J4  A lost line may belong to any waiting request: once a commit has failed, so does each that follows,
+ *      until journal_settled() confirms that every waiting request has been denied.
  *
- * Every line begins with t (CLOCK_REALTIME, ns) and ev; the other members are these and no others, each left out when it
- * has nothing to say. `first` is 1 on the line of something that was let through for the first time, and on those that belong
- * to it (ledger.h): the guard never folds one. `count` stands on a line that speaks for so many more of its kind (fold.h); where
- * nothing but the number is told the name is "*", `again` says how many of them were like one that has a line, and `top`
- * which were the most frequent (base/top.h).
+ * Every line begins with t (CLOCK_REALTIME, ns) and ev. The other members are the ones listed here; a member
+ * without a value is left out. `first` is 1 on the line of something that passed for the first time, and on
+ * the lines that belong to it (ledger.h): the guard never folds such a line. `count` is the number of further
+ * events of the same kind that the line represents (fold.h). A line that reports only a number has the name
+ * "*"; its `again` is the number of events that equal one with a line, and `top` lists the most frequent ones
+ * (base/top.h).
  *
  *	dns	 name qtype decision(allow|deny|error) said rule why addr count first
- *		 (said: what the policy said, where that is not what became of it: policy_said(). A new name has its line, allow and
- *		 first, before it is looked up; one that is an error or denied and says first too tells what became of that lookup)
+ *		 (said: the policy's decision, where the result differs from it: policy_journal_note(). A new name gets its line, allow and
+ *		 first, before it is looked up; a second line with first and error or deny reports the result of that lookup)
  *	open	 c name addr port depth decision said ask rule why generation seen count first
- *		 (c: number of the connection; ask: the question that a person was asked; seen: the name in its first
- *		 bytes where that is another one)
+ *		 (c: number of the connection; ask: id of the ask that a person answered; seen: the name in its first
+ *		 bytes where it differs)
  *	close	 c name addr port up down ms how first
  *	request	 c r method path host port decision said ask rule why secret count act first
- *		 (ask: one, or two with a comma between; secret: names of those whose placeholder it has, a line of each follows
- *		 when they are sent; act: what it was judged by beside method and path, in the words of policy/replay/replay.h)
+ *		 (ask: one id, or two with a comma between; secret: names of the secrets whose placeholders it has: each has a line
+ *		 when it is sent; act: what it was judged by besides method and path, in the terms of policy/replay/replay.h)
  *	secret	 c r secret host port method path digest first	(digest: of the placeholder)
  *	issued	 c r secret host port method path digest first
  *	response c r status up down ms first
@@ -53,19 +55,19 @@
 #include <stdint.h>
 
 #define JOURNAL_LINE_MAX \
-	4096 /* the longest host, path, rule, reason and secrets together, with what escaping adds */
+	4096 /* the longest host, path, rule, reason and secrets together, with their escapes */
 #define JOURNAL_HELD_MAX (256u << 10)
 
 struct journal {
 	int fd;		    /* borrowed */
-	struct buf pending; /* whole lines, and the one that is being built */
+	struct buf pending; /* whole lines, and the one under construction */
 	struct json line;
-	size_t start; /* of the line that is being built */
+	size_t start; /* of the line under construction */
 	uint64_t writes;
 	uint64_t dropped;      /* J2 */
 	int error;	       /* of the last commit */
 	int failed;	       /* J4: the first error since journal_settled() */
-	uint64_t (*now)(void); /* CLOCK_REALTIME in ns; tests have their own */
+	uint64_t (*now)(void); /* CLOCK_REALTIME in ns; tests replace it */
 };
 
 void journal_init(struct journal *j, int fd);
@@ -73,17 +75,17 @@ void journal_release(struct journal *j);
 
 /* Begins a line with its time and event; the caller adds members and ends it. */
 struct json *journal_begin(struct journal *j, const char *ev);
-size_t journal_end(struct journal *j); /* how many bytes the line has */
+size_t journal_end(struct journal *j); /* returns the line's length in bytes */
 
 /* Text from outside, cut to `max` bytes; NULL and "" write nothing. */
 void journal_str(struct json *l, const char *key, const char *s, size_t max);
 
-/* Writes what was gathered. 0, or the negative errno for which nothing may be let through (J4). */
+/* Writes the gathered lines. 0, or a negative errno: then nothing may pass (J4). */
 int journal_commit(struct journal *j) MUST_CHECK;
-/* All that waited for commits has had its answer. */
+/* Every request that waited for a commit has got its result. */
 void journal_settled(struct journal *j);
 
-/* Is there a line that was not written, or one that could not be? */
+/* Is any line unwritten, or did one fail? */
 static inline bool journal_is_dirty(const struct journal *j)
 {
 	return j->pending.len > 0 || j->failed || buf_error(&j->pending);

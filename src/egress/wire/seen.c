@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A hash table with linear probing, in two generations, and the making of keys. */
+/*
+ * A hash table with linear probing, in two generations, and the construction of keys. Decides nothing:
+ * ledger.h does.
+ */
 #include "egress/wire/seen.h"
 
 #include <assert.h>
@@ -84,7 +87,7 @@ uint64_t seen_key(struct seen *s)
 	return key;
 }
 
-/* Where the key is, or the free place that it would have. */
+/* The slot of the key, or the free slot where it would be put. */
 static uint64_t *seen_slot(const struct seen_set *set, uint64_t key)
 {
 	uint32_t at = (uint32_t)key & (set->size - 1);
@@ -99,7 +102,7 @@ static bool seen_set_has(const struct seen_set *set, uint64_t key)
 	return set->size && *seen_slot(set, key);
 }
 
-/* At most half of the places are taken. */
+/* At most half of the slots are in use. */
 static int seen_grow(struct seen_set *set)
 {
 	struct seen_set more = { .n = set->n, .size = set->size ? 2 * set->size : SIZE_FIRST };
@@ -142,7 +145,10 @@ bool seen_has(struct seen *s, uint64_t key)
 		return true;
 	if (!seen_set_has(&s->old, key))
 		return false;
-	/* What is in use stays. Without memory it is forgotten with its generation, which is allowed. */
+	/*
+	 * A key in use moves to the younger generation. Without memory it is dropped with the older one, as
+	 * seen.S2 permits.
+	 */
 	if (seen_reserve(s) == 0)
 		seen_put(s, key);
 	return true;

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The request queue of vaultc.h over one SOCK_SEQPACKET. Secret bytes live only in v->in, which is zeroed
+ * after each reply (vaultc.C2); this file never copies or logs them.
+ */
 #include "egress/wire/vaultc.h"
 
 #include "base/cleanup.h"
@@ -13,17 +17,17 @@
 #define IN_FLIGHT_MAX 200
 #define WAIT_MAX 4096
 
-static void on_event(struct watch *w, uint32_t events);
+static void on_vault_readable(struct watch *w, uint32_t events);
 
 int vaultc_init(struct vaultc *v, struct loop *loop, struct err *e)
 {
 	*v = (struct vaultc){ .loop = loop, .w = WATCH_INIT };
 	v->end = &v->first;
 	v->in = calloc(1, VAULTC_IN);
-	return v->in ? 0 : err_sys(e, -ENOMEM, "cannot ask the vault");
+	return v->in ? 0 : err_sys(e, -ENOMEM, "cannot send requests to the vault");
 }
 
-static void take_out(struct vaultc *v, struct vault_ask *a)
+static void dequeue_request(struct vaultc *v, struct vaultc_request *a)
 {
 	*a->link = a->next;
 	if (a->next)
@@ -34,10 +38,10 @@ static void take_out(struct vaultc *v, struct vault_ask *a)
 	buf_release(&a->msg);
 }
 
-/* C3 */
-static void down(struct vaultc *v, const char *why)
+/* vaultc.C3: refuses every queued request, once. */
+static void close_channel(struct vaultc *v, const char *why)
 {
-	struct vault_ask *a;
+	struct vaultc_request *a;
 
 	if (v->w.fd < 0)
 		return;
@@ -46,17 +50,17 @@ static void down(struct vaultc *v, const char *why)
 	v->in_flight = 0;
 	if (v->on_down)
 		v->on_down(v, why);
-	/* Who is told may ask again at once, and is refused at once. */
+	/* A callback may queue a new request: it gets -EPIPE at once. */
 	while ((a = v->first) != NULL) {
-		take_out(v, a);
-		a->done(a, -EPIPE, SLICE_NONE, "the vault is not there");
+		dequeue_request(v, a);
+		a->done(a, -EPIPE, SLICE_NONE, "the vault is not running");
 	}
 }
 
 void vaultc_release(struct vaultc *v)
 {
 	while (v->first)
-		take_out(v, v->first);
+		dequeue_request(v, v->first);
 	if (v->w.fd >= 0)
 		loop_unwatch(v->loop, &v->w);
 	v->w.fd = fd_close(v->w.fd);
@@ -70,18 +74,18 @@ int vaultc_connect(struct vaultc *v, int fd, struct err *e)
 {
 	int r;
 
-	down(v, "there is a new one");
-	v->w = (struct watch){ .fd = fd, .fn = on_event, .ctx = v };
+	close_channel(v, "it was replaced");
+	v->w = (struct watch){ .fd = fd, .fn = on_vault_readable, .ctx = v };
 	r = loop_watch(v->loop, &v->w, EPOLLIN);
 	if (r < 0)
 		v->w.fd = fd_close(fd);
 	return r < 0 ? err_sys(e, r, "cannot listen to the vault") : 0;
 }
 
-/* 0 also when the vault takes no more just now: an answer of it is on its way, and then we try again. */
-static int flush(struct vaultc *v)
+/* 0 also when the vault accepts no more for now: its next reply triggers another attempt. */
+static int send_queued(struct vaultc *v)
 {
-	for (struct vault_ask *a = v->first; a && v->in_flight < IN_FLIGHT_MAX; a = a->next) {
+	for (struct vaultc_request *a = v->first; a && v->in_flight < IN_FLIGHT_MAX; a = a->next) {
 		if (!a->msg.len)
 			continue;
 		if (send(v->w.fd, a->msg.data, a->msg.len, MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
@@ -95,7 +99,7 @@ static int flush(struct vaultc *v)
 	return 0;
 }
 
-static int pack(struct vault_ask *a, const struct vault_msg *m)
+static int pack_request(struct vaultc_request *a, const struct vault_msg *m)
 {
 	size_t size = vault_msg_size(VAULT_FROM_CLIENT, m);
 	char *p;
@@ -111,19 +115,19 @@ static int pack(struct vault_ask *a, const struct vault_msg *m)
 	return 0;
 }
 
-static int ask(struct vaultc *v, struct vault_ask *a, struct vault_msg *m)
+static int queue_request(struct vaultc *v, struct vaultc_request *a, struct vault_msg *m)
 {
 	unsigned n = 0;
 	int r;
 
 	if (v->w.fd < 0)
 		return -EPIPE;
-	for (const struct vault_ask *x = v->first; x; x = x->next)
+	for (const struct vaultc_request *x = v->first; x; x = x->next)
 		n++;
 	if (n >= WAIT_MAX)
 		return -EBUSY;
 	m->id = a->id = ++v->last_id ? v->last_id : ++v->last_id;
-	r = pack(a, m);
+	r = pack_request(a, m);
 	if (r < 0) {
 		buf_release(&a->msg);
 		return r;
@@ -132,52 +136,52 @@ static int ask(struct vaultc *v, struct vault_ask *a, struct vault_msg *m)
 	a->link = v->end;
 	*v->end = a;
 	v->end = &a->next;
-	r = flush(v);
+	r = send_queued(v);
 	if (r < 0)
-		take_out(v, a);
+		dequeue_request(v, a);
 	return r;
 }
 
-int vaultc_render(struct vaultc *v, struct vault_ask *a, uint32_t handle, const char *host, uint16_t port,
-		  struct slice path)
+int vaultc_render(struct vaultc *v, struct vaultc_request *a, uint32_t handle, const char *host,
+		  uint16_t port, struct slice path)
 {
 	struct vault_msg m = { .type = VAULT_RENDER,
 			       .num = { handle, port },
 			       .text = { slice_of(host), path } };
 
-	a->answer = VAULT_RENDERED;
-	return ask(v, a, &m);
+	a->reply_type = VAULT_RENDERED;
+	return queue_request(v, a, &m);
 }
 
-int vaultc_capture(struct vaultc *v, struct vault_ask *a, const struct vaultc_issued *i)
+int vaultc_capture(struct vaultc *v, struct vaultc_request *a, const struct vaultc_issued *i)
 {
 	struct vault_msg m = { .type = VAULT_CAPTURE,
 			       .num = { i->issuer, i->expires_in, i->carried },
 			       .text = { i->value, slice_of(i->member) } };
 
-	a->answer = VAULT_CAPTURED;
-	return ask(v, a, &m);
+	a->reply_type = VAULT_CAPTURED;
+	return queue_request(v, a, &m);
 }
 
-void vaultc_cancel(struct vaultc *v, struct vault_ask *a)
+void vaultc_cancel(struct vaultc *v, struct vaultc_request *a)
 {
 	if (a->link)
-		take_out(v, a);
+		dequeue_request(v, a);
 }
 
-static struct vault_ask *find(const struct vaultc *v, uint32_t id)
+static struct vaultc_request *find_request(const struct vaultc *v, uint32_t id)
 {
-	struct vault_ask *a = v->first;
+	struct vaultc_request *a = v->first;
 
 	while (a && (a->id != id || a->msg.len))
 		a = a->next;
 	return a;
 }
 
-/* One answer. False when the channel is at its end. */
-static bool take(struct vaultc *v, size_t len)
+/* Handles one reply. False when the channel must be closed. */
+static bool take_vault_reply(struct vaultc *v, size_t len)
 {
-	struct vault_ask *a;
+	struct vaultc_request *a;
 	struct vault_msg m;
 	char why[VAULT_WHY_MAX + 1];
 
@@ -186,12 +190,12 @@ static bool take(struct vaultc *v, size_t len)
 	    v->in_flight == 0)
 		return false;
 	v->in_flight--;
-	a = find(v, m.id);
+	a = find_request(v, m.id);
 	if (!a)
 		return true;
-	if (m.type != VAULT_REFUSED && m.type != a->answer)
+	if (m.type != VAULT_REFUSED && m.type != a->reply_type)
 		return false;
-	take_out(v, a);
+	dequeue_request(v, a);
 	if (m.type != VAULT_REFUSED) {
 		a->handle = (uint32_t)m.num[0];
 		a->dropped = (uint32_t)m.num[1];
@@ -206,7 +210,7 @@ static bool take(struct vaultc *v, size_t len)
 	return true;
 }
 
-static void on_event(struct watch *w, uint32_t events)
+static void on_vault_readable(struct watch *w, uint32_t events)
 {
 	struct vaultc *v = w->ctx;
 	ssize_t n;
@@ -214,18 +218,18 @@ static void on_event(struct watch *w, uint32_t events)
 
 	(void)events;
 	while ((n = recv(v->w.fd, v->in, VAULTC_IN, MSG_DONTWAIT | MSG_TRUNC)) > 0) {
-		ok = (size_t)n <= VAULTC_IN && take(v, (size_t)n);
+		ok = (size_t)n <= VAULTC_IN && take_vault_reply(v, (size_t)n);
 		explicit_bzero(v->in, (size_t)n < VAULTC_IN ? (size_t)n : VAULTC_IN);
 		if (!ok) {
-			down(v, "it said what it may not");
+			close_channel(v, "it broke the protocol");
 			return;
 		}
 		if (v->w.fd < 0)
 			return;
-		if (flush(v) < 0)
+		if (send_queued(v) < 0)
 			break;
 	}
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
-	down(v, "its channel has ended");
+	close_channel(v, "it closed its channel");
 }

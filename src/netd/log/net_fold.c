@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Folds hostile journal lines into log events within a budget (net_fold.h). Pure; drops nothing without
+ * counting it.
+ */
 #include "netd/log/net_fold.h"
 
 #include "base/clock.h"
@@ -15,8 +19,8 @@ struct bucket {
 	uint64_t at;
 };
 
-/* What was only counted (F2). */
-struct counted {
+/* A row of lines that were only counted (net_fold.F2). */
+struct folded_row {
 	enum net_ev ev;
 	enum net_decision decision;
 	uint16_t port;
@@ -27,42 +31,42 @@ struct counted {
 	uint64_t count, up, down;
 };
 
-struct named {
+struct name_counts {
 	char name[NET_NAME_MAX + 1];
 	uint64_t queries, connections, requests, denied, up, down;
 };
 
-/* F1: what shares a bucket and a table of counts. */
-enum sort { SORT_PLAIN, SORT_DENIED, SORT_ALERT, SORT_SECRET, SORT_COUNT };
+/* net_fold.F1: lines of one class share a bucket and a table of counts. */
+enum line_class { SORT_PLAIN, SORT_DENIED, SORT_ALERT, SORT_SECRET, SORT_COUNT };
 
-#define SORT_KEPT SORT_COUNT /* F0: it has no counts */
+#define SORT_KEPT SORT_COUNT /* net_fold.F0: it has no counts */
 
-struct table {
+struct class_table {
 	struct bucket bucket;
-	struct counted *counted;
+	struct folded_row *counted;
 	size_t n_counted;
-	uint32_t hash[NET_KEYS]; /* of each that is counted */
-	struct counted others;
+	uint32_t hash[NET_KEYS]; /* hash of each row */
+	struct folded_row others;
 	struct top top; /* of the others */
 };
 
-/* F0, of one program: what the one writes takes nothing from the other. */
-struct kept {
+/* net_fold.F0, for one program: neither takes from the budget of the other. */
+struct kept_budget {
 	struct bucket pace;
 	uint64_t first_bytes, other_bytes;
 };
 
 struct net_fold {
 	struct net_fold_out out;
-	struct table table[SORT_COUNT];
-	struct kept kept[NET_FROM_COUNT];
+	struct class_table table[SORT_COUNT];
+	struct kept_budget kept[NET_FROM_COUNT];
 	bool is_last;
-	uint64_t due; /* when counts are written; 0: nothing was counted */
+	uint64_t due; /* when counts are written; 0: there are none */
 	uint64_t garbled[NET_FROM_COUNT];
-	bool skipping[NET_FROM_COUNT]; /* in the middle of a line that is too long */
-	struct named *names;
+	bool skipping[NET_FROM_COUNT]; /* within a line that is too long */
+	struct name_counts *names;
 	size_t n_names;
-	struct named rest, total;
+	struct name_counts rest, total;
 	uint64_t refused, alerts, lost_lines;
 	struct buf fields;
 };
@@ -114,7 +118,7 @@ void net_fold_free(struct net_fold *f)
 	free(f);
 }
 
-static struct named *find_name(struct net_fold *f, const char *name)
+static struct name_counts *find_name_counts(struct net_fold *f, const char *name)
 {
 	for (size_t i = 0; i < f->n_names; i++) {
 		if (str_eq(f->names[i].name, name))
@@ -122,18 +126,18 @@ static struct named *find_name(struct net_fold *f, const char *name)
 	}
 	if (!*name || VEC_DOUBLE(f->names, f->n_names, NET_NAMES) < 0)
 		return &f->rest;
-	f->names[f->n_names] = (struct named){ 0 };
+	f->names[f->n_names] = (struct name_counts){ 0 };
 	snprintf(f->names[f->n_names].name, sizeof(f->names[0].name), "%s", name);
 	return &f->names[f->n_names++];
 }
 
-/* Sums may not use up what lines that say `first` may have. */
-static uint64_t *kept_bytes(struct kept *k, const struct net_line *l)
+/* Sums may not use up the budget of lines with `first`. */
+static uint64_t *kept_bytes(struct kept_budget *k, const struct net_line *l)
 {
 	return l->first ? &k->first_bytes : &k->other_bytes;
 }
 
-static enum sort sort_of(struct kept *k, const struct net_line *l)
+static enum line_class classify_line(struct kept_budget *k, const struct net_line *l)
 {
 	if ((l->first || l->is_sum || l->ev == NET_EV_POLICY || l->ev == NET_EV_PROXY) &&
 	    *kept_bytes(k, l) < NET_KEPT_BYTES)
@@ -145,23 +149,23 @@ static enum sort sort_of(struct kept *k, const struct net_line *l)
 	return l->decision == NET_DENIED || l->ev == NET_EV_REFUSED ? SORT_DENIED : SORT_PLAIN;
 }
 
-/* F3. Both may warn, and both may have had a line that was too long. */
-static bool may_say(enum net_from from, enum net_ev ev)
+/* net_fold.F3. Both programs may raise alerts, and both may have had a line that was too long. */
+static bool may_write_event(enum net_from from, enum net_ev ev)
 {
 	const bool is_dials = ev == NET_EV_DIAL || ev == NET_EV_PROXY;
 
 	return ev == NET_EV_ALERT || ev == NET_EV_GARBLED || is_dials == (from == NET_FROM_DIAL);
 }
 
-/* What became of a lookup that has a line already (egress/wire/journal.h). */
-static bool is_outcome(const struct net_line *l)
+/* The outcome of a lookup that has a line already (egress/wire/journal.h). */
+static bool is_lookup_outcome(const struct net_line *l)
 {
 	return l->ev == NET_EV_DNS && l->first && l->decision != NET_ALLOWED;
 }
 
-static void tally(struct named *n, const struct net_line *l)
+static void count_name(struct name_counts *n, const struct net_line *l)
 {
-	n->queries += l->ev == NET_EV_DNS && !is_outcome(l) ? l->count : 0;
+	n->queries += l->ev == NET_EV_DNS && !is_lookup_outcome(l) ? l->count : 0;
 	n->connections += l->ev == NET_EV_OPEN && l->decision == NET_ALLOWED ? l->count : 0;
 	n->requests += l->ev == NET_EV_REQUEST ? l->count : 0;
 	n->denied += l->decision == NET_DENIED ? l->count : 0;
@@ -175,22 +179,22 @@ static void count_for_report(struct net_fold *f, const struct net_line *l)
 {
 	f->refused += l->ev == NET_EV_REFUSED ? l->count : 0;
 	f->alerts += l->ev == NET_EV_ALERT ? l->count : 0;
-	/* What dial says again, egress has said before; refused packets have no name. */
+	/* egress has already reported what dial repeats; refused packets have no name. */
 	if (l->ev == NET_EV_DIAL || l->ev == NET_EV_REFUSED || l->ev == NET_EV_POLICY ||
 	    l->ev == NET_EV_RESPONSE || l->ev == NET_EV_PROXY || l->ev == NET_EV_SECRET ||
 	    l->ev == NET_EV_ISSUED)
 		return;
-	tally(&f->total, l);
-	tally(find_name(f, l->name), l);
+	count_name(&f->total, l);
+	count_name(find_name_counts(f, l->name), l);
 }
 
-/* F2: the path of a denial, or of what only reads, does not count. */
+/* net_fold.F2: the path of a denial, or of a request that only reads, is ignored. */
 static const char *folded_path(const struct net_line *l)
 {
 	return l->decision == NET_DENIED || str_eq(l->what, "GET") || str_eq(l->what, "HEAD") ? "" : l->path;
 }
 
-static uint32_t hash_text(uint32_t h, const char *s)
+static uint32_t hash_row_text(uint32_t h, const char *s)
 {
 	do
 		h = (h ^ (unsigned char)*s) * 16777619u;
@@ -198,25 +202,26 @@ static uint32_t hash_text(uint32_t h, const char *s)
 	return h;
 }
 
-/* To look at few rows only. */
+/* To compare few rows only. */
 static uint32_t row_hash(const struct net_line *l)
 {
 	uint32_t h = ((uint32_t)l->ev << 24) ^ ((uint32_t)l->decision << 20) ^ l->port ^ 2166136261u;
 
-	return hash_text(hash_text(hash_text(hash_text(h, l->name), l->secret), l->what), folded_path(l));
+	return hash_row_text(hash_row_text(hash_row_text(hash_row_text(h, l->name), l->secret), l->what),
+			     folded_path(l));
 }
 
-static bool is_row_of(const struct counted *c, const struct net_line *l)
+static bool is_row_of(const struct folded_row *c, const struct net_line *l)
 {
 	return c->ev == l->ev && c->port == l->port && c->decision == l->decision &&
 	       str_eq(c->name, l->name) && str_eq(c->secret, l->secret) && str_eq(c->what, l->what) &&
 	       str_eq(c->path, folded_path(l));
 }
 
-static struct counted *find_counted(struct table *f, const struct net_line *l)
+static struct folded_row *find_folded_row(struct class_table *f, const struct net_line *l)
 {
 	uint32_t hash = row_hash(l);
-	struct counted *c;
+	struct folded_row *c;
 
 	for (size_t i = 0; i < f->n_counted; i++) {
 		if (f->hash[i] == hash && is_row_of(&f->counted[i], l))
@@ -226,7 +231,7 @@ static struct counted *find_counted(struct table *f, const struct net_line *l)
 		return &f->others;
 	f->hash[f->n_counted] = hash;
 	c = &f->counted[f->n_counted++];
-	*c = (struct counted){ .ev = l->ev, .decision = l->decision, .port = l->port };
+	*c = (struct folded_row){ .ev = l->ev, .decision = l->decision, .port = l->port };
 	memcpy(c->name, l->name, sizeof(c->name));
 	memcpy(c->secret, l->secret, sizeof(c->secret));
 	memcpy(c->what, l->what, sizeof(c->what));
@@ -235,7 +240,7 @@ static struct counted *find_counted(struct table *f, const struct net_line *l)
 }
 
 /* "open a.test:443", "request DELETE a.test:443/x" */
-static void add_top(struct top *t, const struct net_line *l)
+static void add_to_top(struct top *t, const struct net_line *l)
 {
 	autobuf struct buf text = BUF_INIT;
 
@@ -246,26 +251,26 @@ static void add_top(struct top *t, const struct net_line *l)
 	top_add(t, buf_cstr(&text), text.len, l->count);
 }
 
-static void set_due(struct net_fold *f, uint64_t now)
+static void set_counts_due(struct net_fold *f, uint64_t now)
 {
 	if (!f->due)
 		f->due = now + NET_FOLDED_NS;
 }
 
-static void count_only(struct net_fold *f, enum sort sort, const struct net_line *l, uint64_t now)
+static void count_line(struct net_fold *f, enum line_class class, const struct net_line *l, uint64_t now)
 {
-	struct table *t = &f->table[sort];
-	struct counted *c = find_counted(t, l);
+	struct class_table *t = &f->table[class];
+	struct folded_row *c = find_folded_row(t, l);
 
 	if (c == &t->others)
-		add_top(&t->top, l);
+		add_to_top(&t->top, l);
 	c->count += l->count;
 	c->up += l->up;
 	c->down += l->down;
-	set_due(f, now);
+	set_counts_due(f, now);
 }
 
-static int write_line(struct net_fold *f, const struct net_line *l)
+static int write_event(struct net_fold *f, const struct net_line *l)
 {
 	char type[32];
 
@@ -277,64 +282,64 @@ static int write_line(struct net_fold *f, const struct net_line *l)
 	return f->out.event(f->out.ctx, type, &f->fields);
 }
 
-/* F5: its row, which counts nothing yet, says that it was written. 0: it was not the first. */
-static int write_first(struct net_fold *f, const struct net_line *l, uint64_t now)
+/* net_fold.F5: its row, which counts nothing yet, records that it was written. 0: it was not the first. */
+static int write_first_use(struct net_fold *f, const struct net_line *l, uint64_t now)
 {
-	struct table *t = &f->table[SORT_SECRET];
+	struct class_table *t = &f->table[SORT_SECRET];
 	const size_t before = t->n_counted;
 	int r;
 
 	if (l->ev != NET_EV_SECRET && l->ev != NET_EV_ISSUED)
 		return 0;
-	(void)find_counted(t, l);
+	(void)find_folded_row(t, l);
 	if (t->n_counted == before)
 		return 0;
-	r = write_line(f, l);
+	r = write_event(f, l);
 	if (r < 0) {
 		t->n_counted = before;
 		return r;
 	}
-	set_due(f, now);
+	set_counts_due(f, now);
 	return 1;
 }
 
-/* An event of its own, or counted. */
-static int place_line(struct net_fold *f, enum sort sort, const struct net_line *l, uint64_t now)
+/* Writes an event of its own, or counts the line. */
+static int write_or_count(struct net_fold *f, enum line_class class, const struct net_line *l, uint64_t now)
 {
 	int r;
 
-	if (bucket_take(&f->table[sort].bucket, now))
-		return write_line(f, l);
-	r = write_first(f, l, now);
+	if (bucket_take(&f->table[class].bucket, now))
+		return write_event(f, l);
+	r = write_first_use(f, l, now);
 	if (r == 0)
-		count_only(f, sort, l, now);
+		count_line(f, class, l, now);
 	return r;
 }
 
-/* 1: it comes too fast (F0), and is not taken. */
-static int take_line(struct net_fold *f, enum net_from from, const char *line, size_t len, bool last,
-		     uint64_t now)
+/* 1: the line comes too fast (net_fold.F0) and is not taken. */
+static int take_journal_line(struct net_fold *f, enum net_from from, const char *line, size_t len, bool last,
+			     uint64_t now)
 {
-	struct kept *k = &f->kept[from];
+	struct kept_budget *k = &f->kept[from];
 	struct net_line l;
-	enum sort sort;
+	enum line_class class;
 	int r;
 
 	buf_clear(&f->fields);
 	r = net_line_parse(line, len, &l, &f->fields);
-	if (r < 0 || !may_say(from, l.ev)) {
+	if (r < 0 || !may_write_event(from, l.ev)) {
 		f->garbled[from]++;
-		set_due(f, now);
+		set_counts_due(f, now);
 		return 0;
 	}
-	sort = sort_of(k, &l);
-	if (sort != SORT_KEPT) {
-		r = place_line(f, sort, &l, now);
+	class = classify_line(k, &l);
+	if (class != SORT_KEPT) {
+		r = write_or_count(f, class, &l, now);
 	} else if (!bucket_take(&k->pace, now) && !last && !f->is_last) {
 		return 1;
 	} else {
 		*kept_bytes(k, &l) += f->fields.len;
-		r = write_line(f, &l);
+		r = write_event(f, &l);
 	}
 	if (r < 0)
 		return r;
@@ -351,15 +356,16 @@ void net_fold_last(struct net_fold *f)
 	f->is_last = true;
 }
 
-/* The piece that stands behind the last newline: 0 when it is to be left for later. */
-static size_t take_rest(struct net_fold *f, enum net_from from, size_t len, bool last, uint64_t now)
+/* Handles the bytes after the last newline; 0: leave them for later. */
+static size_t take_incomplete_line(struct net_fold *f, enum net_from from, size_t len, bool last,
+				   uint64_t now)
 {
 	if (len == 0 || (!last && len <= NET_LINE_MAX && !f->skipping[from]))
 		return 0;
-	/* A line that was never ended is none; one that is too long is told once. */
+	/* A line that was never ended is malformed; one that is too long is counted once. */
 	if (!f->skipping[from]) {
 		f->garbled[from]++;
-		set_due(f, now);
+		set_counts_due(f, now);
 	}
 	f->skipping[from] = !last;
 	return len;
@@ -380,13 +386,13 @@ int net_fold_feed(struct net_fold *f, enum net_from from, const char *data, size
 		}
 		nl = memchr(line, '\n', len - at);
 		if (!nl) {
-			at += take_rest(f, from, len - at, last, now);
+			at += take_incomplete_line(f, from, len - at, last, now);
 			break;
 		}
 		if (f->skipping[from])
 			f->skipping[from] = false;
 		else
-			r = take_line(f, from, line, (size_t)(nl - line), last, now);
+			r = take_journal_line(f, from, line, (size_t)(nl - line), last, now);
 		if (r == 0)
 			at += (size_t)(nl - line) + 1;
 	}
@@ -394,8 +400,8 @@ int net_fold_feed(struct net_fold *f, enum net_from from, const char *data, size
 	return r < 0 ? r : 0;
 }
 
-/* Which member a line of this event had it in: net_line.h, `what`. */
-static const char *what_key(enum net_ev ev)
+/* The member that held `what` (net_line.h) in a line of this event. */
+static const char *what_member_name(enum net_ev ev)
 {
 	return ev == NET_EV_DNS	      ? "qtype"
 	       : ev == NET_EV_REFUSED ? "proto"
@@ -403,7 +409,8 @@ static const char *what_key(enum net_ev ev)
 				      : "method";
 }
 
-static int write_counted(struct net_fold *f, enum sort sort, const struct counted *c, bool others)
+static int write_folded_row(struct net_fold *f, enum line_class class, const struct folded_row *c,
+			    bool others)
 {
 	autobuf struct buf top = BUF_INIT;
 	struct json j = JSON_INIT(&f->fields);
@@ -417,18 +424,18 @@ static int write_counted(struct net_fold *f, enum sort sort, const struct counte
 		if (*c->secret)
 			json_str(&j, "secret", c->secret);
 		if (*c->what)
-			json_str(&j, what_key(c->ev), c->what);
+			json_str(&j, what_member_name(c->ev), c->what);
 		if (*c->path)
 			json_str(&j, "path", c->path);
 	} else {
 		json_bool(&j, "others", true);
-		if (sort == SORT_ALERT)
+		if (class == SORT_ALERT)
 			json_str(&j, "ev", net_ev_name(NET_EV_ALERT));
-		else if (sort == SORT_SECRET)
+		else if (class == SORT_SECRET)
 			json_str(&j, "ev", net_ev_name(NET_EV_SECRET));
-		else if (sort == SORT_DENIED)
+		else if (class == SORT_DENIED)
 			json_str(&j, "decision", net_decision_name(NET_DENIED));
-		top_format(&f->table[sort].top, &top);
+		top_format(&f->table[class].top, &top);
 		if (top.len)
 			json_str(&j, "top", buf_cstr(&top));
 	}
@@ -439,7 +446,7 @@ static int write_counted(struct net_fold *f, enum sort sort, const struct counte
 							: f->out.event(f->out.ctx, "net.folded", &f->fields);
 }
 
-static int write_garbled(struct net_fold *f, enum net_from from)
+static int write_garbled_count(struct net_fold *f, enum net_from from)
 {
 	struct json j = JSON_INIT(&f->fields);
 
@@ -449,22 +456,22 @@ static int write_garbled(struct net_fold *f, enum net_from from)
 	return buf_error(&f->fields) ? -ENOMEM : f->out.event(f->out.ctx, "net.garbled", &f->fields);
 }
 
-static int write_table(struct net_fold *f, enum sort sort)
+static int write_class_counts(struct net_fold *f, enum line_class class)
 {
-	struct table *t = &f->table[sort];
+	struct class_table *t = &f->table[class];
 	int r = 0;
 
 	while (t->n_counted && r == 0) {
-		const struct counted *c = &t->counted[t->n_counted - 1];
+		const struct folded_row *c = &t->counted[t->n_counted - 1];
 
-		r = c->count ? write_counted(f, sort, c, false) : 0;
+		r = c->count ? write_folded_row(f, class, c, false) : 0;
 		if (r == 0)
 			t->n_counted--;
 	}
 	if (r == 0 && t->others.count) {
-		r = write_counted(f, sort, &t->others, true);
+		r = write_folded_row(f, class, &t->others, true);
 		if (r == 0) {
-			t->others = (struct counted){ 0 };
+			t->others = (struct folded_row){ 0 };
 			t->top = (struct top){ 0 };
 		}
 	}
@@ -478,11 +485,11 @@ int net_fold_tick(struct net_fold *f, uint64_t now, bool all)
 	if (!f->due || (now < f->due && !all))
 		return 0;
 	for (int i = 0; i < SORT_COUNT && r == 0; i++)
-		r = write_table(f, (enum sort)i);
+		r = write_class_counts(f, (enum line_class)i);
 	for (int i = 0; i < NET_FROM_COUNT && r == 0; i++) {
 		if (!f->garbled[i])
 			continue;
-		r = write_garbled(f, (enum net_from)i);
+		r = write_garbled_count(f, (enum net_from)i);
 		if (r == 0) {
 			f->lost_lines += f->garbled[i];
 			f->garbled[i] = 0;
@@ -493,12 +500,12 @@ int net_fold_tick(struct net_fold *f, uint64_t now, bool all)
 	return r;
 }
 
-bool net_fold_waits(const struct net_fold *f)
+bool net_fold_has_counts(const struct net_fold *f)
 {
 	return f->due != 0;
 }
 
-static void add_counts(struct json *j, const struct named *n)
+static void add_name_counts(struct json *j, const struct name_counts *n)
 {
 	json_u64(j, "queries", n->queries);
 	json_u64(j, "connections", n->connections);
@@ -510,7 +517,7 @@ static void add_counts(struct json *j, const struct named *n)
 
 void net_fold_report(const struct net_fold *f, struct json *j)
 {
-	add_counts(j, &f->total);
+	add_name_counts(j, &f->total);
 	json_u64(j, "refused_packets", f->refused);
 	json_u64(j, "alerts", f->alerts);
 	json_u64(j, "garbled", f->lost_lines);
@@ -518,13 +525,13 @@ void net_fold_report(const struct net_fold *f, struct json *j)
 	for (size_t i = 0; i < f->n_names; i++) {
 		json_obj(j, NULL);
 		json_str(j, "name", f->names[i].name);
-		add_counts(j, &f->names[i]);
+		add_name_counts(j, &f->names[i]);
 		json_end_obj(j);
 	}
 	json_end_arr(j);
 	if (f->rest.queries || f->rest.connections || f->rest.denied || f->rest.requests) {
 		json_obj(j, "other_names");
-		add_counts(j, &f->rest);
+		add_name_counts(j, &f->rest);
 		json_end_obj(j);
 	}
 }

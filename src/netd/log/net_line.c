@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Parses journal lines (net_line.h): a fast scanner for the form that our programs write, and jansson for
+ * anything else.
+ */
 #include "netd/log/net_line.h"
 
 #include "base/json.h"
@@ -8,7 +12,7 @@
 #include <assert.h>
 #include <jansson.h>
 
-/* Ours begin with json_ too; those of jansson that are used here do not collide with them. */
+/* json.h and jansson share the prefix json_, but the functions used here do not collide. */
 
 static const char *const ev_names[] = {
 	[NET_EV_DNS] = "dns",	      [NET_EV_OPEN] = "open",	      [NET_EV_CLOSE] = "close",
@@ -38,7 +42,7 @@ const char *net_decision_name(enum net_decision d)
 }
 
 /* The members that a line may have, in the order in which the log gets them. */
-enum key {
+enum line_key {
 	K_T,
 	K_C,
 	K_R,
@@ -82,9 +86,9 @@ enum key {
 
 static const struct {
 	const char *name;
-	char type; /* s: text of at most `max` bytes; u: a number up to `max`; i: the same, also below 0; b: yes or no */
+	char type; /* s: text up to `max` bytes; u: number up to `max`; i: also negative; b: boolean */
 	uint64_t max;
-} keys[] = {
+} line_keys[] = {
 	[K_T] = { "t", 'u', INT64_MAX },
 	[K_C] = { "c", 'u', INT64_MAX },
 	[K_R] = { "r", 'u', INT64_MAX },
@@ -124,17 +128,17 @@ static const struct {
 	[K_WOULD_DENY] = { "would_deny", 'b', 1 },
 	[K_FIRST] = { "first", 'u', 1 },
 };
-static_assert(ARRAY_SIZE(keys) == KEY_COUNT, "a row for each");
+static_assert(ARRAY_SIZE(line_keys) == KEY_COUNT, "a row for each");
 
-/* A member's value as it stands in the line, or as jansson read it. */
-struct value {
-	char type; /* as in keys; a number is always i; 0: the line has no such member */
+/* A member's value as in the line, or as jansson read it. */
+struct line_value {
+	char type; /* as in line_keys; a number is always i; 0: absent */
 	const char *text;
 	size_t len;
 	int64_t n; /* of b: 0 or 1 */
 };
 
-static int find(const char *const *names, size_t n, const struct value *v)
+static int find_value_name(const char *const *names, size_t n, const struct line_value *v)
 {
 	for (size_t i = 0; i < n; i++) {
 		if (strlen(names[i]) == v->len && memcmp(names[i], v->text, v->len) == 0)
@@ -143,71 +147,71 @@ static int find(const char *const *names, size_t n, const struct value *v)
 	return -EBADMSG;
 }
 
-static bool fits(enum key k, const struct value *v)
+static bool member_is_valid(enum line_key k, const struct line_value *v)
 {
-	if (keys[k].type == 's')
-		return v->type == 's' && v->len <= keys[k].max;
-	if (keys[k].type == 'b')
+	if (line_keys[k].type == 's')
+		return v->type == 's' && v->len <= line_keys[k].max;
+	if (line_keys[k].type == 'b')
 		return v->type == 'b';
 	if (v->type != 'i')
 		return false;
 	if (v->n < 0)
-		return keys[k].type == 'i' && v->n >= -(int64_t)keys[k].max;
-	return (uint64_t)v->n <= keys[k].max;
+		return line_keys[k].type == 'i' && v->n >= -(int64_t)line_keys[k].max;
+	return (uint64_t)v->n <= line_keys[k].max;
 }
 
-/* KEY_COUNT: `ev`. */
-static int find_key(const char *name, size_t len)
+/* KEY_COUNT stands for `ev`. */
+static int find_line_key(const char *name, size_t len)
 {
 	for (int k = 0; k < KEY_COUNT; k++) {
-		if (keys[k].name[0] == name[0] && strlen(keys[k].name) == len &&
-		    memcmp(keys[k].name, name, len) == 0)
+		if (line_keys[k].name[0] == name[0] && strlen(line_keys[k].name) == len &&
+		    memcmp(line_keys[k].name, name, len) == 0)
 			return k;
 	}
 	return len == 2 && memcmp(name, "ev", 2) == 0 ? KEY_COUNT : -EBADMSG;
 }
 
-/* Where a text ends that stands for itself: printable ASCII without escapes. NULL: it is not such a one. */
-static const char *plain_end(const char *p, const char *end)
+/* The end of a text of printable ASCII without escapes; NULL: another form. */
+static const char *end_of_plain_text(const char *p, const char *end)
 {
 	while (p < end && *p >= 0x20 && *p < 0x7f && *p != '"' && *p != '\\')
 		p++;
 	return p < end && *p == '"' ? p : NULL;
 }
 
-static const char *scan_number(const char *p, const char *end, struct value *ret)
+static const char *scan_number(const char *p, const char *end, struct line_value *ret)
 {
 	const bool is_negative = p < end && *p == '-';
 	const char *digits = p + is_negative;
 	uint64_t n = 0;
 
-	/* So many digits do not overflow it. */
+	/* This many digits cannot overflow. */
 	for (p = digits; p < end && *p >= '0' && *p <= '9' && p - digits < 19; p++)
 		n = n * 10 + (uint64_t)(*p - '0');
 	if (p == digits || n > INT64_MAX || (*digits == '0' && (p - digits > 1 || is_negative)))
 		return NULL;
-	*ret = (struct value){ .type = 'i', .n = is_negative ? -(int64_t)n : (int64_t)n };
+	*ret = (struct line_value){ .type = 'i', .n = is_negative ? -(int64_t)n : (int64_t)n };
 	return p;
 }
 
-static const char *scan_value(const char *p, const char *end, struct value *ret)
+static const char *scan_value(const char *p, const char *end, struct line_value *ret)
 {
 	const char *close;
 
 	if (p == end || *p != '"')
 		return scan_number(p, end, ret);
-	close = plain_end(p + 1, end);
+	close = end_of_plain_text(p + 1, end);
 	if (!close)
 		return NULL;
-	*ret = (struct value){ .type = 's', .text = p + 1, .len = (size_t)(close - p - 1) };
+	*ret = (struct line_value){ .type = 's', .text = p + 1, .len = (size_t)(close - p - 1) };
 	return close + 1;
 }
 
 /*
- * A line as our two programs write most of them: members that we know, each once, numbers and texts that stand for
- * themselves, no blanks. Anything else is not refused but left to jansson. v has a place more, for `ev`.
+ * Scans a line in the form that our programs usually write: known members, each once, numbers and plain
+ * texts, no blanks. Anything else is not refused but left to jansson. v has one more place, for `ev`.
  */
-static bool scan_plain(const char *line, size_t len, struct value v[KEY_COUNT + 1])
+static bool scan_plain_line(const char *line, size_t len, struct line_value v[KEY_COUNT + 1])
 {
 	const char *p = line, *end = line + len, *close;
 	int k;
@@ -216,10 +220,10 @@ static bool scan_plain(const char *line, size_t len, struct value v[KEY_COUNT + 
 		return false;
 	do {
 		p++;
-		close = p < end && *p == '"' ? plain_end(p + 1, end) : NULL;
+		close = p < end && *p == '"' ? end_of_plain_text(p + 1, end) : NULL;
 		if (!close || close == p + 1 || close + 1 == end || close[1] != ':')
 			return false;
-		k = find_key(p + 1, (size_t)(close - p - 1));
+		k = find_line_key(p + 1, (size_t)(close - p - 1));
 		if (k < 0 || v[k].type)
 			return false;
 		p = scan_value(close + 2, end, &v[k]);
@@ -227,32 +231,32 @@ static bool scan_plain(const char *line, size_t len, struct value v[KEY_COUNT + 
 	return p && p + 1 == end && *p == '}';
 }
 
-static struct value value_of(const json_t *j)
+static struct line_value value_from_json(const json_t *j)
 {
 	if (json_is_string(j))
-		return (struct value){ 's', json_string_value(j), json_string_length(j), 0 };
+		return (struct line_value){ 's', json_string_value(j), json_string_length(j), 0 };
 	if (json_is_integer(j))
-		return (struct value){ .type = 'i', .n = json_integer_value(j) };
-	return (struct value){ .type = json_is_boolean(j) ? 'b' : '?', .n = json_is_true(j) };
+		return (struct line_value){ .type = 'i', .n = json_integer_value(j) };
+	return (struct line_value){ .type = json_is_boolean(j) ? 'b' : '?', .n = json_is_true(j) };
 }
 
-static int take_members(json_t *o, struct value v[KEY_COUNT + 1])
+static int take_json_members(json_t *o, struct line_value v[KEY_COUNT + 1])
 {
 	const char *name;
 	json_t *value;
 
 	json_object_foreach(o, name, value)
 	{
-		int k = find_key(name, strlen(name));
+		int k = find_line_key(name, strlen(name));
 
 		if (k < 0)
 			return k;
-		v[k] = value_of(value);
+		v[k] = value_from_json(value);
 	}
 	return 0;
 }
 
-static void copy_text(char *out, size_t size, const struct value *v)
+static void copy_value_text(char *out, size_t size, const struct line_value *v)
 {
 	size_t n = v->len < size ? v->len : size - 1;
 
@@ -261,104 +265,107 @@ static void copy_text(char *out, size_t size, const struct value *v)
 	out[n] = '\0';
 }
 
-static const struct value *either(const struct value *a, const struct value *b)
+static const struct line_value *first_present(const struct line_value *a, const struct line_value *b)
 {
 	return a->type ? a : b;
 }
 
-static bool is_star(const struct value *v)
+static bool value_is_star(const struct line_value *v)
 {
 	return v->len == 1 && v->text[0] == '*';
 }
 
-/* Types, lengths, and an event that is known. */
-static int check_members(const struct value v[KEY_COUNT + 1], int *ret_ev, int *ret_decision)
+/* Checks types and lengths, and that the event is known. */
+static int check_line_members(const struct line_value v[KEY_COUNT + 1], int *ret_ev, int *ret_decision)
 {
 	for (int k = 0; k < KEY_COUNT; k++) {
-		if (v[k].type && !fits((enum key)k, &v[k]))
+		if (v[k].type && !member_is_valid((enum line_key)k, &v[k]))
 			return -EBADMSG;
 	}
-	*ret_ev = v[KEY_COUNT].type == 's' ? find(ev_names, NET_EV_COUNT, &v[KEY_COUNT]) : -EBADMSG;
-	*ret_decision = v[K_DECISION].type ? find(decision_names, NET_DECISION_COUNT, &v[K_DECISION])
-					   : NET_NO_DECISION;
+	*ret_ev =
+		v[KEY_COUNT].type == 's' ? find_value_name(ev_names, NET_EV_COUNT, &v[KEY_COUNT]) : -EBADMSG;
+	*ret_decision = v[K_DECISION].type
+				? find_value_name(decision_names, NET_DECISION_COUNT, &v[K_DECISION])
+				: NET_NO_DECISION;
 	return *ret_ev < 0 || *ret_decision < 0 ? -EBADMSG : 0;
 }
 
-/* Every member: it is as large as a line, and not cleared first. */
-static void fill_line(struct net_line *l, const struct value v[KEY_COUNT + 1])
+/* Sets every member: the struct is as large as a line and is not cleared first. */
+static void fill_net_line(struct net_line *l, const struct line_value v[KEY_COUNT + 1])
 {
-	const struct value *name = v[K_NAME].len ? &v[K_NAME] : either(&v[K_HOST], &v[K_ADDR]);
+	const struct line_value *name = v[K_NAME].len ? &v[K_NAME] : first_present(&v[K_HOST], &v[K_ADDR]);
 
-	copy_text(l->name, sizeof(l->name), name);
-	copy_text(l->secret, sizeof(l->secret), &v[K_SECRET]);
-	copy_text(l->what, sizeof(l->what),
-		  either(&v[K_METHOD], either(&v[K_QTYPE], either(&v[K_PROTO], &v[K_KIND]))));
-	copy_text(l->path, sizeof(l->path), &v[K_PATH]);
-	copy_text(l->why, sizeof(l->why), either(&v[K_WHY], &v[K_TEXT]));
+	copy_value_text(l->name, sizeof(l->name), name);
+	copy_value_text(l->secret, sizeof(l->secret), &v[K_SECRET]);
+	copy_value_text(l->what, sizeof(l->what),
+			first_present(&v[K_METHOD],
+				      first_present(&v[K_QTYPE], first_present(&v[K_PROTO], &v[K_KIND]))));
+	copy_value_text(l->path, sizeof(l->path), &v[K_PATH]);
+	copy_value_text(l->why, sizeof(l->why), first_present(&v[K_WHY], &v[K_TEXT]));
 	l->port = (uint16_t)v[K_PORT].n;
 	l->up = (uint64_t)v[K_UP].n;
 	l->down = (uint64_t)v[K_DOWN].n;
 	l->count = v[K_COUNT].type ? (uint64_t)v[K_COUNT].n : 1;
 	l->first = v[K_FIRST].n != 0;
-	/* A name of "*" that somebody asked for is no sum. */
-	l->is_sum = v[K_COUNT].type && is_star(v[K_KIND].type ? &v[K_KIND] : name);
+	/* A name "*" that was looked up is no sum. */
+	l->is_sum = v[K_COUNT].type && value_is_star(v[K_KIND].type ? &v[K_KIND] : name);
 }
 
-static void add_members(struct buf *out, const struct value v[KEY_COUNT + 1])
+static void add_line_members(struct buf *out, const struct line_value v[KEY_COUNT + 1])
 {
 	struct json j = JSON_INIT(out);
 
 	for (int k = 0; k < KEY_COUNT; k++) {
 		if (v[k].type == 's')
-			json_strn(&j, keys[k].name, v[k].text, v[k].len);
+			json_strn(&j, line_keys[k].name, v[k].text, v[k].len);
 		else if (v[k].type == 'b')
-			json_bool(&j, keys[k].name, v[k].n);
+			json_bool(&j, line_keys[k].name, v[k].n);
 		else if (v[k].type)
-			json_i64(&j, keys[k].name, v[k].n);
+			json_i64(&j, line_keys[k].name, v[k].n);
 	}
 }
 
-static int finish(const struct value v[KEY_COUNT + 1], struct net_line *ret, struct buf *fields)
+static int finish_line(const struct line_value v[KEY_COUNT + 1], struct net_line *ret, struct buf *fields)
 {
-	int ev, decision, r = check_members(v, &ev, &decision);
+	int ev, decision, r = check_line_members(v, &ev, &decision);
 
 	if (r < 0)
 		return r;
-	add_members(fields, v);
+	add_line_members(fields, v);
 	if (buf_error(fields))
 		return buf_error(fields);
 	ret->ev = (enum net_ev)ev;
 	ret->decision = (enum net_decision)decision;
-	fill_line(ret, v);
+	fill_net_line(ret, v);
 	return 0;
 }
 
-static void drop(json_t **o)
+static void drop_json(json_t **o)
 {
 	json_decref(*o);
 }
 
 int net_line_parse_any(const char *line, size_t len, struct net_line *ret, struct buf *fields)
 {
-	CLEANUP(drop) json_t *o = NULL;
-	struct value v[KEY_COUNT + 1] = { 0 };
+	CLEANUP(drop_json) json_t *o = NULL;
+	struct line_value v[KEY_COUNT + 1] = { 0 };
 	int r;
 
 	if (len > NET_LINE_MAX)
 		return -EBADMSG;
-	/* A NUL within a text is refused: it would be a shorter text for whoever reads it in C. */
+	/* A NUL within a text is refused: C code would read a shorter text. */
 	o = json_loadb(line, len, JSON_REJECT_DUPLICATES, NULL);
 	if (!o || !json_is_object(o))
 		return -EBADMSG;
-	r = take_members(o, v);
-	return r < 0 ? r : finish(v, ret, fields);
+	r = take_json_members(o, v);
+	return r < 0 ? r : finish_line(v, ret, fields);
 }
 
 int net_line_parse(const char *line, size_t len, struct net_line *ret, struct buf *fields)
 {
-	struct value v[KEY_COUNT + 1] = { 0 };
+	struct line_value v[KEY_COUNT + 1] = { 0 };
 
-	if (len <= NET_LINE_MAX && scan_plain(line, len, v))
-		return finish(v, ret, fields);
+	if (len <= NET_LINE_MAX && scan_plain_line(line, len, v))
+		return finish_line(v, ret, fields);
 	return net_line_parse_any(line, len, ret, fields);
 }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What servers issue to a run: from the policy's `capture:` to issuers that the vault is asked for. Where there is no vault file
- * a coffer-vault without one keeps what is issued: it opens an empty store under a key of its own, which nobody else has.
+ * Issued credentials: from the policy's `capture:` to issuers that are requested from the vault. Without a
+ * vault file, a coffer-vault with an empty store under a random key of its own keeps them.
  *
- * The vault seals what is issued into a file that is opened here (vault/serve/keep.h): `vault/issued/HOME` in the state directory. One run
- * at a time writes it, which a lock on it says; another with the same home reads it, and keeps nothing.
+ * The vault seals them into a file that is opened here (vault/serve/keep.h): `vault/issued/HOME` in the state
+ * directory. One run at a time writes it, protected by a lock; another run with the same home reads it and
+ * stores nothing.
  */
 #include "base/clock.h"
 #include "base/fd.h"
@@ -20,10 +21,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LOCK_PATIENCE_MS 400 /* a vault that cofferd keeps lets go of it a moment after its run has ended */
+#define LOCK_PATIENCE_MS 400 /* cofferd's vault releases it a moment after its run has ended */
 
-static int add_binding(struct vault_grant *g, const struct config_capture *c, const char *text,
-		       const char *as, struct err *e)
+static int add_issuer_binding(struct vault_grant *g, const struct config_capture *c, const char *text,
+			      const char *as, struct err *e)
 {
 	struct binding b = { 0 };
 	int r = binding_parse_host(text, strlen(text), BINDING_ADDRESS, &b, e);
@@ -31,14 +32,14 @@ static int add_binding(struct vault_grant *g, const struct config_capture *c, co
 	if (r == 0)
 		r = binding_parse_as(as, strlen(as), &b, e);
 	if (r < 0)
-		return err_wrap(e, r, "what is captured as '%s'", c->name);
+		return err_wrap(e, r, "the credential captured as '%s'", c->name);
 	if (g->n_bindings == GRANTS_BINDINGS_MAX)
-		return err_set(e, -E2BIG, "what is captured as '%s' is good for too many hosts", c->name);
+		return err_set(e, -E2BIG, "the credential captured as '%s' is for too many hosts", c->name);
 	g->bindings[g->n_bindings++] = b;
 	return 0;
 }
 
-static int ask_for(struct net_secrets *s, const struct config_capture *c, struct err *e)
+static int add_issuer(struct net_secrets *s, const struct config_capture *c, struct err *e)
 {
 	autofree char *endpoint = NULL;
 	struct vault_grant *g;
@@ -46,10 +47,10 @@ static int ask_for(struct net_secrets *s, const struct config_capture *c, struct
 	int r = 0;
 
 	if (grants_by_name(&s->ask, c->name))
-		return err_set(e, -EINVAL, "'%s' is the name of a secret, and of what a rule captures",
-			       c->name);
+		return err_set(e, -EINVAL, "'%s' names both a secret and a captured credential", c->name);
 	if (issue_parse(c->issue, &spec) < 0)
-		return err_set(e, -EINVAL, "what is captured as '%s' cannot be: %s", c->name, c->issue);
+		return err_set(e, -EINVAL, "the credential captured as '%s' has an invalid form: %s", c->name,
+			       c->issue);
 	g = grants_add(&s->ask);
 	if (!g)
 		return err_set(e, -E2BIG, "a sandbox may use %d secrets at most", GRANTS_MAX);
@@ -57,13 +58,13 @@ static int ask_for(struct net_secrets *s, const struct config_capture *c, struct
 	snprintf(g->name, sizeof(g->name), "%s", c->name);
 	snprintf(g->issue, sizeof(g->issue), "%s", c->issue);
 	for (size_t i = 0; r == 0 && i < c->hosts.n; i++)
-		r = add_binding(g, c, c->hosts.v[i], c->as, e);
+		r = add_issuer_binding(g, c, c->hosts.v[i], c->as, e);
 	if (r < 0 || !c->path[0])
 		return r;
 	if (asprintf(&endpoint, strchr(c->host, ':') ? "[%s]:%u%s" : "%s:%u%s", c->host, c->port, c->path) <
 	    0)
 		return err_set(e, -ENOMEM, "out of memory");
-	return add_binding(g, c, endpoint, "body", e);
+	return add_issuer_binding(g, c, endpoint, "body", e);
 }
 
 int net_issue_ask(struct net_secrets *s, const struct config_policy *cp, struct err *e)
@@ -71,7 +72,7 @@ int net_issue_ask(struct net_secrets *s, const struct config_policy *cp, struct 
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < cp->n_captures; i++)
-		r = ask_for(s, &cp->captures[i], e);
+		r = add_issuer(s, &cp->captures[i], e);
 	return r;
 }
 
@@ -108,9 +109,10 @@ int net_issue_without_file(struct net_secrets *s, struct err *e)
 	return 0;
 }
 
-/* --- where it is kept ------------------------------------------------------------------------------------------- */
+/* --- storage
+ * ----------------------------------------------------------------------------------------------------- */
 
-static bool may_be_issued(const struct net_secrets *s)
+static bool has_issuer(const struct net_secrets *s)
 {
 	for (size_t i = 0; i < s->ask.n; i++) {
 		if (s->ask.v[i].kind == GRANT_ISSUER)
@@ -119,7 +121,7 @@ static bool may_be_issued(const struct net_secrets *s)
 	return false;
 }
 
-static bool take_lock(int fd)
+static bool try_lock(int fd)
 {
 	for (int ms = 0; ms < LOCK_PATIENCE_MS; ms += 20) {
 		if (flock(fd, LOCK_EX | LOCK_NB) == 0)
@@ -129,7 +131,7 @@ static bool take_lock(int fd)
 	return false;
 }
 
-static int open_home(const struct net_secrets *s, const char *home, struct err *e)
+static int open_issued_of_home(const struct net_secrets *s, const char *home, struct err *e)
 {
 	autoclose int dir = -1, fd = -1;
 
@@ -138,12 +140,12 @@ static int open_home(const struct net_secrets *s, const char *home, struct err *
 	dir = openat(s->files.dir, VAULT_ISSUED_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	if (dir >= 0)
 		fd = openat(dir, home, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-	if (fd >= 0 && !take_lock(fd)) {
+	if (fd >= 0 && !try_lock(fd)) {
 		fd_close(fd);
 		fd = openat(dir, home, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	}
 	if (fd < 0)
-		return err_sys(e, -errno, "cannot open what was issued to the home '%s'", home);
+		return err_sys(e, -errno, "cannot open the credentials issued to the home '%s'", home);
 	return TAKE_FD(fd);
 }
 
@@ -151,10 +153,10 @@ int net_issue_keep(struct net_secrets *s, const struct spec *spec, struct err *e
 {
 	const char *slash = spec->home_path ? strrchr(spec->home_path, '/') : NULL;
 
-	if (!may_be_issued(s))
+	if (!has_issuer(s))
 		return 0;
 	if (slash && !s->has_no_file) {
-		s->keep = open_home(s, slash + 1, e);
+		s->keep = open_issued_of_home(s, slash + 1, e);
 		return s->keep < 0 ? s->keep : 0;
 	}
 	s->keep = memfd_create("issued", MFD_CLOEXEC);

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The secrets that a profile offers (net_offer.h): which of them can be used, how they are bound, and what
+ * people are told.
+ */
 #include "netd/plan/net_offer.h"
 
 #include "base/cleanup.h"
@@ -6,7 +10,7 @@
 
 #include <errno.h>
 
-static const struct net_offer *find(const struct net_secrets *s, const char *name)
+static const struct net_offer *find_offer(const struct net_secrets *s, const char *name)
 {
 	for (size_t i = 0; s->offers && i < s->offers->n; i++) {
 		if (str_eq(s->offers->v[i].name, name))
@@ -15,7 +19,7 @@ static const struct net_offer *find(const struct net_secrets *s, const char *nam
 	return NULL;
 }
 
-static int read_way(const struct net_offer *o, const char *as, struct vault_grant *g, struct err *e)
+static int read_offer_binding(const struct net_offer *o, const char *as, struct vault_grant *g, struct err *e)
 {
 	struct binding *b = &g->bindings[g->n_bindings];
 	int r;
@@ -36,17 +40,17 @@ static int read_way(const struct net_offer *o, const char *as, struct vault_gran
 	return r;
 }
 
-static int read_bindings(const struct net_offer *o, struct vault_grant *g, struct err *e)
+static int read_offer_bindings(const struct net_offer *o, struct vault_grant *g, struct err *e)
 {
 	const size_t n = o->as ? o->as->n : 0;
-	int r = n ? 0 : read_way(o, NULL, g, e);
+	int r = n ? 0 : read_offer_binding(o, NULL, g, e);
 
 	if (r == 0 && !n) {
 		g->bindings[1] = g->bindings[0];
 		g->n_bindings += binding_usual_other(&g->bindings[1]);
 	}
 	for (size_t i = 0; r == 0 && i < n; i++)
-		r = read_way(o, o->as->v[i], g, e);
+		r = read_offer_binding(o, o->as->v[i], g, e);
 	return r < 0 ? err_wrap(e, r, "the profile's secret '%s'", o->name) : 0;
 }
 
@@ -60,12 +64,12 @@ int net_offer_check(const struct net_offer *o, struct err *e)
 		is_long = is_long || strlen(o->env->v[i]) > GRANTS_NAME_MAX;
 	if (is_long)
 		return err_set(e, -EINVAL, "the profile's secret '%.80s': a name is too long", o->name);
-	return o->host ? read_bindings(o, &g, e) : 0;
+	return o->host ? read_offer_bindings(o, &g, e) : 0;
 }
 
-static bool may_bind(const struct net_secrets *s, const char *name)
+static bool offer_may_bind(const struct net_secrets *s, const char *name)
 {
-	const struct net_offer *o = find(s, name);
+	const struct net_offer *o = find_offer(s, name);
 
 	return o && o->host && s->offers->may_bind;
 }
@@ -74,15 +78,15 @@ int net_offer_bind(const struct net_secrets *s, struct vault_grant *g, struct er
 {
 	int r;
 
-	if (!may_bind(s, g->name) || g->n_bindings)
+	if (!offer_may_bind(s, g->name) || g->n_bindings)
 		return 0;
-	r = read_bindings(find(s, g->name), g, e);
+	r = read_offer_bindings(find_offer(s, g->name), g, e);
 	return r < 0 ? r : 1;
 }
 
 const char *net_offer_env(const struct net_secrets *s, const char *name, size_t i)
 {
-	const struct net_offer *o = find(s, name);
+	const struct net_offer *o = find_offer(s, name);
 
 	return o && o->env && i + 1 < o->env->n ? o->env->v[i + 1] : NULL;
 }
@@ -94,16 +98,17 @@ uint64_t net_offer_usable(const struct net_secrets *s, const struct net_found *f
 	for (size_t i = 0; i < s->ask.n; i++) {
 		uint64_t bit = 1ull << i;
 
-		if (s->offered & f->there & ~f->expired & f->unbound & bit && may_bind(s, s->ask.v[i].name))
+		if (s->offered & f->there & ~f->expired & f->unbound & bit &&
+		    offer_may_bind(s, s->ask.v[i].name))
 			ret |= bit;
 	}
 	return ret;
 }
 
-/* It is there, and cannot be used. */
-static void say_useless(const struct net_secrets *s, const struct net_found *f, size_t i)
+/* Reports a secret that exists and cannot be used. */
+static void report_unusable(const struct net_secrets *s, const struct net_found *f, size_t i)
 {
-	const struct net_offer *o = find(s, s->ask.v[i].name);
+	const struct net_offer *o = find_offer(s, s->ask.v[i].name);
 	const char *way = o->as && o->as->n ? o->as->v[0] : NULL;
 	autobuf struct buf b = BUF_INIT;
 
@@ -122,7 +127,7 @@ static void say_useless(const struct net_secrets *s, const struct net_found *f, 
 	s->offers->say(buf_cstr(&b));
 }
 
-static void say_missing(const struct net_offers *l)
+static void report_missing(const struct net_offers *l)
 {
 	autobuf struct buf b = BUF_INIT;
 	const char *env = NULL;
@@ -138,15 +143,15 @@ static void say_missing(const struct net_offers *l)
 	l->say(buf_cstr(&b));
 }
 
-/* O3, where nothing is left. */
-static void say_unreached(const struct net_secrets *s, uint64_t unreached)
+/* net_offer.O3, if no secret is left. */
+static void report_unreached(const struct net_secrets *s, uint64_t unreached)
 {
 	autobuf struct buf b = BUF_INIT;
 	const char *host = NULL;
 
 	buf_adds(&b, "the agent gets no key, because no rule allows a server that takes one (");
 	for (size_t i = 0; i < s->ask.n; i++) {
-		const struct net_offer *o = find(s, s->ask.v[i].name);
+		const struct net_offer *o = find_offer(s, s->ask.v[i].name);
 
 		if (!(unreached & (1ull << i)))
 			continue;
@@ -171,14 +176,14 @@ void net_offer_say(const struct net_secrets *s, const struct net_found *f)
 	for (size_t i = 0; f && i < s->ask.n; i++) {
 		uint64_t bit = 1ull << i;
 
-		/* Of what was typed the vault itself says why. */
+		/* For secrets that were typed, the vault itself gives the reason. */
 		if (!(s->offered & ~s->by_line & f->there & ~usable & bit))
 			continue;
-		say_useless(s, f, i);
+		report_unusable(s, f, i);
 		said = true;
 	}
 	if (!said && !usable && !s->offers->has_key)
-		say_missing(s->offers);
+		report_missing(s->offers);
 	if (usable && !(usable & ~f->unreached) && !s->offers->has_key)
-		say_unreached(s, usable & f->unreached);
+		report_unreached(s, usable & f->unreached);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The files vault/mark and vault/placeholders/HOME of the state directory. The launcher reads and writes
+ * The files vault/mark and vault/placeholders/HOME of the state directory. Only the launcher reads and writes
  * them, before there is a guard.
  */
 #include "netd/plan/net_placeholder.h"
@@ -19,12 +19,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LOCK_PATIENCE_MS 5000	  /* whoever has it writes a small file */
-#define REMEMBERED_MAX (1u << 20) /* bytes of one home's */
+#define LOCK_PATIENCE_MS 5000	  /* the holder writes a small file */
+#define REMEMBERED_MAX (1u << 20) /* bytes for one home */
 
-/* --- the mark --------------------------------------------------------------------------------------------------- */
+/* --- the mark
+ * ---------------------------------------------------------------------------------------------------- */
 
-static int read_seed(int dir, uint8_t seed[MARK_SEED_LEN])
+static int read_mark_seed(int dir, uint8_t seed[MARK_SEED_LEN])
 {
 	autobuf struct buf b = BUF_INIT;
 	int r = fd_read_file(dir, MARK_FILE, MARK_SEED_LEN + 1, &b);
@@ -37,9 +38,9 @@ static int read_seed(int dir, uint8_t seed[MARK_SEED_LEN])
 	return 0;
 }
 
-/* Of two that make it at once the first counts. On the disk before it has its name: an empty file after a power cut would be an
- * error for every run. */
-static int make_seed(int dir)
+/* If two processes make it at once, the first one wins. It is synced before it gets its name: an empty file
+ * after a power failure would be an error for every run. */
+static int make_mark_seed(int dir)
 {
 	uint8_t seed[MARK_SEED_LEN];
 	autoclose int fd = -1;
@@ -63,15 +64,15 @@ static int make_seed(int dir)
 int net_marks_read(int dir, bool make, struct marks *ret, struct err *e)
 {
 	uint8_t seed[MARK_SEED_LEN];
-	int r = read_seed(dir, seed);
+	int r = read_mark_seed(dir, seed);
 
 	*ret = (struct marks){ 0 };
 	if (r == -ENOENT && !make)
 		return 0;
 	if (r == -ENOENT) {
-		r = make_seed(dir);
+		r = make_mark_seed(dir);
 		if (r == 0)
-			r = read_seed(dir, seed);
+			r = read_mark_seed(dir, seed);
 	}
 	if (r < 0) {
 		err_set(e, r,
@@ -85,9 +86,10 @@ int net_marks_read(int dir, bool make, struct marks *ret, struct err *e)
 	return 0;
 }
 
-/* --- what a home has -------------------------------------------------------------------------------------------- */
+/* --- placeholders of a home
+ * -------------------------------------------------------------------------------------- */
 
-static int open_remembered(int vault, struct err *e)
+static int open_placeholder_dir(int vault, struct err *e)
 {
 	autoclose int dir = -1;
 
@@ -96,7 +98,7 @@ static int open_remembered(int vault, struct err *e)
 	dir = openat(vault, VAULT_PLACEHOLDERS_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	if (dir < 0)
 		return err_sys(e, -errno, "cannot open a directory beside the vault");
-	/* Two runs that begin at once with one home have the same ones. */
+	/* Two runs that start at once with one home get the same placeholders. */
 	for (int ms = 0; flock(dir, LOCK_EX | LOCK_NB) < 0; ms += 20) {
 		if (errno != EWOULDBLOCK && errno != EINTR)
 			return err_sys(e, -errno, "cannot lock the placeholders of homes");
@@ -109,7 +111,7 @@ static int open_remembered(int vault, struct err *e)
 	return TAKE_FD(dir);
 }
 
-static bool is_apart_from_others(const struct vault_grants *g, size_t but, struct slice p)
+static bool is_distinct(const struct vault_grants *g, size_t but, struct slice p)
 {
 	for (size_t i = 0; i < g->n; i++) {
 		const struct vault_grant *v = &g->v[i];
@@ -122,8 +124,8 @@ static bool is_apart_from_others(const struct vault_grants *g, size_t but, struc
 	return true;
 }
 
-/* The next line of "NAME PLACEHOLDER"; what is none is passed over (H4). */
-static bool next_remembered(struct slice *text, struct slice *ret_name, struct slice *ret_placeholder)
+/* The next line "NAME PLACEHOLDER"; malformed ones are skipped (net_placeholder.H4). */
+static bool next_stored_line(struct slice *text, struct slice *ret_name, struct slice *ret_placeholder)
 {
 	while (text->len) {
 		const char *end = memchr(text->p, '\n', text->len), *space;
@@ -143,11 +145,11 @@ static bool next_remembered(struct slice *text, struct slice *ret_name, struct s
 	return false;
 }
 
-static struct slice find_remembered(struct slice text, const char *name, const struct marks *m)
+static struct slice find_stored(struct slice text, const char *name, const struct marks *m)
 {
 	struct slice n, p;
 
-	while (next_remembered(&text, &n, &p)) {
+	while (next_stored_line(&text, &n, &p)) {
 		if (slice_eq(n, name) && marks_has(m, p.p, p.len))
 			return p;
 	}
@@ -161,7 +163,7 @@ static void set_placeholder(struct vault_grant *g, struct slice p)
 	g->placeholder_len = p.len;
 }
 
-static void add_remembered(struct buf *b, struct slice name, struct slice placeholder)
+static void add_stored_line(struct buf *b, struct slice name, struct slice placeholder)
 {
 	buf_add(b, name.p, name.len);
 	buf_addc(b, ' ');
@@ -169,27 +171,28 @@ static void add_remembered(struct buf *b, struct slice name, struct slice placeh
 	buf_addc(b, '\n');
 }
 
-/* What this run has, and the lines of secrets that it was not given. */
-static void write_lines(struct slice old, const struct vault_grants *g, struct buf *out)
+/* The placeholders of this run, and the lines of secrets that it was not given. */
+static void format_stored(struct slice old, const struct vault_grants *g, struct buf *out)
 {
 	struct slice n, p;
 
 	for (size_t i = 0; i < g->n; i++) {
 		if (g->v[i].kind == GRANT_SECRET)
-			add_remembered(out, slice_of(g->v[i].name),
-				       (struct slice){ g->v[i].placeholder, g->v[i].placeholder_len });
+			add_stored_line(out, slice_of(g->v[i].name),
+					(struct slice){ g->v[i].placeholder, g->v[i].placeholder_len });
 	}
-	while (next_remembered(&old, &n, &p)) {
+	while (next_stored_line(&old, &n, &p)) {
 		bool is_ours = false;
 
 		for (size_t i = 0; i < g->n; i++)
 			is_ours |= g->v[i].kind == GRANT_SECRET && slice_eq(n, g->v[i].name);
 		if (!is_ours)
-			add_remembered(out, n, p);
+			add_stored_line(out, n, p);
 	}
 }
 
-static int of_home(int dir, const char *home, const struct marks *m, struct vault_grants *g, struct err *e)
+static int use_stored_of_home(int dir, const char *home, const struct marks *m, struct vault_grants *g,
+			      struct err *e)
 {
 	autobuf struct buf old = BUF_INIT, fresh = BUF_INIT;
 	int r = fd_read_file(dir, home, REMEMBERED_MAX, &old);
@@ -200,16 +203,16 @@ static int of_home(int dir, const char *home, const struct marks *m, struct vaul
 		return err_sys(e, r, "cannot read the placeholders of the home '%s'", home);
 	for (size_t i = 0; i < g->n; i++) {
 		struct slice p =
-			g->v[i].kind == GRANT_SECRET ? find_remembered(text, g->v[i].name, m) : SLICE_NONE;
+			g->v[i].kind == GRANT_SECRET ? find_stored(text, g->v[i].name, m) : SLICE_NONE;
 
-		if (p.len && is_apart_from_others(g, i, p))
+		if (p.len && is_distinct(g, i, p))
 			set_placeholder(&g->v[i], p);
 		else
 			is_new |= g->v[i].kind == GRANT_SECRET;
 	}
 	if (!is_new)
 		return 0;
-	write_lines(text, g, &fresh);
+	format_stored(text, g, &fresh);
 	if (buf_error(&fresh))
 		return err_set(e, -ENOMEM, "out of memory");
 	r = fd_replace_file(dir, home, fresh.data, fresh.len, 0600);
@@ -227,6 +230,6 @@ int net_placeholders_put(int dir, const char *home, const struct marks *m, struc
 	}
 	if (!home)
 		return 0;
-	at = open_remembered(dir, e);
-	return at < 0 ? at : of_home(at, home, m, g, e);
+	at = open_placeholder_dir(dir, e);
+	return at < 0 ? at : use_stored_of_home(at, home, m, g, e);
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From --net, --allow and --policy to a compiled policy, the first time and after each change of a file. */
+/*
+ * Compiles --net, --allow and --policy into a policy, for the first time and after each change of a file.
+ * Refuses policy files that the sandbox could write.
+ */
 #include "netd/plan/net_plan.h"
 #include "base/clock.h"
 #include "base/fd.h"
@@ -13,7 +16,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static void digest_of(const struct policy *p, char ret[72])
+static void format_policy_digest(const struct policy *p, char ret[72])
 {
 	unsigned char d[POLICY_DIGEST_LEN];
 	char *out = ret;
@@ -33,8 +36,8 @@ static bool is_at_or_below(const char *path, const char *dir)
 	return strncmp(path, dir, n) == 0 && (path[n] == '\0' || path[n] == '/' || n == 1);
 }
 
-/* A file with several names may have one where the sandbox writes; where all of them are cannot be told. */
-static int check_names(const struct net_plan *p, const char *file, struct err *e)
+/* A file with several hard links may have one where the sandbox writes; all its names cannot be found. */
+static int check_hard_links(const struct net_plan *p, const char *file, struct err *e)
 {
 	struct stat st, dir;
 
@@ -51,8 +54,9 @@ static int check_names(const struct net_plan *p, const char *file, struct err *e
 	return 0;
 }
 
-/* What the sandbox could write, it could grant itself. By where a file really is; a link on the way counts too. */
-static int check_place(const struct net_plan *p, const char *file, struct err *e)
+/* A policy that the sandbox could write, it could widen itself. The real path and every link on the way
+ * count. */
+static int check_policy_place(const struct net_plan *p, const char *file, struct err *e)
 {
 	autofree char *real = realpath(file, NULL);
 
@@ -67,15 +71,15 @@ static int check_place(const struct net_plan *p, const char *file, struct err *e
 			p->read_from.v[i]);
 		return err_hint(e, -EPERM, "keep the policy outside, or give the directory without :rw");
 	}
-	return check_names(p, file, e);
+	return check_hard_links(p, file, e);
 }
 
-static int check_places(const struct net_plan *p, const struct config_policy *cp, struct err *e)
+static int check_policy_places(const struct net_plan *p, const struct config_policy *cp, struct err *e)
 {
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < cp->files.n; i++)
-		r = check_place(p, cp->files.v[i], e);
+		r = check_policy_place(p, cp->files.v[i], e);
 	return r;
 }
 
@@ -94,15 +98,15 @@ struct config_policy_args net_plan_args(const struct net_plan *p)
 	};
 }
 
-static void free_rules(struct policy_rule *rules, size_t n)
+static void free_policy_rules(struct policy_rule *rules, size_t n)
 {
 	for (size_t i = 0; rules && i < n; i++)
 		policy_rule_release(&rules[i]);
 	free(rules);
 }
 
-/* What was granted on top of the policy, on top of this one. */
-static int put_on_top(const struct net_plan *p, struct policy *policy, struct err *e)
+/* Adds the granted rules to this policy. */
+static int add_granted_rules(const struct net_plan *p, struct policy *policy, struct err *e)
 {
 	size_t n = p->widen.n;
 	struct policy_rule *rules = calloc(n + 1, sizeof(*rules));
@@ -118,25 +122,25 @@ static int put_on_top(const struct net_plan *p, struct policy *policy, struct er
 			snprintf(rules[i].source, sizeof(rules[i].source), "question %s", p->widen_by.v[i]);
 	}
 	r = r < 0 ? r : policy_widen(policy, rules, n, e);
-	free_rules(rules, n);
+	free_policy_rules(rules, n);
 	return r;
 }
 
-static void note_policy(struct net_plan *p)
+static void update_policy_facts(struct net_plan *p)
 {
-	digest_of(p->cp.policy, p->digest);
+	format_policy_digest(p->cp.policy, p->digest);
 	p->needs_ca = policy_needs_ca(p->cp.policy) || p->secrets.ask.n || p->secrets.sign.n;
 }
 
 int net_plan_widen(struct net_plan *p, struct err *e)
 {
 	char before[sizeof(p->digest)];
-	int r = put_on_top(p, p->cp.policy, e);
+	int r = add_granted_rules(p, p->cp.policy, e);
 
 	if (r < 0)
 		return r;
 	memcpy(before, p->digest, sizeof(before));
-	note_policy(p);
+	update_policy_facts(p);
 	if (str_eq(before, p->digest))
 		return 0;
 	p->generation++;
@@ -168,9 +172,9 @@ int net_plan_compile(struct net_plan *p, struct err *e)
 
 	if (r < 0)
 		return r;
-	digest_of(cp.policy, base);
-	r = check_places(p, &cp, e);
-	r = r < 0 || !p->widen.n ? r : put_on_top(p, cp.policy, e);
+	format_policy_digest(cp.policy, base);
+	r = check_policy_places(p, &cp, e);
+	r = r < 0 || !p->widen.n ? r : add_granted_rules(p, cp.policy, e);
 	if (r < 0) {
 		config_policy_release(&cp);
 		return r;
@@ -179,15 +183,15 @@ int net_plan_compile(struct net_plan *p, struct err *e)
 	config_policy_release(&p->cp);
 	p->cp = cp;
 	memcpy(p->base, base, sizeof(base));
-	note_policy(p);
+	update_policy_facts(p);
 	if (str_eq(before, base))
 		return 0;
 	p->generation++;
 	return 1;
 }
 
-/* As it was named, and where it really is. */
-static int note_writable(struct net_plan *p, const char *path, struct err *e)
+/* The path as named, and its real path. */
+static int add_writable_path(struct net_plan *p, const char *path, struct err *e)
 {
 	autofree char *real = path ? realpath(path, NULL) : NULL;
 
@@ -197,7 +201,7 @@ static int note_writable(struct net_plan *p, const char *path, struct err *e)
 	return 0;
 }
 
-static int find_conflicts(struct net_plan *p, struct err *e)
+static int collect_conflicts(struct net_plan *p, struct err *e)
 {
 	const struct config_policy_args a = net_plan_args(p);
 
@@ -210,16 +214,16 @@ static int find_conflicts(struct net_plan *p, struct err *e)
 
 int net_plan_open(struct net_plan *p, struct spec *s, struct err *e)
 {
-	int r = s->ws_mode == WS_RW ? note_writable(p, s->ws_path, e) : 0;
+	int r = s->ws_mode == WS_RW ? add_writable_path(p, s->ws_path, e) : 0;
 
 	for (size_t i = 0; r == 0 && i < s->n_binds; i++)
-		r = s->binds[i].writable ? note_writable(p, s->binds[i].src, e) : 0;
+		r = s->binds[i].writable ? add_writable_path(p, s->binds[i].src, e) : 0;
 	if (r == 0)
-		r = note_writable(p, s->home_path, e);
+		r = add_writable_path(p, s->home_path, e);
 	if (r == 0)
 		r = net_plan_compile(p, e);
 	if (r >= 0)
-		r = find_conflicts(p, e);
+		r = collect_conflicts(p, e);
 	if (r < 0)
 		return r;
 	s->net = policy_mode(p->cp.policy) == POLICY_OBSERVE ? NET_OBSERVE : NET_ENFORCE;
@@ -245,7 +249,7 @@ void net_plan_release(struct net_plan *p)
 	*p = NET_PLAN_INIT;
 }
 
-static void add_texts(struct json *j, const char *key, const struct strv *l)
+static void add_text_list(struct json *j, const char *key, const struct strv *l)
 {
 	if (!l->n)
 		return;
@@ -265,11 +269,11 @@ void net_plan_json(const struct net_plan *p, enum net_mode mode, struct json *j)
 		json_str(j, "policy_base", p->base);
 	if (p->file)
 		json_str(j, "policy", p->file);
-	add_texts(j, "allow", &p->allow);
-	add_texts(j, "resolvers", &p->resolvers);
+	add_text_list(j, "allow", &p->allow);
+	add_text_list(j, "resolvers", &p->resolvers);
 	if (p->secrets.ask.n + p->secrets.sign.n) {
 		json_arr(j, "secrets");
-		/* Where a server may issue one is said by the policy. */
+		/* Issuers are left out: the policy names them. */
 		for (size_t i = 0; i < p->secrets.ask.n; i++) {
 			if (p->secrets.ask.v[i].kind == GRANT_SECRET)
 				json_str(j, NULL, p->secrets.ask.v[i].name);
@@ -282,11 +286,12 @@ void net_plan_json(const struct net_plan *p, enum net_mode mode, struct json *j)
 	}
 }
 
-/* --- for others ------------------------------------------------------------------------------------------------- */
+/* --- runs/ID/net.json
+ * -------------------------------------------------------------------------------------------- */
 
 #define PLAN_FILE_MAX (1u << 20)
 
-static void add_all(struct json *j, const char *key, const struct strv *l)
+static void add_plan_list(struct json *j, const char *key, const struct strv *l)
 {
 	json_arr(j, key);
 	for (size_t i = 0; i < l->n; i++)
@@ -302,8 +307,8 @@ int net_plan_store(const struct net_plan *p, int run_fd)
 	json_obj(&j, NULL);
 	json_str(&j, "policy", p->file);
 	json_str(&j, "real", p->real);
-	add_all(&j, "allow", &p->allow);
-	add_all(&j, "resolvers", &p->resolvers);
+	add_plan_list(&j, "allow", &p->allow);
+	add_plan_list(&j, "resolvers", &p->resolvers);
 	if (p->profile) {
 		json_str(&j, "profile", p->profile);
 		json_u64(&j, "profile_allow", p->n_profile);
@@ -314,7 +319,7 @@ int net_plan_store(const struct net_plan *p, int run_fd)
 	return buf_error(&b) ? -ENOMEM : fd_replace_file(run_fd, NET_PLAN_FILE, b.data, b.len, 0600);
 }
 
-static int read_all(const json_t *o, const char *key, struct strv *to)
+static int read_plan_list(const json_t *o, const char *key, struct strv *to)
 {
 	const json_t *list = json_object_get(o, key);
 	int r = json_is_array(list) ? 0 : -EBADMSG;
@@ -327,8 +332,8 @@ static int read_all(const json_t *o, const char *key, struct strv *to)
 	return r;
 }
 
-/* Whose the last of the --allow texts are, where a profile brought some. */
-static int read_profile(struct net_plan *p, const json_t *o)
+/* The profile that brought the last --allow texts, if there is one. */
+static int read_plan_profile(struct net_plan *p, const json_t *o)
 {
 	const char *name = jsonget_text_or_null(o, "profile");
 	json_int_t n = json_integer_value(json_object_get(o, "profile_allow"));
@@ -350,13 +355,13 @@ int net_plan_recall(struct net_plan *p, int run_fd, struct err *e)
 
 	if (r == 0 && (!json_is_integer(mode) || !(json_is_string(file) || json_is_null(file))))
 		r = -EBADMSG;
-	r = r < 0 ? r : read_all(o, "allow", &p->allow);
-	r = r < 0 ? r : read_all(o, "resolvers", &p->resolvers);
-	r = r < 0 ? r : read_profile(p, o);
+	r = r < 0 ? r : read_plan_list(o, "allow", &p->allow);
+	r = r < 0 ? r : read_plan_list(o, "resolvers", &p->resolvers);
+	r = r < 0 ? r : read_plan_profile(p, o);
 	if (r == 0) {
 		p->mode = (int)json_integer_value(mode);
 		p->file = json_is_string(file) ? strdup(json_string_value(file)) : NULL;
-		/* Without a word it was where it was named. */
+		/* Files of older releases have no real path: it was the named one. */
 		p->real = p->file ? strdup(json_is_string(real) ? json_string_value(real) : p->file) : NULL;
 		r = json_is_string(file) && (!p->file || !p->real) ? -ENOMEM : 0;
 	}

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Upstream proxies' credentials that are in the vault (`secret:` of a pool): coffer-dial has a channel of its own, over which
- * it may ask for these and nothing else, each for the proxies that its pools have. Neither launcher nor guard sees one.
+ * Credentials of upstream proxies that are in the vault (`secret:` of a proxy set): coffer-dial has a channel
+ * of its own to ask for these and nothing else, each for the proxies of its sets. Neither launcher nor guard
+ * sees one.
  */
 #include "base/fd.h"
 #include "netd/plan/net_secret.h"
@@ -10,8 +11,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
-static int add_proxy(struct vault_grant *g, const struct policy_proxies *pool, const struct policy_proxy *x,
-		     struct err *e)
+static int add_proxy_binding(struct vault_grant *g, const struct policy_proxies *pool,
+			     const struct policy_proxy *x, struct err *e)
 {
 	struct binding b = { .port = x->port, .as = BINDING_AS_PROXY, .path = "/" };
 
@@ -27,7 +28,7 @@ static int add_proxy(struct vault_grant *g, const struct policy_proxies *pool, c
 	return 0;
 }
 
-static struct vault_grant *ask_of(struct net_secrets *s, const char *name)
+static struct vault_grant *find_or_add_proxy_ask(struct net_secrets *s, const char *name)
 {
 	for (size_t i = 0; i < s->pools.n; i++) {
 		if (str_eq(s->pools.v[i].name, name))
@@ -43,7 +44,7 @@ int net_proxy_ask(struct net_secrets *s, const struct policy *p, struct err *e)
 	int r = 0;
 
 	for (size_t i = 0; i < n && r == 0; i++) {
-		struct vault_grant *g = pools[i].secret[0] ? ask_of(s, pools[i].secret) : NULL;
+		struct vault_grant *g = pools[i].secret[0] ? find_or_add_proxy_ask(s, pools[i].secret) : NULL;
 
 		if (!pools[i].secret[0])
 			continue;
@@ -51,27 +52,27 @@ int net_proxy_ask(struct net_secrets *s, const struct policy *p, struct err *e)
 			return err_set(e, -E2BIG, "too many secrets for proxies");
 		snprintf(g->name, sizeof(g->name), "%s", pools[i].secret);
 		for (size_t k = 0; k < pools[i].n_proxies && r == 0; k++)
-			r = add_proxy(g, &pools[i], &pools[i].proxies[k], e);
+			r = add_proxy_binding(g, &pools[i], &pools[i].proxies[k], e);
 	}
 	return r;
 }
 
-/* A sandbox has two channels. */
-static void channel_name(const char *id, char out[VAULT_NAME_MAX + 1])
+/* A sandbox has two channels, so this one has a suffix. */
+static void dial_channel_name(const char *id, char out[VAULT_NAME_MAX + 1])
 {
 	snprintf(out, VAULT_NAME_MAX + 1, "%.50s.dial", id);
 }
 
-static int grant(struct net_secrets *s, const struct vault_grants *ask, const char *id, int theirs,
-		 struct vault_grants *ret, struct err *e)
+static int grant_proxy_secrets(struct net_secrets *s, const struct vault_grants *ask, const char *id,
+			       int theirs, struct vault_grants *ret, struct err *e)
 {
 	char name[VAULT_NAME_MAX + 1];
 
-	channel_name(id, name);
+	dial_channel_name(id, name);
 	return vault_grant(&s->vault, name, ask, theirs, -1, ret, e);
 }
 
-static int make_pair(int *ours, int *theirs, struct err *e)
+static int make_vault_pair(int *ours, int *theirs, struct err *e)
 {
 	int sv[2];
 
@@ -82,13 +83,13 @@ static int make_pair(int *ours, int *theirs, struct err *e)
 	return 0;
 }
 
-/* A vault that is asked for too many things that it has not is none that should be asked on. */
-static bool is_gone(int r)
+/* With these errors the vault itself is unusable; others concern one secret only. */
+static bool is_vault_gone(int r)
 {
 	return r == -EPIPE || r == -EPROTO || r == -ENOMEM;
 }
 
-static bool covers_all(const struct vault_grant *ask, const struct vault_grant *got)
+static bool covers_all_proxies(const struct vault_grant *ask, const struct vault_grant *got)
 {
 	for (size_t i = 0; i < ask->n_bindings; i++) {
 		if (!grants_binding(got, ask->bindings[i].host, ask->bindings[i].port, slice_of("/"),
@@ -106,13 +107,13 @@ int net_proxy_check(struct net_secrets *s, const char *id, struct err *e)
 
 	if (s->pools.n == 0)
 		return 0;
-	r = make_pair(&ours, &theirs, e);
+	r = make_vault_pair(&ours, &theirs, e);
 	if (r == 0)
-		r = grant(s, &s->pools, id, theirs, &got, e);
+		r = grant_proxy_secrets(s, &s->pools, id, theirs, &got, e);
 	for (size_t i = 0; r == 0 && i < s->pools.n; i++) {
 		const struct vault_grant *a = &s->pools.v[i];
 
-		if (i < got.n && covers_all(a, &got.v[i]))
+		if (i < got.n && covers_all_proxies(a, &got.v[i]))
 			continue;
 		r = err_set(e, -EACCES, "the secret '%s' is not bound to every proxy of its pool", a->name);
 	}
@@ -121,19 +122,19 @@ int net_proxy_check(struct net_secrets *s, const char *id, struct err *e)
 	return r < 0 ? err_wrap(e, r, "a proxy's credential") : 0;
 }
 
-/* What is there now: one that was removed or unbound takes no other with it. */
-static int leave_out(struct net_secrets *s, const char *id, struct vault_grants *ask, struct err *e)
+/* The credentials available now: one that was removed or unbound does not affect the others. */
+static int collect_available(struct net_secrets *s, const char *id, struct vault_grants *ask, struct err *e)
 {
 	for (size_t i = 0; i < s->pools.n; i++) {
 		autogrants struct vault_grants got = GRANTS_INIT;
 		struct vault_grants one = { .v = &s->pools.v[i], .n = 1 };
 		autoclose int ours = -1, theirs = -1;
 		struct vault_grant *g;
-		int r = make_pair(&ours, &theirs, e);
+		int r = make_vault_pair(&ours, &theirs, e);
 
 		if (r == 0)
-			r = grant(s, &one, id, theirs, &got, e);
-		if (r < 0 && is_gone(r))
+			r = grant_proxy_secrets(s, &one, id, theirs, &got, e);
+		if (r < 0 && is_vault_gone(r))
 			return r;
 		*e = ERR_INIT;
 		if (r < 0)
@@ -151,12 +152,12 @@ int net_proxy_grant(struct net_secrets *s, const char *id, struct vault_grants *
 {
 	autogrants struct vault_grants ask = GRANTS_INIT;
 	autoclose int ours = -1, theirs = -1;
-	int r = leave_out(s, id, &ask, e);
+	int r = collect_available(s, id, &ask, e);
 
 	if (r == 0)
-		r = make_pair(&ours, &theirs, e);
+		r = make_vault_pair(&ours, &theirs, e);
 	if (r == 0 && ask.n)
-		r = grant(s, &ask, id, theirs, ret, e);
+		r = grant_proxy_secrets(s, &ask, id, theirs, ret, e);
 	if (r == 0)
 		*ret_channel = TAKE_FD(ours);
 	return r;

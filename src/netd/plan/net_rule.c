@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Narrows the grants of a run by the rules of its policy (net_rule.h). Only ever narrows. */
 #include "netd/plan/net_rule.h"
 
 #include "base/str.h"
@@ -7,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static int add_binding(struct vault_grant *g, const struct binding *b)
+static int add_rule_binding(struct vault_grant *g, const struct binding *b)
 {
 	for (size_t i = 0; i < g->n_bindings; i++) {
 		if (binding_eq(&g->bindings[i], b))
@@ -34,10 +35,11 @@ int net_rule_narrow(struct vault_grant *g, const struct config_secret *c, struct
 	r = c->as[0] ? binding_parse_as(c->as, strlen(c->as), &b, e) : 0;
 	if (r < 0)
 		return err_wrap(e, r, "the secret '%s' of the policy", c->name);
-	/* Left out, a rule would be one that says nothing. */
-	return add_binding(g, &b) < 0 ? err_set(e, -E2BIG, "the secret '%s' has too many rules (at most %d)",
-						c->name, GRANTS_BINDINGS_MAX)
-				      : 0;
+	/* Without this error the rule would silently have no effect. */
+	return add_rule_binding(g, &b) < 0
+		       ? err_set(e, -E2BIG, "the secret '%s' has too many rules (at most %d)", c->name,
+				 GRANTS_BINDINGS_MAX)
+		       : 0;
 }
 
 int net_rule_add(struct vault_grants *rules, const struct config_secret *c, struct err *e)
@@ -53,8 +55,9 @@ int net_rule_add(struct vault_grants *rules, const struct config_secret *c, stru
 	return net_rule_narrow(g, c, e);
 }
 
-/* What the rules for this host leave of one binding; without such a rule, all of it. */
-static int leave(const struct vault_grant *rules, const struct binding *b, struct vault_grant *out)
+/* The part of one binding that the rules for its host leave; without such a rule, all of it. */
+static int apply_rules_to_binding(const struct vault_grant *rules, const struct binding *b,
+				  struct vault_grant *out)
 {
 	bool is_ruled = false;
 	int r = 0;
@@ -67,9 +70,9 @@ static int leave(const struct vault_grant *rules, const struct binding *b, struc
 			continue;
 		is_ruled = true;
 		if (binding_meet(b, rule, &both))
-			r = add_binding(out, &both);
+			r = add_rule_binding(out, &both);
 	}
-	return is_ruled ? r : add_binding(out, b);
+	return is_ruled ? r : add_rule_binding(out, b);
 }
 
 bool net_rule_apply(const struct vault_grants *rules, struct vault_grant *g)
@@ -81,7 +84,7 @@ bool net_rule_apply(const struct vault_grants *rules, struct vault_grant *g)
 		return true;
 	out.n_bindings = 0;
 	for (size_t i = 0; i < g->n_bindings; i++) {
-		if (leave(said, &g->bindings[i], &out) < 0)
+		if (apply_rules_to_binding(said, &g->bindings[i], &out) < 0)
 			return false;
 	}
 	if (out.n_bindings == 0)
@@ -90,7 +93,7 @@ bool net_rule_apply(const struct vault_grants *rules, struct vault_grant *g)
 	return true;
 }
 
-static bool is_same_place(const struct binding *rule, const struct binding *b)
+static bool is_same_host_and_port(const struct binding *rule, const struct binding *b)
 {
 	return str_eq(rule->host, b->host) && (!rule->port || !b->port || rule->port == b->port);
 }
@@ -110,7 +113,7 @@ void net_rule_sign(const struct vault_grants *rules, struct vault_grant *g)
 		for (size_t k = 0; !open && binding_asks(rule) && k < g->n_bindings; k++) {
 			struct binding *b = &g->bindings[k];
 
-			if (!is_same_place(rule, b))
+			if (!is_same_host_and_port(rule, b))
 				continue;
 			b->as = BINDING_AS_SSH;
 			(void)!binding_set_ask(b, NULL);

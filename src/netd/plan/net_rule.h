@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the policy's rules say of a secret that the command line or a profile names as well: the stricter of both holds. A rule
- * for one host that says how the secret is sent leaves of what was granted for that host only this way.
+ * Rules of the policy about a secret that the command line or a profile names too: the stricter of both
+ * holds. A rule for one host that names a form for sending the secret leaves only this form of what was
+ * granted for that host.
  */
 #ifndef NETD_NET_RULE_H
 #define NETD_NET_RULE_H
@@ -9,17 +10,17 @@
 #include "config/policy_file.h"
 #include "vault/common/grants.h"
 
-/* One more binding of what is asked for, where the rule is for one host. */
+/* Adds a binding to the request, if the rule is for one host. */
 int net_rule_narrow(struct vault_grant *g, const struct config_secret *c, struct err *e) MUST_CHECK;
 
-/* Remembers what a rule says. */
+/* Records the restriction of a rule. */
 int net_rule_add(struct vault_grants *rules, const struct config_secret *c, struct err *e) MUST_CHECK;
 
-/* Of the bindings of `g` those that the rules leave; false when that is none, and `g` is as it was. */
+/* Reduces the bindings of `g` to those that the rules leave; false if none is left, and `g` is unchanged. */
 bool net_rule_apply(const struct vault_grants *rules, struct vault_grant *g);
 
-/* Of a key that signs: where a rule says that a person is asked first (as: ssh:ask), that holds for what the command line gave
- * too; what that left open is then narrowed to the hosts that the rules name. */
+/* For a key that signs: if a rule requires an approval (as: ssh:ask), that applies to what the command line
+ * gave too; what that left open is narrowed to the hosts that the rules name. */
 void net_rule_sign(const struct vault_grants *rules, struct vault_grant *g);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From what is wanted to what is asked for, before anything is made: the vault is opened and looked into
- * once, and what cannot be had is an error or left out (S1, S4). Bits and grants of struct net_secrets keep
- * one order from here on.
+ * Turns the wanted secrets into requested ones, before anything is made: the vault is opened and listed once,
+ * and unavailable secrets are an error or left out (net_secret.S1, net_secret.S4). Bits and grants of struct
+ * net_secrets keep one order from here on.
  */
 #include "netd/plan/net_secret.h"
 
@@ -14,9 +14,9 @@
 
 #include <errno.h>
 
-/* 1: it is asked for. What only the policy names is left out where it cannot be had (S1, S4); of what was typed the vault says
- * itself why it is bound to nothing that would do. */
-static int is_wanted(const struct net_secrets *s, const struct looked *l, size_t i, struct err *e)
+/* 1: request it. Secrets that only the policy names are left out if unavailable (net_secret.S1,
+ * net_secret.S4); for typed ones the vault itself reports if no binding fits. */
+static int may_request(const struct net_secrets *s, const struct looked *l, size_t i, struct err *e)
 {
 	const char *name = s->ask.v[i].name;
 	uint64_t bit = 1ull << i;
@@ -35,7 +35,7 @@ static int is_wanted(const struct net_secrets *s, const struct looked *l, size_t
 		err_set(e, -EKEYEXPIRED, "the secret '%s' has expired", name);
 		return err_hint(e, -EKEYEXPIRED, "coffer secret rotate %s --expires DATE", name);
 	}
-	/* Where it is bound to none of them the vault says so, and where it is. */
+	/* If it is bound to none of them, the vault reports that, with its bindings. */
 	if ((l->f.meets | l->signs) & bit && l->lacks[i]) {
 		const char *host = s->ask.v[i].bindings[l->lacks[i] - 1].host;
 
@@ -45,7 +45,7 @@ static int is_wanted(const struct net_secrets *s, const struct looked *l, size_t
 	return 1;
 }
 
-static void move_bit(uint64_t *bits, size_t from, size_t to)
+static void copy_bit(uint64_t *bits, size_t from, size_t to)
 {
 	uint64_t on = *bits >> from & 1;
 
@@ -53,7 +53,7 @@ static void move_bit(uint64_t *bits, size_t from, size_t to)
 }
 
 /* From here on as if it had been typed with that host. */
-static int bind_offered(struct net_secrets *s, size_t i, struct err *e)
+static int bind_offered_secret(struct net_secrets *s, size_t i, struct err *e)
 {
 	int r = net_offer_bind(s, &s->ask.v[i], e);
 
@@ -61,8 +61,8 @@ static int bind_offered(struct net_secrets *s, size_t i, struct err *e)
 	return r < 0 ? r : 1;
 }
 
-/* O3, for those that the profile would bind. */
-static int find_unreached(const struct net_secrets *s, const struct net_say *say, struct net_found *f,
+/* net_offer.O3, for secrets that the profile would bind. */
+static int mark_unreached(const struct net_secrets *s, const struct net_say *say, struct net_found *f,
 			  struct err *e)
 {
 	for (size_t i = 0; i < s->ask.n; i++) {
@@ -81,28 +81,28 @@ static int find_unreached(const struct net_secrets *s, const struct net_say *say
 	return 0;
 }
 
-static int leave_out(struct net_secrets *s, struct net_say *say, struct err *e)
+static int choose_requested(struct net_secrets *s, struct net_say *say, struct err *e)
 {
 	struct looked l;
 	size_t n = 0;
 	int r = net_secret_look(s, &s->known, say, &l, e);
 
-	r = r < 0 ? r : find_unreached(s, say, &l.f, e);
+	r = r < 0 ? r : mark_unreached(s, say, &l.f, e);
 	if (r < 0)
 		return r;
 	s->was_unbound = l.f.unbound;
-	/* Without a vault file it was said already, and none is offered any more. */
+	/* Without a vault file this was reported already, and nothing is offered any more. */
 	if (s->offered)
 		net_offer_say(s, &l.f);
 	for (size_t i = 0; i < s->ask.n; i++) {
-		r = is_wanted(s, &l, i, e);
+		r = may_request(s, &l, i, e);
 		if (r > 0 && s->offered & l.f.unbound & (1ull << i))
-			r = bind_offered(s, i, e);
+			r = bind_offered_secret(s, i, e);
 		if (r < 0)
 			return r;
 		if (r == 1 && l.signs & s->vague & (1ull << i)) {
 			err_set(e, -EINVAL, "the secret '%s' is a key that signs", s->ask.v[i].name);
-			return err_hint(e, -EINVAL, "the rule that has it asked says `as: ssh` too");
+			return err_hint(e, -EINVAL, "add `as: ssh` to the rule that has `ask: true`");
 		}
 		if (r == 1 && l.signs & (1ull << i)) {
 			struct vault_grant *g = grants_add(&s->sign);
@@ -112,28 +112,28 @@ static int leave_out(struct net_secrets *s, struct net_say *say, struct err *e)
 			*g = s->ask.v[i];
 			net_rule_sign(&s->rules, g);
 		}
-		/* What only signs is sent nowhere; what does neither the vault has a word about. */
+		/* A key that only signs is not sent; for one that does neither the vault reports the reason. */
 		if (r == 0 || (l.signs & ~l.f.meets & (1ull << i)))
 			continue;
-		move_bit(&s->by_line, i, n);
-		move_bit(&s->offered, i, n);
-		move_bit(&s->with_host, i, n);
-		move_bit(&s->was_unbound, i, n);
+		copy_bit(&s->by_line, i, n);
+		copy_bit(&s->offered, i, n);
+		copy_bit(&s->with_host, i, n);
+		copy_bit(&s->was_unbound, i, n);
 		s->alive |= 1ull << n;
 		if (n != i)
 			s->ask.v[n] = s->ask.v[i];
 		n++;
 	}
 	s->ask.n = n;
-	/* For coffer-egress a profile is the command line: it was named there. */
+	/* For coffer-egress a profile counts as the command line, which named it. */
 	s->by_line = (s->by_line | s->offered) & s->alive;
 	s->with_host &= s->alive;
 	s->was_unbound &= s->alive;
 	return 0;
 }
 
-static int look_first(struct net_secrets *s, struct state *st, const char *id, struct net_say *say,
-		      struct err *e)
+static int open_and_choose(struct net_secrets *s, struct state *st, const char *id, struct net_say *say,
+			   struct err *e)
 {
 	uint64_t with_host = s->with_host;
 	int r;
@@ -141,10 +141,10 @@ static int look_first(struct net_secrets *s, struct state *st, const char *id, s
 	s->exe = helper_open("coffer-vault", e);
 	r = s->exe < 0 ? s->exe : net_secret_open(s, st, id, e);
 	if (r == 0)
-		r = leave_out(s, say, e);
-	/* cofferd's vault grants a holder what was said first: a profile's host has been added since. */
+		r = choose_requested(s, say, e);
+	/* cofferd's vault grants only what was requested first, and the profile's host was added since. */
 	if (r == 0 && s->lease >= 0 && s->ask.n && s->with_host != with_host) {
-		net_secrets_down(s);
+		net_secrets_close_vault(s);
 		r = net_secret_open(s, st, id, e);
 	}
 	return r < 0 ? err_wrap(e, r, "the vault") : 0;
@@ -164,7 +164,7 @@ int net_secrets_plan(struct net_plan *p, struct spec *spec, const struct strv *n
 		return r;
 	r = vault_files_open(&s->files, st->fd, &want, VAULT_FILES_NO_KEY, e);
 	if (r == -ENOENT && s->by_line == 0 && s->pools.n == 0) {
-		/* Only the policy names them, or the profile (S1). */
+		/* Only the policy or the profile names them (net_secret.S1). */
 		*e = ERR_INIT;
 		net_offer_say(s, NULL);
 		net_issue_leave_only(s);
@@ -180,14 +180,14 @@ int net_secrets_plan(struct net_plan *p, struct spec *spec, const struct strv *n
 	if (r == 0 && !spec->id[0])
 		r = state_new_id(spec->id, e);
 	if (r == 0)
-		r = look_first(s, st, spec->id, &say, e);
+		r = open_and_choose(s, st, spec->id, &say, e);
 	if (r < 0)
 		return r;
 	if (s->ask.n || s->sign.n) {
 		spec->ca = p->needs_ca = true;
 		spec->ca_later = false;
 	} else if (s->pools.n == 0) {
-		net_secrets_down(s);
+		net_secrets_close_vault(s);
 	}
 	return 0;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a run wants of the vault: --secret, the profile's offers, the policy's rules, issuers and proxies,
- * one entry for each name. Bits say who named it, for that decides what happens where it cannot be had (S1)
- * or is bound nowhere (S4). Asks nobody.
+ * Collects what a run requests from the vault: --secret, the profile's offers, the policy's rules, issuers
+ * and proxies, one entry for each name. Bits record who named it, which decides what happens if it is
+ * unavailable (net_secret.S1) or bound nowhere (net_secret.S4). Contacts no process.
  */
 #include "netd/plan/net_rule.h"
 #include "netd/plan/net_secret_int.h"
@@ -10,7 +10,7 @@
 #include <errno.h>
 #include <string.h>
 
-static struct vault_grant *ask_for(struct net_secrets *s, const char *name, struct err *e)
+static struct vault_grant *find_or_add_ask(struct net_secrets *s, const char *name, struct err *e)
 {
 	struct vault_grant *g;
 
@@ -29,7 +29,7 @@ static struct vault_grant *ask_for(struct net_secrets *s, const char *name, stru
 }
 
 /* "HOST[:PORT][/path],HOST…" */
-static int narrow(struct vault_grant *g, const char *hosts, const char *typed, struct err *e)
+static int add_typed_hosts(struct vault_grant *g, const char *hosts, const char *typed, struct err *e)
 {
 	while (*hosts) {
 		size_t n = strcspn(hosts, ",");
@@ -47,7 +47,7 @@ static int narrow(struct vault_grant *g, const char *hosts, const char *typed, s
 	return 0;
 }
 
-static int take_typed(struct net_secrets *s, const char *typed, struct err *e)
+static int take_typed_secret(struct net_secrets *s, const char *typed, struct err *e)
 {
 	const char *at = strchr(typed, '@');
 	size_t n = at ? (size_t)(at - typed) : strlen(typed);
@@ -59,12 +59,12 @@ static int take_typed(struct net_secrets *s, const char *typed, struct err *e)
 	snprintf(name, sizeof(name), "%.*s", (int)n, typed);
 	if (!str_is_name(name))
 		return err_set(e, -EINVAL, "--secret %s: '%s' is not the name of a secret", typed, name);
-	g = ask_for(s, name, e);
+	g = find_or_add_ask(s, name, e);
 	if (!g)
 		return -E2BIG;
 	s->by_line |= 1ull << (g - s->ask.v);
 	s->with_host |= at ? 1ull << (g - s->ask.v) : 0;
-	return at ? narrow(g, at + 1, typed, e) : 0;
+	return at ? add_typed_hosts(g, at + 1, typed, e) : 0;
 }
 
 int net_secret_check(const struct strv *named)
@@ -74,12 +74,12 @@ int net_secret_check(const struct strv *named)
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < named->n; i++)
-		r = take_typed(&s, named->v[i], &ignored);
+		r = take_typed_secret(&s, named->v[i], &ignored);
 	net_secrets_release(&s);
 	return r;
 }
 
-static bool has_pattern(const struct config_policy *cp, const char *name)
+static bool has_pattern_rule(const struct config_policy *cp, const char *name)
 {
 	for (size_t i = 0; i < cp->n_secrets; i++) {
 		if (str_eq(cp->secrets[i].name, name) && !cp->secrets[i].host[0])
@@ -88,10 +88,10 @@ static bool has_pattern(const struct config_policy *cp, const char *name)
 	return false;
 }
 
-static int take_rule(struct net_secrets *s, const struct config_policy *cp, const struct config_secret *c,
-		     struct err *e)
+static int take_rule_secret(struct net_secrets *s, const struct config_policy *cp,
+			    const struct config_secret *c, struct err *e)
 {
-	struct vault_grant *g = ask_for(s, c->name, e);
+	struct vault_grant *g = find_or_add_ask(s, c->name, e);
 
 	if (!g)
 		return -E2BIG;
@@ -100,18 +100,19 @@ static int take_rule(struct net_secrets *s, const struct config_policy *cp, cons
 	s->vague |= c->ask && !c->as[0] ? 1ull << (g - s->ask.v) : 0;
 	if ((s->by_line | s->offered) & (1ull << (g - s->ask.v)))
 		return net_rule_add(&s->rules, c, e);
-	/* A rule for one host narrows the secret to that; the request itself is judged by its rule in any case. */
-	return has_pattern(cp, c->name) && !c->as[0] ? 0 : net_rule_narrow(g, c, e);
+	/* A rule for one host narrows the secret to that host; each request is judged by its own rule in any
+	 * case. */
+	return has_pattern_rule(cp, c->name) && !c->as[0] ? 0 : net_rule_narrow(g, c, e);
 }
 
-static int take_offer(struct net_secrets *s, const struct net_offer *o, struct err *e)
+static int take_offered_secret(struct net_secrets *s, const struct net_offer *o, struct err *e)
 {
 	struct vault_grant *g;
 	int r = net_offer_check(o, e);
 
 	if (r < 0)
 		return r;
-	g = ask_for(s, o->name, e);
+	g = find_or_add_ask(s, o->name, e);
 	if (!g)
 		return -E2BIG;
 	if (o->env && o->env->n)
@@ -126,11 +127,11 @@ int net_secret_ask(struct net_secrets *s, const struct config_policy *cp, const 
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < named->n; i++)
-		r = take_typed(s, named->v[i], e);
+		r = take_typed_secret(s, named->v[i], e);
 	for (size_t i = 0; r == 0 && s->offers && i < s->offers->n; i++)
-		r = take_offer(s, &s->offers->v[i], e);
+		r = take_offered_secret(s, &s->offers->v[i], e);
 	for (size_t i = 0; r == 0 && i < cp->n_secrets; i++)
-		r = take_rule(s, cp, &cp->secrets[i], e);
+		r = take_rule_secret(s, cp, &cp->secrets[i], e);
 	if (r == 0)
 		r = net_issue_ask(s, cp, e);
 	return r < 0 ? r : net_proxy_ask(s, cp->policy, e);

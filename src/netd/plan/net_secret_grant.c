@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Channels of the vault: each coffer-egress gets one of its own with what is still alive, the ssh-agent
- * another. What was granted first keeps its place and its placeholder for as long as the run lasts (S2);
- * what is no more has a handle that no vault gives (S3).
+ * Channels of the vault: each coffer-egress gets one of its own with the secrets that are still available,
+ * the ssh-agent another. The first grants keep their places and placeholders for the life of the run
+ * (net_secret.S2); a lost one has a handle that no vault gives (net_secret.S3).
  */
 #include "base/fd.h"
 #include "netd/plan/net_rule.h"
@@ -12,8 +12,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
-/* Behind what was asked for the vault says what servers issued meanwhile. */
-static int keep_issued(struct net_secrets *s, const struct vault_grants *fresh, size_t from, struct err *e)
+/* After the requested secrets, the vault lists credentials that servers issued meanwhile. */
+static int take_issued(struct net_secrets *s, const struct vault_grants *fresh, size_t from, struct err *e)
 {
 	grants_release(&s->issued);
 	for (size_t i = from; i < fresh->n; i++) {
@@ -26,16 +26,16 @@ static int keep_issued(struct net_secrets *s, const struct vault_grants *fresh, 
 	return 0;
 }
 
-/* What servers issued to an earlier run stands behind what was asked for, as it does later. */
-static int take_first(struct net_secrets *s, struct vault_grants *fresh, struct err *e)
+/* Credentials issued to an earlier run follow the requested ones, as they do later. */
+static int take_first_grant(struct net_secrets *s, struct vault_grants *fresh, struct err *e)
 {
 	size_t n = s->ask.n < fresh->n ? s->ask.n : fresh->n;
-	int r = keep_issued(s, fresh, n, e);
+	int r = take_issued(s, fresh, n, e);
 
 	if (r < 0)
 		return r;
 	fresh->n = n;
-	/* From now on only these count: what the vault says of them when it is asked again is not looked at. */
+	/* From now on only these placeholders count: those of later responses are ignored. */
 	if (n && !s->has_no_file) {
 		r = net_placeholders_put(s->files.dir, s->home[0] ? s->home : NULL, &s->marks, fresh, e);
 		if (r < 0)
@@ -45,7 +45,7 @@ static int take_first(struct net_secrets *s, struct vault_grants *fresh, struct 
 		if (!net_rule_apply(&s->rules, &fresh->v[i]))
 			return err_set(
 				e, -EACCES,
-				"the secret '%s' is bound to be sent in another way than a rule of the policy says",
+				"the secret '%s' is bound to another form than a rule of the policy names",
 				fresh->v[i].name);
 	}
 	s->granted = *fresh;
@@ -53,13 +53,14 @@ static int take_first(struct net_secrets *s, struct vault_grants *fresh, struct 
 	return 0;
 }
 
-/* S2, S3: what is no more keeps its place and its placeholder, with a handle that no vault gives. */
-static int keep_placeholders(struct net_secrets *s, struct vault_grants *fresh, struct err *e)
+/* net_secret.S2, net_secret.S3: a lost secret keeps its place and its placeholder, with a handle that no
+ * vault gives. */
+static int update_granted(struct net_secrets *s, struct vault_grants *fresh, struct err *e)
 {
 	size_t k = 0;
 
 	if (s->granted.n == 0)
-		return take_first(s, fresh, e);
+		return take_first_grant(s, fresh, e);
 	for (size_t i = 0; i < s->granted.n; i++) {
 		struct vault_grant *old = &s->granted.v[i];
 		const struct vault_grant *now = k < fresh->n ? &fresh->v[k] : NULL;
@@ -79,12 +80,12 @@ static int keep_placeholders(struct net_secrets *s, struct vault_grants *fresh, 
 		old->n_bindings = now->n_bindings;
 		memcpy(old->bindings, now->bindings, sizeof(old->bindings));
 	}
-	return keep_issued(s, fresh, k, e);
+	return take_issued(s, fresh, k, e);
 }
 
-/* Nothing at all: the channel's other end is closed, and whatever is asked over it is denied. */
-static int grant_alive(struct net_secrets *s, const char *id, int theirs, struct vault_grants *fresh,
-		       struct err *e)
+/* With nothing to grant the far end of the channel is closed, and every request over it is denied. */
+static int grant_available(struct net_secrets *s, const char *id, int theirs, struct vault_grants *fresh,
+			   struct err *e)
 {
 	autogrants struct vault_grants ask = GRANTS_INIT;
 
@@ -98,7 +99,7 @@ static int grant_alive(struct net_secrets *s, const char *id, int theirs, struct
 	}
 	if (ask.n == 0 && s->granted.n)
 		(void)!vault_ungrant(&s->vault, id, NULL);
-	/* What an earlier coffer-egress had ends with this one's, but for what servers issued. */
+	/* This replaces the grant of an earlier coffer-egress, but keeps issued credentials. */
 	return ask.n ? vault_grant(&s->vault, id, &ask, theirs, s->keep, fresh, e) : 0;
 }
 
@@ -112,12 +113,13 @@ int net_secrets_grant(struct net_secrets *s, const char *id, int *ret_channel, s
 		return err_sys(e, -errno, "cannot make a socket pair");
 	ours = sv[0];
 	theirs = sv[1];
-	r = grant_alive(s, id, theirs, &fresh, e);
+	r = grant_available(s, id, theirs, &fresh, e);
 	if (r == 0)
-		r = keep_placeholders(s, &fresh, e);
+		r = update_granted(s, &fresh, e);
 	if (r < 0)
 		return r;
-	/* Where nothing is ever sent no end of a channel is news. */
+	/* Keeps the far end open, since a closed channel would be reported although nothing is ever sent over
+	 * it. */
 	if (s->granted.n == 0) {
 		fd_close(s->idle);
 		s->idle = TAKE_FD(theirs);

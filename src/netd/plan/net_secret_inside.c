@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What stands inside for what was granted: variables with placeholders, git's helpers that hand them out,
- * the path of the ssh-agent and the hosts that it is for. Nothing of it is secret (S6), and nothing is
- * written to a file of the user's.
+ * The run's secrets as seen inside: variables with placeholders, git credential helpers that print them, the
+ * path of the ssh-agent and its known hosts. Nothing of it is secret (net_secret.S6), and no file of the user
+ * is written.
  */
 #include "base/fd.h"
 #include "netd/plan/net_secret_int.h"
@@ -51,7 +51,7 @@ static int put_variable(struct spec *s, const char *name, const char *value, str
 	return 0;
 }
 
-static int take_count(struct spec *s)
+static int take_git_config_count(struct spec *s)
 {
 	for (size_t i = 0; i < s->env.n; i++) {
 		if (strncmp(s->env.v[i], "GIT_CONFIG_COUNT=", 17) == 0) {
@@ -66,9 +66,10 @@ static int take_count(struct spec *s)
 	return 0;
 }
 
-/* A helper for one host, in git's own words: it hands out the placeholder, and nothing is written anywhere. */
-static int put_helper(struct spec *s, const struct vault_grant *g, const struct binding *b, int n,
-		      struct err *e)
+/* A credential helper for one host, as an inline shell function: it prints the placeholder, and nothing is
+ * written to a file. */
+static int put_git_helper(struct spec *s, const struct vault_grant *g, const struct binding *b, int n,
+			  struct err *e)
 {
 	char key[64], port[8] = "";
 	autofree char *name = NULL, *value = NULL;
@@ -88,15 +89,15 @@ static int put_helper(struct spec *s, const struct vault_grant *g, const struct 
 	return r < 0 ? r : put_variable(s, key, value, e);
 }
 
-static int put_git(struct spec *s, const struct vault_grants *g, struct err *e)
+static int put_git_helpers(struct spec *s, const struct vault_grants *g, struct err *e)
 {
-	int first = take_count(s), n = first, r = 0;
+	int first = take_git_config_count(s), n = first, r = 0;
 	char count[16];
 
 	for (size_t i = 0; i < g->n && r == 0; i++) {
 		for (size_t k = 0; k < g->v[i].n_bindings && r == 0 && g->v[i].kind == GRANT_SECRET; k++) {
 			if (g->v[i].bindings[k].as == BINDING_AS_BASIC)
-				r = put_helper(s, &g->v[i], &g->v[i].bindings[k], n++, e);
+				r = put_git_helper(s, &g->v[i], &g->v[i].bindings[k], n++, e);
 		}
 	}
 	if (r < 0 || n == 0)
@@ -105,8 +106,8 @@ static int put_git(struct spec *s, const struct vault_grants *g, struct err *e)
 	return put_variable(s, "GIT_CONFIG_COUNT", count, e);
 }
 
-/* Where the agent is, and whom ssh may trust. */
-static int put_agent(struct net_secrets *s, struct spec *spec, struct err *e)
+/* The path of the agent, and the host keys that ssh may trust. */
+static int put_ssh_agent(struct net_secrets *s, struct spec *spec, struct err *e)
 {
 	int r = s->sign.n ? net_secrets_agent(s, spec->id, &s->agent, e) : 0;
 
@@ -132,8 +133,9 @@ static int put_placeholder(struct net_secrets *s, struct spec *spec, const struc
 	return r;
 }
 
-/* A run without secrets tells placeholders of others, too, where there were any. */
-static int find_marks(struct net_secrets *s, const struct spec *spec, const struct state *st, struct err *e)
+/* A run without secrets recognises placeholders of others too, if there were any. */
+static int read_run_marks(struct net_secrets *s, const struct spec *spec, const struct state *st,
+			  struct err *e)
 {
 	const char *slash = spec->home_path ? strrchr(spec->home_path, '/') : NULL;
 	autoclose int dir = -1;
@@ -151,7 +153,7 @@ static int find_marks(struct net_secrets *s, const struct spec *spec, const stru
 
 int net_secrets_start(struct net_secrets *s, struct spec *spec, const struct state *st, struct err *e)
 {
-	int channel = -1, ret = find_marks(s, spec, st, e);
+	int channel = -1, ret = read_run_marks(s, spec, st, e);
 
 	if (ret < 0)
 		return err_wrap(e, ret, "the vault");
@@ -163,15 +165,15 @@ int net_secrets_start(struct net_secrets *s, struct spec *spec, const struct sta
 		ret = net_secrets_grant(s, spec->id, &channel, e);
 	if (ret == 0)
 		ret = net_proxy_check(s, spec->id, e);
-	/* Each coffer-egress gets one of its own. */
+	/* Each coffer-egress gets a channel of its own later. */
 	fd_close(channel);
 	for (size_t i = 0; ret == 0 && i < s->granted.n; i++) {
 		if (s->granted.v[i].kind == GRANT_SECRET)
 			ret = put_placeholder(s, spec, &s->granted.v[i], e);
 	}
 	if (ret == 0)
-		ret = put_git(spec, &s->granted, e);
+		ret = put_git_helpers(spec, &s->granted, e);
 	if (ret == 0)
-		ret = put_agent(s, spec, e);
+		ret = put_ssh_agent(s, spec, e);
 	return ret < 0 ? err_wrap(e, ret, "the vault") : 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a person should hear about the secrets of a run before it begins, a line each: one that expires soon, and one that was
- * named for nothing, since no rule lets a request to its hosts out. Names, hosts and dates; nothing is decided here.
+ * Notes for the person who starts a run, a line each: a secret that expires soon, and one that is named in
+ * vain because no rule allows a request to its hosts. Names, hosts and dates only; nothing is decided here.
  */
 #include "base/clock.h"
 #include "netd/plan/net_secret_int.h"
@@ -12,7 +12,7 @@
 
 #define DAY 86400u
 
-static bool may_reach(const struct policy *p, const struct binding *b)
+static bool policy_may_reach(const struct policy *p, const struct binding *b)
 {
 	struct policy_verdict v;
 	struct host h;
@@ -38,13 +38,13 @@ int net_secret_say_expiry(struct net_say *to, const char *name, uint64_t expires
 bool net_secret_is_reached(const struct net_say *to, const struct binding *b, size_t n)
 {
 	for (size_t i = 0; to && i < n; i++) {
-		if (b[i].as == BINDING_AS_PROXY || may_reach(to->policy, &b[i]))
+		if (b[i].as == BINDING_AS_PROXY || policy_may_reach(to->policy, &b[i]))
 			return true;
 	}
 	return !to || !n;
 }
 
-/* Those that the grant would be for: its own, or where it is bound nowhere what was asked for. */
+/* `b` are the bindings of the grant: the secret's own, or if it is bound nowhere the requested ones. */
 int net_secret_say_unreached(struct net_say *to, const char *name, const struct binding *b, size_t n)
 {
 	if (net_secret_is_reached(to, b, n))

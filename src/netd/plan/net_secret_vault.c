@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which vault a run has, and what is in it of what it asks for: cofferd's where that is to be had, else one
- * of its own, also when either has died (S3, S5). The key is taken while there is a terminal to type a
- * passphrase on. Of what the vault says only names, bindings and dates are kept (S6).
+ * Opens the vault of a run and lists its secrets: cofferd's vault if available, else one of the run's own,
+ * also after either has died (net_secret.S3, net_secret.S5). The key is taken while there is a terminal to
+ * type a passphrase on. Only names, bindings and dates of the list are kept (net_secret.S6).
  */
 #include "base/clock.h"
 #include "base/fd.h"
@@ -13,11 +13,11 @@
 #include <errno.h>
 
 #define FIRST_PATIENCE_MS 60000 /* the launcher has nothing else to do */
-#define WAITED_MAX 8		/* times that cofferd's vault is asked for while it is down */
-#define HOLD_PATIENCE_MS 10000	/* but a cofferd that does not answer is as good as none */
+#define WAITED_MAX 8		/* attempts while cofferd's vault is down */
+#define HOLD_PATIENCE_MS 10000	/* but a cofferd that does not respond is treated as absent */
 
-/* Is there a vault of cofferd's that is open, or opens by itself? */
-static bool is_kept(struct state *st, bool open)
+/* Has cofferd a vault that is open, or (unless `open`) one that opens by itself? */
+static bool cofferd_has_vault(struct state *st, bool open)
 {
 	struct cofferd_reply reply;
 
@@ -25,24 +25,24 @@ static bool is_kept(struct state *st, bool open)
 	       (reply.vault == VAULTD_OPEN || (!open && reply.vault == VAULTD_READY));
 }
 
-/* A passphrase is asked for here, while there is a terminal, unless somebody has typed it already. A key that only cofferd can
- * read (a credential of its service) is not needed. */
+/* Asks for a passphrase here, while there is a terminal, unless it has been typed into cofferd's vault. A key
+ * that only cofferd can read (a credential of its service) is not needed. */
 int net_secret_take_key(struct net_secrets *s, struct state *st, struct err *e)
 {
 	const struct vault_key_want want = VAULT_KEY_WANT_INIT;
 	int r;
 
-	if (s->files.kind == VAULT_KEY_PASSPHRASE && is_kept(st, true))
+	if (s->files.kind == VAULT_KEY_PASSPHRASE && cofferd_has_vault(st, true))
 		return 0;
 	r = vault_files_take_key(&s->files, &want, e);
-	if (r < 0 && s->files.kind != VAULT_KEY_PASSPHRASE && is_kept(st, false)) {
+	if (r < 0 && s->files.kind != VAULT_KEY_PASSPHRASE && cofferd_has_vault(st, false)) {
 		*e = ERR_INIT;
 		return 0;
 	}
 	return r;
 }
 
-static int open_own(struct net_secrets *s, int patience, struct err *e)
+static int open_own_vault(struct net_secrets *s, int patience, struct err *e)
 {
 	int r;
 
@@ -52,7 +52,7 @@ static int open_own(struct net_secrets *s, int patience, struct err *e)
 	}
 	s->vault.patience = patience;
 	r = vault_start(&s->vault, s->exe, e);
-	/* A passphrase may be typed. */
+	/* No timeout: a person may have to type a passphrase. */
 	s->vault.patience = s->files.may_reopen ? patience : 0;
 	if (r == 0)
 		r = vault_open(&s->vault, &s->files, VAULT_OPEN_READ_ONLY, e);
@@ -60,7 +60,7 @@ static int open_own(struct net_secrets *s, int patience, struct err *e)
 	return r;
 }
 
-static bool meets(const struct binding *own, const struct vault_grant *ask)
+static bool binding_fits_ask(const struct binding *own, const struct vault_grant *ask)
 {
 	struct binding b;
 
@@ -73,9 +73,9 @@ static bool meets(const struct binding *own, const struct vault_grant *ask)
 	return ask->n_bindings == 0;
 }
 
-/* Those of the hosts that this ask is about. */
-static int add_known(const struct vault_msg *m, const struct binding *own, size_t n,
-		     const struct vault_grant *ask, struct buf *out)
+/* Adds the known hosts of this request. */
+static int add_known_hosts(const struct vault_msg *m, const struct binding *own, size_t n,
+			   const struct vault_grant *ask, struct buf *out)
 {
 	autosshhosts struct sshhosts all = SSHHOSTS_INIT;
 
@@ -86,16 +86,17 @@ static int add_known(const struct vault_msg *m, const struct binding *own, size_
 		bool wanted = false;
 
 		for (size_t k = 0; k < n; k++)
-			wanted = wanted || (own[k].as == BINDING_AS_SSH && own[k].port == all.v[i].port &&
-					    str_eq(own[k].host, all.v[i].host) && meets(&own[k], ask));
+			wanted = wanted ||
+				 (own[k].as == BINDING_AS_SSH && own[k].port == all.v[i].port &&
+				  str_eq(own[k].host, all.v[i].host) && binding_fits_ask(&own[k], ask));
 		if (wanted)
 			sshhosts_text(&one, out);
 	}
 	return buf_error(out);
 }
 
-/* The first host that was asked for and is none of its own. */
-static uint8_t find_lacking(const struct binding *own, size_t n, const struct vault_grant *ask)
+/* Index from 1 of the first requested host that it is not bound to; 0: none. */
+static uint8_t find_unbound_host(const struct binding *own, size_t n, const struct vault_grant *ask)
 {
 	for (size_t k = 0; k < ask->n_bindings && n; k++) {
 		struct binding b;
@@ -110,8 +111,8 @@ static uint8_t find_lacking(const struct binding *own, size_t n, const struct va
 	return 0;
 }
 
-static int say_about(const struct vault_msg *m, const struct binding *own, size_t n, struct looked *l,
-		     size_t i)
+static int report_secret(const struct vault_msg *m, const struct binding *own, size_t n, struct looked *l,
+			 size_t i)
 {
 	const struct vault_grant *ask = &l->ask->v[i];
 	struct binding met[GRANTS_BINDINGS_MAX];
@@ -120,7 +121,7 @@ static int say_about(const struct vault_msg *m, const struct binding *own, size_
 	if (net_secret_say_expiry(l->say, ask->name, m->num[3], l->now) < 0)
 		return -ENOMEM;
 	for (size_t k = 0; k < n; k++) {
-		if (meets(&own[k], ask))
+		if (binding_fits_ask(&own[k], ask))
 			met[n_met++] = own[k];
 	}
 	if (n && !net_secret_is_reached(l->say, met, n_met))
@@ -131,7 +132,7 @@ static int say_about(const struct vault_msg *m, const struct binding *own, size_
 		 : net_secret_say_unreached(l->say, ask->name, ask->bindings, ask->n_bindings);
 }
 
-static int say_of_pools(const struct vault_msg *m, const struct looked *l)
+static int report_proxy_expiry(const struct vault_msg *m, const struct looked *l)
 {
 	for (size_t i = 0; i < l->pools->n; i++) {
 		if (slice_eq(m->text[0], l->pools->v[i].name) &&
@@ -141,7 +142,7 @@ static int say_of_pools(const struct vault_msg *m, const struct looked *l)
 	return 0;
 }
 
-static int look_at(const struct vault_msg *m, void *ctx)
+static int take_vault_item(const struct vault_msg *m, void *ctx)
 {
 	struct looked *l = ctx;
 	struct binding own[GRANTS_BINDINGS_MAX];
@@ -159,17 +160,17 @@ static int look_at(const struct vault_msg *m, void *ctx)
 		l->f.there |= bit;
 		l->f.expired |= m->num[3] && m->num[3] <= l->now ? bit : 0;
 		l->f.unbound |= n == 0 ? bit : 0;
-		l->lacks[i] = find_lacking(own, n, &l->ask->v[i]);
+		l->lacks[i] = find_unbound_host(own, n, &l->ask->v[i]);
 		for (size_t k = 0; k < n; k++) {
-			if (meets(&own[k], &l->ask->v[i]))
+			if (binding_fits_ask(&own[k], &l->ask->v[i]))
 				*(own[k].as == BINDING_AS_SSH ? &l->signs : &l->f.meets) |= bit;
 		}
-		if (l->known && l->signs & bit && add_known(m, own, n, &l->ask->v[i], l->known) < 0)
+		if (l->known && l->signs & bit && add_known_hosts(m, own, n, &l->ask->v[i], l->known) < 0)
 			return -EPROTO;
-		if (say_about(m, own, n, l, i) < 0)
+		if (report_secret(m, own, n, l, i) < 0)
 			return -ENOMEM;
 	}
-	return say_of_pools(m, l);
+	return report_proxy_expiry(m, l);
 }
 
 int net_secret_look(struct net_secrets *s, struct buf *known, struct net_say *say, struct looked *ret,
@@ -184,17 +185,17 @@ int net_secret_look(struct net_secrets *s, struct buf *known, struct net_say *sa
 				.by_line = s->by_line,
 				.say = say,
 				.now = clock_nsec(CLOCK_REALTIME) / NSEC_PER_SEC };
-	return vault_call(&s->vault, &ask, NULL, 0, look_at, ret, &mem, NULL, e);
+	return vault_call(&s->vault, &ask, NULL, 0, take_vault_item, ret, &mem, NULL, e);
 }
 
-void net_secrets_down(struct net_secrets *s)
+void net_secrets_close_vault(struct net_secrets *s)
 {
 	vault_end(&s->vault);
 	s->lease = fd_close(s->lease);
 }
 
-/* They need nothing of the vault's file. */
-static uint64_t issuers_of(const struct net_secrets *s)
+/* Issuers need nothing of the vault's file. */
+static uint64_t issuer_bits(const struct net_secrets *s)
 {
 	uint64_t bits = 0;
 
@@ -203,9 +204,9 @@ static uint64_t issuers_of(const struct net_secrets *s)
 	return bits;
 }
 
-/* Those that are not in `but` under their name. */
-static int add_all(struct vault_grants *to, const struct vault_grants *from, const struct vault_grants *but,
-		   struct err *e)
+/* Adds the grants whose names are not in `but`. */
+static int add_missing_grants(struct vault_grants *to, const struct vault_grants *from,
+			      const struct vault_grants *but, struct err *e)
 {
 	for (size_t i = 0; i < from->n; i++) {
 		struct vault_grant *g;
@@ -220,25 +221,27 @@ static int add_all(struct vault_grants *to, const struct vault_grants *from, con
 	return 0;
 }
 
-/* cofferd's vault, for coffer-egress, coffer-dial and the ssh-agent alike. It grants a holder what is said here, word for word.
- * Where there was no vault file cofferd has none either. */
-static int hold(struct net_secrets *s, struct state *st, const char *id, int patience, struct err *e)
+/* Holds cofferd's vault, for coffer-egress, coffer-dial and the ssh-agent alike. It grants exactly what is
+ * listed here. Without a vault file cofferd has none either. */
+static int hold_cofferd_vault(struct net_secrets *s, struct state *st, const char *id, int patience,
+			      struct err *e)
 {
 	autogrants struct vault_grants all = GRANTS_INIT;
-	int r = s->has_no_file ? err_set(e, -ENOENT, "there is no vault") : add_all(&all, &s->ask, NULL, e);
+	int r = s->has_no_file ? err_set(e, -ENOENT, "there is no vault")
+			       : add_missing_grants(&all, &s->ask, NULL, e);
 
 	if (r == 0)
-		r = add_all(&all, &s->sign, &s->ask, e);
+		r = add_missing_grants(&all, &s->sign, &s->ask, e);
 	if (r == 0)
-		r = add_all(&all, &s->pools, NULL, e);
+		r = add_missing_grants(&all, &s->pools, NULL, e);
 	return r < 0 ? r : cofferd_hold(st, id, &all, patience, &s->vault, &s->lease, e);
 }
 
-static int reopen_own(struct net_secrets *s, struct err *e)
+static int reopen_own_vault(struct net_secrets *s, struct err *e)
 {
 	int r = s->has_no_file ? 0 : vault_files_reopen(&s->files, e);
 
-	return r < 0 ? r : open_own(s, PATIENCE_MS, e);
+	return r < 0 ? r : open_own_vault(s, PATIENCE_MS, e);
 }
 
 int net_secrets_restart(struct net_secrets *s, struct state *st, const char *id, struct err *e)
@@ -246,34 +249,34 @@ int net_secrets_restart(struct net_secrets *s, struct state *st, const char *id,
 	struct looked l;
 	int r;
 
-	net_secrets_down(s);
-	r = hold(s, st, id, PATIENCE_MS, e);
-	/* One that is only just being started again is waited for. */
+	net_secrets_close_vault(s);
+	r = hold_cofferd_vault(s, st, id, PATIENCE_MS, e);
+	/* Wait for one that is just being restarted. */
 	s->waited = r == -EAGAIN ? s->waited + 1 : 0;
 	if (s->waited > 0 && s->waited < WAITED_MAX)
 		return r;
 	if (r < 0 && s->files.may_reopen) {
 		*e = ERR_INIT;
-		r = reopen_own(s, e);
+		r = reopen_own_vault(s, e);
 	} else if (r == -ECONNREFUSED) {
 		r = err_set(e, -VAULT_LOCKED, "the vault is locked: coffer secret unlock opens it again");
 	}
 	if (r == 0)
 		r = net_secret_look(s, NULL, NULL, &l, e);
 	if (r == 0)
-		s->alive = issuers_of(s) |
+		s->alive = issuer_bits(s) |
 			   (l.f.there & (l.f.meets | (l.f.unbound & s->with_host & s->was_unbound)));
 	return r;
 }
 
-/* cofferd's, or one of the run's own where its key was to be had here. */
+/* cofferd's vault, or one of the run's own if its key is available here. */
 int net_secret_open(struct net_secrets *s, struct state *st, const char *id, struct err *e)
 {
-	int r = hold(s, st, id, HOLD_PATIENCE_MS, e);
+	int r = hold_cofferd_vault(s, st, id, HOLD_PATIENCE_MS, e);
 
 	if (r < 0 && (s->files.key >= 0 || r == -ECONNREFUSED)) {
 		*e = ERR_INIT;
-		r = open_own(s, FIRST_PATIENCE_MS, e);
+		r = open_own_vault(s, FIRST_PATIENCE_MS, e);
 	}
 	return r;
 }

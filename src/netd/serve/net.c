@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The guard's loop for a run with a network: see net.h. */
+/*
+ * The loop of the guard's network part (net.h): starts both programs with the first packet, restarts them,
+ * and ends them with the run.
+ */
 #include "netd/serve/net.h"
 
 #include "base/clock.h"
@@ -21,18 +24,19 @@
 #define IDLE (500 * NSEC_PER_MSEC)
 #define BACKOFF_FIRST (100 * NSEC_PER_MSEC)
 #define BACKOFF_MOST (5 * NSEC_PER_SEC)
-#define LIVED_LONG (30 * NSEC_PER_SEC) /* after this a death is the first one again */
-#define TRIES 6			       /* that never became ready, in a row: there is no network to be had */
+#define LIVED_LONG (30 * NSEC_PER_SEC) /* after this long a death counts as the first again */
+#define TRIES 6			       /* starts in a row that never became ready: give up on the network */
 #define QUEUED_MAX (32 << 10)
 #define QUIT_WITHIN (2 * NSEC_PER_SEC)
 #define READY_AT_END (5 * NSEC_PER_SEC)
 #define QUIT_STEP (50 * NSEC_PER_MSEC)
 
-int net_launcher_tell(struct net_guard *g, const struct net_msg *m, int fd)
+int net_launcher_send_msg(struct net_guard *g, const struct net_msg *m, int fd)
 {
 	int queued = 0;
 
-	/* A launcher that is stopped takes nothing: lines for its terminal must not hold us up, nor what matters more. */
+	/* A stopped launcher reads nothing: lines for its terminal must neither block us nor take the room of
+	 * important messages. */
 	if ((m->type == NET_SAY || m->type == NET_ASKED) && ioctl(g->w_launcher.fd, SIOCOUTQ, &queued) == 0 &&
 	    queued > QUEUED_MAX)
 		return -EAGAIN;
@@ -44,10 +48,10 @@ int net_launcher_send(struct net_guard *g, enum net_msg_type type, uint32_t leve
 	struct net_msg m = { .type = type, .level = level };
 
 	snprintf(m.text, sizeof(m.text), "%s", text);
-	return net_launcher_tell(g, &m, fd);
+	return net_launcher_send_msg(g, &m, fd);
 }
 
-/* The sandbox is ended by the launcher; should that be gone, the guard is on its way to do it. */
+/* The launcher ends the sandbox; if it is gone, the guard is about to do so. */
 void net_fail(struct net_guard *g, const char *fmt, ...)
 {
 	char raw[NET_MSG_TEXT], safe[NET_MSG_TEXT];
@@ -65,7 +69,7 @@ void net_fail(struct net_guard *g, const char *fmt, ...)
 void net_audit(struct net_guard *g, const char *type, const struct buf *fields)
 {
 	if (buf_error(fields) || audit_append(g->c.audit, type, g->c.spec->id, fields, NULL) < 0)
-		net_fail(g, "what happens on the network cannot be written to the audit log");
+		net_fail(g, "network events cannot be written to the audit log");
 }
 
 static int on_fold_event(void *ctx, const char *type, const struct buf *fields)
@@ -80,7 +84,7 @@ static void on_fold_denied(void *ctx, const struct net_line *l)
 	net_say_denied(ctx, l);
 }
 
-static void log_state(struct net_guard *g, const char *type, const char *part, const char *why)
+static void log_net_state(struct net_guard *g, const char *type, const char *part, const char *why)
 {
 	autobuf struct buf b = BUF_INIT;
 	struct json j = JSON_INIT(&b);
@@ -100,13 +104,13 @@ void net_up(struct net_guard *g)
 	g->is_up = true;
 	g->tries = 0;
 	g->up_since = clock_nsec(CLOCK_MONOTONIC);
-	log_state(g, "net.up", NULL, NULL);
+	log_net_state(g, "net.up", NULL, NULL);
 	if (g->was_up)
 		net_say(g, NET_LEVEL_NOTE, "the network is up again");
 	g->was_up = true;
 }
 
-static void again_later(struct net_guard *g)
+static void restart_later(struct net_guard *g)
 {
 	uint64_t now = clock_nsec(CLOCK_MONOTONIC);
 
@@ -127,13 +131,13 @@ void net_down(struct net_guard *g, struct net_proc *p, const char *why)
 		return;
 	snprintf(text, sizeof(text), "%s", why);
 	net_proc_kill(p);
-	/* Its peer has nobody to talk to: without egress there is nothing to dial for. */
+	/* Without egress dial has nobody to dial for. */
 	if (p->part == NET_EGRESS) {
 		net_proc_kill(&g->proc[NET_DIAL]);
 		net_ask_egress_gone(g);
 	}
 	if (first) {
-		log_state(g, "net.down", net_part_name(p->part), text);
+		log_net_state(g, "net.down", net_part_name(p->part), text);
 		if (g->was_up)
 			net_say(g, NET_LEVEL_WARN, "the network is down, and is started again: %s: %s",
 				net_part_name(p->part), text);
@@ -143,10 +147,10 @@ void net_down(struct net_guard *g, struct net_proc *p, const char *why)
 		return;
 	}
 	g->is_up = false;
-	again_later(g);
+	restart_later(g);
 }
 
-static void describe_end(const struct net_proc *p, const siginfo_t *si, char out[320])
+static void describe_proc_end(const struct net_proc *p, const siginfo_t *si, char out[320])
 {
 	if (p->why[0])
 		snprintf(out, 320, "%s", p->why);
@@ -157,37 +161,37 @@ static void describe_end(const struct net_proc *p, const siginfo_t *si, char out
 			 strsignal(si->si_status));
 }
 
-static bool has_ended(const struct net_proc *p, siginfo_t *ret)
+static bool proc_has_ended(const struct net_proc *p, siginfo_t *ret)
 {
 	*ret = (siginfo_t){ 0 };
 	return p->pid >= 0 && waitid(P_PIDFD, (id_t)p->w_pid.fd, ret, WEXITED | WNOHANG | WNOWAIT) == 0 &&
 	       ret->si_pid != 0;
 }
 
-static void on_proc(struct watch *w, uint32_t events)
+static void on_proc_end(struct watch *w, uint32_t events)
 {
 	struct net_proc *p = w->ctx, *egress = &p->g->proc[NET_EGRESS];
 	siginfo_t si;
 	char why[320];
 
 	(void)events;
-	/* dial ends when egress does, and may be the first to be heard of. */
-	if (p->part == NET_DIAL && has_ended(egress, &si))
+	/* dial ends when egress does, and its end may be noticed first. */
+	if (p->part == NET_DIAL && proc_has_ended(egress, &si))
 		p = egress;
-	if (!has_ended(p, &si))
+	if (!proc_has_ended(p, &si))
 		return;
-	/* Its last words may still be in the socket, and say more than a status does. */
+	/* Its error message may still be in the socket, and explains more than an exit status. */
 	if (p->w_ctl.events) {
 		p->w_ctl.fn(&p->w_ctl, EPOLLIN);
 		if (p->pid < 0)
 			return;
 	}
-	describe_end(p, &si, why);
+	describe_proc_end(p, &si, why);
 	net_down(p->g, p, why);
 }
 
-/* Our end of a control socket is in *p, theirs is returned. */
-static int make_control(struct net_proc *p, struct err *e)
+/* Stores our end of a control socket in *p and returns the other. */
+static int make_control_socket(struct net_proc *p, struct err *e)
 {
 	int sv[2];
 
@@ -202,9 +206,9 @@ static int make_control(struct net_proc *p, struct err *e)
 	return sv[1];
 }
 
-static int watch_proc(struct net_proc *p, struct err *e)
+static int watch_program(struct net_proc *p, struct err *e)
 {
-	p->w_pid.fn = on_proc;
+	p->w_pid.fn = on_proc_end;
 	p->w_pid.ctx = p;
 	if (loop_watch(&p->g->loop, &p->w_pid, EPOLLIN) < 0)
 		return err_set(e, -ENOMEM, "cannot watch %s", net_part_name(p->part));
@@ -215,7 +219,7 @@ static int watch_proc(struct net_proc *p, struct err *e)
 static int start_egress(struct net_guard *g, int link, struct err *e)
 {
 	struct net_proc *p = &g->proc[NET_EGRESS];
-	autoclose int journal = -1, list = -1, vault = -1, ctl = make_control(p, e);
+	autoclose int journal = -1, list = -1, vault = -1, ctl = make_control_socket(p, e);
 	const int *w = wall_fds(&g->wall);
 	int fds[EGRESS_FD_END] = { 0 };
 	int r = ctl < 0 ? ctl : net_journal_open(g, NET_EGRESS, &journal, e);
@@ -236,18 +240,18 @@ static int start_egress(struct net_guard *g, int link, struct err *e)
 	fds[EGRESS_FD_CA] = g->ca;
 	fds[EGRESS_FD_STORE] = g->store;
 	r = net_proc_start(p, fds, EGRESS_FD_END, e);
-	return r < 0 ? r : watch_proc(p, e);
+	return r < 0 ? r : watch_program(p, e);
 }
 
 static int start_dial(struct net_guard *g, int link, struct err *e)
 {
 	struct net_proc *p = &g->proc[NET_DIAL];
-	autoclose int journal = -1, list = -1, vault = -1, ctl = make_control(p, e);
+	autoclose int journal = -1, list = -1, vault = -1, ctl = make_control_socket(p, e);
 	autoclose int resolv = ctl < 0 ? -1 : hostfiles_resolv(e);
 	int fds[DIAL_FD_END] = { 0 };
 	int r = ctl < 0 ? ctl : resolv < 0 ? resolv : net_journal_open(g, NET_DIAL, &journal, e);
 
-	/* Who read it before has left the position at its end. */
+	/* An earlier reader left the file position at its end. */
 	if (r == 0 && g->pools >= 0 && lseek(g->pools, 0, SEEK_SET) < 0)
 		r = err_sys(e, -errno, "cannot hand over the proxies' credentials");
 	if (r == 0)
@@ -263,11 +267,11 @@ static int start_dial(struct net_guard *g, int link, struct err *e)
 	fds[DIAL_FD_POOLS] = g->pools;
 	fds[DIAL_FD_RESOLV] = resolv;
 	r = net_proc_start(p, fds, DIAL_FD_END, e);
-	return r < 0 ? r : watch_proc(p, e);
+	return r < 0 ? r : watch_program(p, e);
 }
 
-/* What both need and what outlives them: made once. */
-static int prepare(struct net_guard *g, struct err *e)
+/* Makes, once, the files that both programs need and that outlive them. */
+static int prepare_shared_files(struct net_guard *g, struct err *e)
 {
 	int r = 0;
 
@@ -289,7 +293,7 @@ static int prepare(struct net_guard *g, struct err *e)
 	return 0;
 }
 
-static int start_missing(struct net_guard *g, struct err *e)
+static int start_missing_programs(struct net_guard *g, struct err *e)
 {
 	bool both = g->proc[NET_EGRESS].pid < 0;
 	autoclose int a = -1, b = -1;
@@ -301,13 +305,13 @@ static int start_missing(struct net_guard *g, struct err *e)
 	b = link[1];
 	if (both)
 		net_proc_kill(&g->proc[NET_DIAL]);
-	/* Neither waits for the other one's exec. */
+	/* Both are started before we wait for either exec. */
 	r = g->proc[NET_DIAL].pid < 0 ? start_dial(g, b, e) : 0;
 	if (r == 0 && both)
 		r = start_egress(g, a, e);
 	for (int i = 0; r == 0 && i < NET_PARTS; i++)
 		r = net_proc_started(&g->proc[i], e);
-	/* Nor does one that could not be executed leave half of it behind, whose end would be told instead. */
+	/* If one could not be executed, end the other too: otherwise its end would be reported as the cause. */
 	for (int i = 0; r < 0 && both && i < NET_PARTS; i++)
 		net_proc_kill(&g->proc[i]);
 	if (r == 0 && !both && net_ctl_send(&g->proc[NET_EGRESS], CTL_NEW_DIAL, &a, 1) < 0)
@@ -315,23 +319,23 @@ static int start_missing(struct net_guard *g, struct err *e)
 	return r;
 }
 
-static void on_start(struct timer *t)
+static void on_start_timer(struct timer *t)
 {
 	struct net_guard *g = t->ctx;
 	struct err e = ERR_INIT;
-	int r = prepare(g, &e);
+	int r = prepare_shared_files(g, &e);
 
 	if (r == 0)
-		r = start_missing(g, &e);
+		r = start_missing_programs(g, &e);
 	if (r == 0) {
 		g->started = true;
 		return;
 	}
-	/* A program that is not there will not be there in a moment either. */
+	/* A program that is missing now will be missing in a moment too. */
 	if (g->proc[NET_EGRESS].exe < 0 || g->proc[NET_DIAL].exe < 0 || ++g->tries >= TRIES)
 		net_fail(g, "%s", e.msg);
 	else
-		again_later(g);
+		restart_later(g);
 }
 
 void net_start_now(struct net_guard *g)
@@ -346,16 +350,16 @@ void net_start_now(struct net_guard *g)
 	if (policy_needs_proxies(g->c.plan->cp.policy))
 		loop_timer(&g->loop, &g->t_stats, clock_nsec(CLOCK_MONOTONIC) + NSEC_PER_SEC);
 	net_journal_begin(g);
-	on_start(&g->t_start);
+	on_start_timer(&g->t_start);
 }
 
-static void on_wall(struct watch *w, uint32_t events)
+static void on_first_packet(struct watch *w, uint32_t events)
 {
 	(void)events;
 	net_start_now(w->ctx);
 }
 
-static void take_wall(struct net_guard *g)
+static void watch_wall(struct net_guard *g)
 {
 	const int *fds = wall_fds(&g->wall);
 
@@ -366,7 +370,7 @@ static void take_wall(struct net_guard *g)
 		return;
 	}
 	for (int i = 0; i < WALL_FDS; i++) {
-		g->w_wall[i] = (struct watch){ .fd = fds[i], .fn = on_wall, .ctx = g };
+		g->w_wall[i] = (struct watch){ .fd = fds[i], .fn = on_first_packet, .ctx = g };
 		if (fds[i] >= 0 && loop_watch(&g->loop, &g->w_wall[i], EPOLLIN) < 0)
 			net_start_now(g);
 	}
@@ -376,20 +380,20 @@ static void wait_for_quit(struct net_guard *g, struct net_proc *p)
 {
 	uint64_t now = clock_nsec(CLOCK_MONOTONIC), until = now + QUIT_WITHIN;
 
-	/* It has no more to write than what was open: one that fills the disk instead is not waited for. */
+	/* It only has to write records of open connections: if it fills the disk instead, do not wait for it. */
 	while (now < until && !net_proc_wait(p, now + QUIT_STEP) && !net_journal_is_flooded(g, p->part))
 		now = clock_nsec(CLOCK_MONOTONIC);
 }
 
-/* Was something refused that nobody has written down yet? */
-static bool has_refused(const struct net_guard *g)
+/* Are there refused packets that are not logged yet? */
+static bool has_refused_packets(const struct net_guard *g)
 {
 	struct pollfd p = { .fd = g->wall.nflog, .events = POLLIN };
 
 	return p.fd >= 0 && poll(&p, 1, 0) == 1;
 }
 
-/* A command may have ended before the program that its last packets have started was ready to count them. */
+/* The command may have ended before the program that its last packets started was ready to count them. */
 static void wait_for_ready(struct net_guard *g, struct net_proc *p)
 {
 	uint64_t now = clock_nsec(CLOCK_MONOTONIC), until = now + READY_AT_END;
@@ -405,8 +409,9 @@ static void wait_for_ready(struct net_guard *g, struct net_proc *p)
 	}
 }
 
-/* Asked to end, they write down what was open; then they are. Nothing of the network is left when this returns. */
-static void end_all(struct net_guard *g)
+/* Asks both programs to write records of open connections and to exit; kills them otherwise. Nothing of the
+ * network is left when this returns. */
+static void end_network(struct net_guard *g)
 {
 	struct net_proc *e = &g->proc[NET_EGRESS], *d = &g->proc[NET_DIAL];
 
@@ -414,8 +419,8 @@ static void end_all(struct net_guard *g)
 		return;
 	g->ending = true;
 	loop_timer_off(&g->loop, &g->t_start);
-	/* One that has begun may have taken them already. */
-	if (!e->ready && (e->pid >= 0 || has_refused(g)))
+	/* A program that has started may have taken the packets already. */
+	if (!e->ready && (e->pid >= 0 || has_refused_packets(g)))
 		wait_for_ready(g, e);
 	if (e->ready) {
 		e->quitting = true;
@@ -439,16 +444,17 @@ static void end_all(struct net_guard *g)
 	g->is_over = true;
 }
 
-static void tell_end(struct net_guard *g)
+static void send_network_ended(struct net_guard *g)
 {
 	autoclose int report = net_journal_report(g);
 
-	/* Who is gone does not want it. */
+	/* A launcher that is gone does not need it. */
 	(void)!net_launcher_send(g, NET_ENDED, 0, "", report);
 }
 
-/* The wall, once; the end. Whatever else it is, the launcher is no launcher any more. */
-static void on_launcher(struct watch *w, uint32_t events)
+/* Accepts the wall (once), files for the certificate, requests to sign, and the end. On anything else, or end
+ * of file, the launcher is considered gone. */
+static void on_launcher_message(struct watch *w, uint32_t events)
 {
 	struct net_guard *g = w->ctx;
 	union {
@@ -463,26 +469,26 @@ static void on_launcher(struct watch *w, uint32_t events)
 	(void)events;
 	if (n >= 0 && !g->has_wall && !g->ending && len == sizeof(word.wall) &&
 	    wall_unpack(word.wall, fds, (size_t)n, &g->wall) == 0) {
-		take_wall(g);
+		watch_wall(g);
 		return;
 	}
 	if (n == 2 && len == sizeof(word.m) && word.m.type == NET_ROOM && g->room[0] < 0) {
 		memcpy(g->room, fds, sizeof(g->room));
 		return;
 	}
-	if (n == 0 && !g->ending && net_sign_is(&word, len)) {
+	if (n == 0 && !g->ending && net_sign_is_message(&word, len)) {
 		net_sign_take(g, &word, len);
 		return;
 	}
 	if (n == 0 && len == sizeof(word.m) && word.m.type == NET_END) {
-		end_all(g);
-		tell_end(g);
+		end_network(g);
+		send_network_ended(g);
 		return;
 	}
 	loop_stop(&g->loop);
 }
 
-static void on_sandbox(struct watch *w, uint32_t events)
+static void on_sandbox_dead(struct watch *w, uint32_t events)
 {
 	struct net_guard *g = w->ctx;
 
@@ -491,19 +497,19 @@ static void on_sandbox(struct watch *w, uint32_t events)
 	g->calls.dead(g->calls.ctx);
 }
 
-static void on_idle(struct timer *t)
+static void on_guard_idle(struct timer *t)
 {
 	struct net_guard *g = t->ctx;
 
-	/* Another release may be installed before the first packet comes: from here on they are those of this one. A program that is
-	 * missing is looked for again, and said, when it is needed. */
+	/* Opens the programs now, because another release may be installed before the first packet. A missing
+	 * program is looked for again, and reported, when it is needed. */
 	for (int i = 0; i < NET_PARTS; i++)
 		(void)!net_proc_open(&g->proc[i], NULL);
 	net_ask_listen(g);
 	g->calls.idle(g->calls.ctx);
 }
 
-static int set_up(struct net_guard *g, int launcher)
+static int net_guard_open(struct net_guard *g, int launcher)
 {
 	const struct net_fold_out out = { .event = on_fold_event, .denied = on_fold_denied, .ctx = g };
 	struct err e = ERR_INIT;
@@ -520,11 +526,11 @@ static int set_up(struct net_guard *g, int launcher)
 	}
 	for (int i = 0; i < WALL_FDS; i++)
 		g->w_wall[i] = WATCH_INIT;
-	g->t_start = (struct timer){ .fn = on_start, .ctx = g };
-	g->t_idle = (struct timer){ .fn = on_idle, .ctx = g };
+	g->t_start = (struct timer){ .fn = on_start_timer, .ctx = g };
+	g->t_idle = (struct timer){ .fn = on_guard_idle, .ctx = g };
 	g->fold = net_fold_new(clock_nsec(CLOCK_MONOTONIC), &out);
-	g->w_launcher = (struct watch){ .fd = launcher, .fn = on_launcher, .ctx = g };
-	g->w_sandbox = (struct watch){ .fd = g->c.sandbox, .fn = on_sandbox, .ctx = g };
+	g->w_launcher = (struct watch){ .fd = launcher, .fn = on_launcher_message, .ctx = g };
+	g->w_sandbox = (struct watch){ .fd = g->c.sandbox, .fn = on_sandbox_dead, .ctx = g };
 	g->dir = openat(g->c.st->runs_fd, g->c.spec->id, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	if (g->dir < 0 || !g->fold || loop_open(&g->loop, &e) < 0 ||
 	    loop_watch(&g->loop, &g->w_launcher, EPOLLIN) < 0)
@@ -558,10 +564,10 @@ bool net_guard(const struct net_config *c, int launcher, const struct net_calls 
 				.room = { -1, -1 },
 				.store = -1,
 				.pools = -1 };
-	if (set_up(&g, launcher) == 0)
+	if (net_guard_open(&g, launcher) == 0)
 		(void)!loop_run(&g.loop, &e);
 	else
 		(void)!net_launcher_send(&g, NET_FAILED, 0, "the network's guard cannot begin", -1);
-	end_all(&g);
+	end_network(&g);
 	return g.is_over;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Questions of the sandbox: from coffer-egress, which holds what is asked about, to the list (askserve.h), and back. What
- * coffer-egress says is hostile: askmsg_unpack() checks its form, asks_put() its sizes, and its tickets are its own
- * affair, for a wrong one harms nobody but itself.
+ * The ask server of a run with a network: takes questions from coffer-egress, which holds the requests, into
+ * the list (askserve.h) and sends the answers back. coffer-egress is hostile: askmsg_unpack() checks the form
+ * and asks_put() the sizes of a question; a wrong ticket harms only coffer-egress itself.
  */
 #include "approval/prompt.h"
 #include "base/clock.h"
@@ -15,22 +15,22 @@
 #include <stdio.h>
 #include <string.h>
 
-static const enum ask_kind kinds[] = {
+static const enum ask_kind kind_of_message[] = {
 	[ASKMSG_CONNECT] = ASK_CONNECT, [ASKMSG_REQUEST] = ASK_REQUEST, [ASKMSG_GRAPHQL] = ASK_GRAPHQL,
 	[ASKMSG_GIT] = ASK_GIT,		[ASKMSG_SECRET] = ASK_SECRET,	[ASKMSG_WIDEN] = ASK_WIDEN,
 };
-static_assert(ARRAY_SIZE(kinds) == ASKMSG_KIND_COUNT, "one for each");
+static_assert(ARRAY_SIZE(kind_of_message) == ASKMSG_KIND_COUNT, "one for each");
 
-static int on_event(void *ctx, const char *type, const struct buf *fields, uint64_t *ret_seq)
+static int on_ask_event(void *ctx, const char *type, const struct buf *fields, uint64_t *ret_seq)
 {
 	struct net_guard *g = ctx;
-	/* What it did before it asked stands before the question: that is what a person is shown. */
+	/* Events before the question are logged before it: people are shown them as context. */
 	int r = str_eq(type, "ask.new") && g->fold ? net_journal_catch_up(g) : 0;
 
 	return r < 0 ? r : audit_append_seq(g->c.audit, type, g->c.spec->id, fields, ret_seq, NULL);
 }
 
-static void send_answer(struct net_guard *g, const struct ctl_answer *a)
+static void send_egress_answer(struct net_guard *g, const struct ctl_answer *a)
 {
 	struct net_proc *p = &g->proc[NET_EGRESS];
 	struct {
@@ -40,14 +40,15 @@ static void send_answer(struct net_guard *g, const struct ctl_answer *a)
 
 	if (p->pid >= 0 && fdpass_send(p->w_ctl.fd, &m, sizeof(m), NULL, 0) == 0)
 		return;
-	/* What it never heard of it has not used. Nobody may touch the list from here: soon. */
+	/* An answer that it never received was not used. The list must not be changed from within its
+	 * callback, hence the timer. */
 	if (a->allow == CTL_YES && g->n_unread < NET_UNREAD_MAX)
 		g->unread[g->n_unread++] = a->ticket;
 	loop_timer(&g->loop, &g->t_unread, 0);
 }
 
-/* A coffer-egress that does not take an answer is ended, and all that it held with it. */
-static void on_unread(struct timer *t)
+/* A coffer-egress that does not read an answer is killed, together with everything it held. */
+static void on_unread_answers(struct timer *t)
 {
 	struct net_guard *g = t->ctx;
 	struct net_proc *p = &g->proc[NET_EGRESS];
@@ -59,7 +60,7 @@ static void on_unread(struct timer *t)
 		net_down(g, p, "it does not take a person's answers");
 }
 
-static bool is_late(const struct net_guard *g, const char *id)
+static bool ask_has_expired(const struct net_guard *g, const char *id)
 {
 	const struct ask *a = g->serve.asks && id[0] ? asks_find(g->serve.asks, id) : NULL;
 	struct ask_view v;
@@ -70,7 +71,7 @@ static bool is_late(const struct net_guard *g, const char *id)
 	return v.state == ASK_EXPIRED;
 }
 
-static void on_tell(void *ctx, uint64_t waiter, bool allow, const char *id, const char *why)
+static void on_waiter_answer(void *ctx, uint64_t waiter, bool allow, const char *id, const char *why)
 {
 	struct net_guard *g = ctx;
 	struct ctl_answer a = { .ticket = waiter };
@@ -80,21 +81,22 @@ static void on_tell(void *ctx, uint64_t waiter, bool allow, const char *id, cons
 		net_sign_tell(g, waiter, allow, id, why);
 		return;
 	}
-	a.allow = allow ? CTL_YES : is_late(g, id) ? CTL_LATE : CTL_NO;
+	a.allow = allow ? CTL_YES : ask_has_expired(g, id) ? CTL_LATE : CTL_NO;
 	memcpy(a.id, id, n < sizeof(a.id) ? n : sizeof(a.id));
 	memcpy(a.why, why, k < sizeof(a.why) ? k : sizeof(a.why));
-	/* Without the memory to wait it goes at once: an answer that counts is not lost. */
+	/* Without memory to hold it back it is sent at once: an answer in force must not be lost. */
 	if (g->ask_held)
 		buf_add(&g->ask_queue, &a, sizeof(a));
 	if (!g->ask_held || buf_error(&g->ask_queue))
-		send_answer(g, &a);
+		send_egress_answer(g, &a);
 }
 
 /*
- * What is held is decided by the new policy first: coffer-egress gets that before the answers, for which nobody waits there any more
- * then. Without it a request that was let through and not sent yet would be cut off by the change.
+ * Held requests are decided by the new policy first: coffer-egress gets the policy before the answers, for
+ * which nobody waits there any more then. Otherwise a request that was let through and not sent yet would be
+ * cut off by the change.
  */
-static void on_always(void *ctx, bool before)
+static void on_always_answer(void *ctx, bool before)
 {
 	struct net_guard *g = ctx;
 	struct ctl_answer a;
@@ -105,13 +107,13 @@ static void on_always(void *ctx, bool before)
 	net_reload_now(g);
 	for (size_t at = 0; at + sizeof(a) <= g->ask_queue.len; at += sizeof(a)) {
 		memcpy(&a, g->ask_queue.data + at, sizeof(a));
-		send_answer(g, &a);
+		send_egress_answer(g, &a);
 	}
 	buf_release(&g->ask_queue);
 }
 
-/* One line for the terminal; the list has the rest. */
-static void say_new(struct net_guard *g, const struct ask_view *v)
+/* Sends one line for the terminal; the list has the rest. */
+static void notify_launcher(struct net_guard *g, const struct ask_view *v)
 {
 	autobuf struct buf line = BUF_INIT;
 
@@ -120,7 +122,7 @@ static void say_new(struct net_guard *g, const struct ask_view *v)
 		(void)!net_launcher_send(g, NET_ASKED, NET_LEVEL_WARN, buf_cstr(&line), -1);
 }
 
-static void on_changed(void *ctx, const struct ask *a)
+static void on_ask_changed(void *ctx, const struct ask *a)
 {
 	struct net_guard *g = ctx;
 	struct ask_view v;
@@ -130,12 +132,12 @@ static void on_changed(void *ctx, const struct ask *a)
 		g->plan_stored = net_plan_store(g->c.plan, g->dir) == 0;
 	if (v.state == ASK_PENDING && v.number > g->ask_said) {
 		g->ask_said = v.number;
-		say_new(g, &v);
+		notify_launcher(g, &v);
 		net_ask_listen(g);
 	}
 }
 
-static int on_widened(void *ctx, struct err *e)
+static int on_rules_widened(void *ctx, struct err *e)
 {
 	return net_widen_apply(ctx, e);
 }
@@ -148,18 +150,18 @@ static int on_check_widen(void *ctx, const char *rule, struct buf *canon, struct
 int net_ask_open(struct net_guard *g, struct err *e)
 {
 	const struct askserve_owner o = {
-		.event = on_event,
-		.tell = on_tell,
-		.changed = on_changed,
-		.widened = on_widened,
+		.event = on_ask_event,
+		.tell = on_waiter_answer,
+		.changed = on_ask_changed,
+		.widened = on_rules_widened,
 		.check_widen = on_check_widen,
-		.always = on_always,
+		.always = on_always_answer,
 		.ctx = g,
 		.st = g->c.st,
 	};
 	int r;
 
-	g->t_unread = (struct timer){ .fn = on_unread, .ctx = g };
+	g->t_unread = (struct timer){ .fn = on_unread_answers, .ctx = g };
 	r = askserve_open(&g->serve, &g->loop, g->dir, g->c.spec->id, g->c.plan->ask_timeout, &o, e);
 
 	if (r == 0) {
@@ -174,10 +176,10 @@ void net_ask_listen(struct net_guard *g)
 	struct err e = ERR_INIT;
 	int r = g->serve.asks ? askserve_listen(&g->serve, &e) : 0;
 
-	/* One that serves in our place (askhold.h) leaves soon. */
+	/* An asker that serves in our place (askhold.h) exits soon. */
 	if (r == -EADDRINUSE)
 		askserve_listen_soon(&g->serve);
-	/* Nobody can answer then: what is asked expires. */
+	/* Nobody can answer then, so questions expire. */
 	else if (r < 0)
 		net_say(g, NET_LEVEL_WARN, "questions cannot be answered, so they are denied: %s", e.msg);
 }
@@ -201,8 +203,8 @@ void net_ask_new_policy(struct net_guard *g)
 		askserve_new_policy(&g->serve, g->c.plan->generation);
 }
 
-/* What waits is known by its question's id from the beginning: who asked may look, and find it again later. */
-static void tell_id(struct net_guard *g, uint64_t ticket, const char *id, const struct ask_view *v)
+/* Tells coffer-egress the id of a pending ask, so that the asker can look it up and find it again later. */
+static void send_ask_id(struct net_guard *g, uint64_t ticket, const char *id, const struct ask_view *v)
 {
 	uint64_t now = asks_clock().real;
 	struct {
@@ -219,7 +221,7 @@ static void tell_id(struct net_guard *g, uint64_t ticket, const char *id, const 
 		loop_timer(&g->loop, &g->t_unread, 0);
 }
 
-static int take_question(struct net_guard *g, const char *data, size_t len)
+static int take_egress_question(struct net_guard *g, const char *data, size_t len)
 {
 	const struct ask *a;
 	char id[ASK_ID_MAX];
@@ -229,7 +231,7 @@ static int take_question(struct net_guard *g, const char *data, size_t len)
 
 	if (askmsg_unpack(data, len, &m) < 0)
 		return -EPROTO;
-	q = (struct ask_question){ .kind = kinds[m.kind],
+	q = (struct ask_question){ .kind = kind_of_message[m.kind],
 				   .generation = m.generation,
 				   .port = m.port,
 				   .tls = m.tls,
@@ -253,7 +255,7 @@ static int take_question(struct net_guard *g, const char *data, size_t len)
 		return 0;
 	ask_view(g->serve.asks, a, &v);
 	if (v.state == ASK_PENDING)
-		tell_id(g, m.ticket, id, &v);
+		send_ask_id(g, m.ticket, id, &v);
 	return 0;
 }
 
@@ -264,13 +266,13 @@ int net_ask_take(struct net_guard *g, uint32_t type, const char *data, size_t le
 	if (!g->serve.asks)
 		return -EPROTO;
 	if (type == CTL_ASK) {
-		if (take_question(g, data, len) < 0)
+		if (take_egress_question(g, data, len) < 0)
 			return -EPROTO;
 	} else {
 		if (len != sizeof(ticket))
 			return -EPROTO;
 		memcpy(&ticket, data, sizeof(ticket));
-		/* Those of the socket's clients and of the launcher are none of its. */
+		/* Tickets of the socket's clients and of the launcher do not belong to coffer-egress. */
 		if (ticket & (ASKSERVE_WAITER | NET_SIGN_WAITER))
 			return -EPROTO;
 		if (type == CTL_ASK_DROP)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The control sockets. Both programs may be somebody else's by now, so each message is taken only where it is
- * legal: an answer when one is owed, a greeting once. Whoever breaks that is ended and started anew.
+ * The control sockets of coffer-egress and coffer-dial. Both may be compromised, so each message is accepted
+ * only where it is legal: a response when one is owed, a greeting once. A violation is fatal: the program is
+ * killed and restarted.
  */
 #include "base/clock.h"
 #include "base/fd.h"
@@ -14,8 +15,7 @@
 #include <sys/socket.h>
 
 #define PING_EVERY (10 * NSEC_PER_SEC)
-#define ANSWER_WITHIN \
-	(30 * NSEC_PER_SEC) /* a machine under load is slow; one that is stopped never answers */
+#define ANSWER_WITHIN (30 * NSEC_PER_SEC) /* a loaded machine is slow; a stopped program never responds */
 #define READY_WITHIN (60 * NSEC_PER_SEC)
 #define STATS_EVERY (2 * NSEC_PER_SEC)
 
@@ -26,7 +26,7 @@ int net_ctl_send(struct net_proc *p, enum ctl_type type, const int *fds, size_t 
 
 	if (p->pid < 0)
 		return -EPIPE;
-	/* The socket does not block: a program that reads nothing has had many requests already. */
+	/* The socket does not block: if it is full, the program has not read many requests. */
 	r = fdpass_send(p->w_ctl.fd, &h, sizeof(h), fds, n);
 	if (r == 0 && type != CTL_QUIT) {
 		if (!p->owed)
@@ -36,7 +36,7 @@ int net_ctl_send(struct net_proc *p, enum ctl_type type, const int *fds, size_t 
 	return r;
 }
 
-static int take_answer(struct net_proc *p)
+static int take_owed_answer(struct net_proc *p)
 {
 	if (!p->owed)
 		return -EPROTO;
@@ -45,7 +45,7 @@ static int take_answer(struct net_proc *p)
 	return 0;
 }
 
-static void keep_text(struct net_proc *p, const char *text, size_t len)
+static void keep_error_text(struct net_proc *p, const char *text, size_t len)
 {
 	char raw[192];
 
@@ -53,13 +53,13 @@ static void keep_text(struct net_proc *p, const char *text, size_t len)
 	str_safe(raw, p->why, sizeof(p->why));
 }
 
-/* For programs that start from now on; those that run have read what they trust already. */
-static void append_ca(struct net_guard *g, const char *pem, size_t len)
+/* For programs inside that start from now on; running ones have read their trust store already. */
+static void append_certificate(struct net_guard *g, const char *pem, size_t len)
 {
 	int r = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(g->room); i++) {
-		/* Room for it was taken when the file was made. */
+		/* Room for it was reserved when the file was made. */
 		ssize_t n = r == 0 ? write(g->room[i], pem, len) : 0;
 
 		if (r == 0 && n != (ssize_t)len)
@@ -77,7 +77,7 @@ static void append_ca(struct net_guard *g, const char *pem, size_t len)
 			"authority");
 }
 
-static int take_ca(struct net_proc *p, const char *pem, size_t len)
+static int take_certificate(struct net_proc *p, const char *pem, size_t len)
 {
 	struct net_guard *g = p->g;
 	struct err e = ERR_INIT;
@@ -87,30 +87,28 @@ static int take_ca(struct net_proc *p, const char *pem, size_t len)
 	if (p->part != NET_EGRESS || p->ca_said || (p->ready && !p->owed) || len == 0 || len > ROOTFS_CA_MAX)
 		return -EPROTO;
 	p->ca_said = true;
-	/* After a restart it is the same, for the key is; the sandbox has it already. */
+	/* After a restart it is the same certificate, since the key is; the sandbox has it already. */
 	if (g->ca_told)
 		return 0;
 	if (g->room[0] >= 0) {
 		g->ca_told = true;
-		append_ca(g, pem, len);
+		append_certificate(g, pem, len);
 		return 0;
 	}
 	fd = memfile_make("ca", pem, len, true, &e);
 	if (fd < 0 || net_launcher_send(g, NET_CA, 0, "", fd) < 0)
 		return -EIO;
 	g->ca_told = true;
-	/* Before this the launcher takes no lines. */
+	/* The launcher takes no lines before this. */
 	net_vault_check(g);
 	return 0;
 }
 
-static int take_stats(struct net_proc *p, const char *json, size_t len)
+static int take_counters(struct net_proc *p, const char *json, size_t len)
 {
-	int r = take_answer(p);
+	int r = take_owed_answer(p);
 
-	/*
-	 * An answer says that it lives, and what it counted; the latter is worth a write when it has changed.
-	 */
+	/* Any response shows that it is alive; the counters are written only if they have changed. */
 	if (r == 0 && (p->said.len != len || memcmp(p->said.data, json, len) != 0)) {
 		buf_clear(&p->said);
 		buf_add(&p->said, json, len);
@@ -120,24 +118,24 @@ static int take_stats(struct net_proc *p, const char *json, size_t len)
 	return r;
 }
 
-static int take(struct net_proc *p, uint32_t type, const char *text, size_t len)
+static int take_ctl_message(struct net_proc *p, uint32_t type, const char *text, size_t len)
 {
 	switch (type) {
 	case CTL_OK:
-		return len ? -EPROTO : take_answer(p);
+		return len ? -EPROTO : take_owed_answer(p);
 	case CTL_STATS:
-		return take_stats(p, text, len);
+		return take_counters(p, text, len);
 	case CTL_ERROR:
-		keep_text(p, text, len);
+		keep_error_text(p, text, len);
 		return -EIO;
 	case CTL_FAIL:
-		/* It ends by itself, and that is seen where it is reaped. */
-		keep_text(p, text, len);
+		/* It exits by itself, which is noticed where it is reaped. */
+		keep_error_text(p, text, len);
 		return 0;
 	case CTL_FOLD:
 		if (p->part != NET_EGRESS || len)
 			return -EPROTO;
-		/* Many may be waiting; one reading is enough for all that is there. */
+		/* Many messages may be queued; one fold covers everything there is. */
 		net_journal_soon(p->g);
 		return 0;
 	case CTL_ASK:
@@ -146,7 +144,7 @@ static int take(struct net_proc *p, uint32_t type, const char *text, size_t len)
 	case CTL_ASK_UNUSED:
 		return p->part == NET_EGRESS && p->ready ? net_ask_take(p->g, type, text, len) : -EPROTO;
 	case CTL_CA:
-		return take_ca(p, text, len);
+		return take_certificate(p, text, len);
 	case CTL_READY:
 		if (p->ready || len)
 			return -EPROTO;
@@ -158,7 +156,7 @@ static int take(struct net_proc *p, uint32_t type, const char *text, size_t len)
 	}
 }
 
-static void on_ctl(struct watch *w, uint32_t events)
+static void on_ctl_message(struct watch *w, uint32_t events)
 {
 	static union {
 		struct ctl_head head;
@@ -173,31 +171,31 @@ static void on_ctl(struct watch *w, uint32_t events)
 		return;
 	if (r == -EPIPE) {
 		/*
-		 * It has closed its end: it is dying, and its pidfd will say so. One that lives on is seen by
-		 * the watchdog.
+		 * It has closed its end: it is dying, and its pidfd will report it. If it lives on, the
+		 * watchdog notices.
 		 */
 		loop_unwatch(&p->g->loop, w);
 		return;
 	}
 	if (r == 0 && len >= sizeof(msg.head))
-		r = take(p, msg.head.type, msg.bytes + sizeof(msg.head), len - sizeof(msg.head));
+		r = take_ctl_message(p, msg.head.type, msg.bytes + sizeof(msg.head), len - sizeof(msg.head));
 	else if (r == 0)
 		r = -EPROTO;
 	if (r == -EPROTO)
-		snprintf(p->why, sizeof(p->why), "it says what it may not");
+		snprintf(p->why, sizeof(p->why), "it sent an illegal message");
 	if (r < 0 && !p->quitting)
 		net_down(p->g, p, p->why);
 }
 
 void net_ctl_watch(struct net_proc *p)
 {
-	p->w_ctl.fn = on_ctl;
+	p->w_ctl.fn = on_ctl_message;
 	p->w_ctl.ctx = p;
 	if (loop_watch(&p->g->loop, &p->w_ctl, EPOLLIN) < 0)
 		net_down(p->g, p, "it cannot be watched");
 }
 
-/* Generous, and never more than a restart: what is slow is not dead. */
+/* The watchdog: generous, and never worse than a restart, because slow is not dead. */
 void net_ctl_ping(struct timer *t)
 {
 	struct net_guard *g = t->ctx;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What coffer-egress and coffer-dial are handed besides sockets: memory files, sealed where they are only to be read. */
+/*
+ * Memory files for coffer-egress and coffer-dial: policy bundle and credentials of proxies, sealed if they
+ * are read-only.
+ */
 #include "base/fd.h"
 #include "netd/serve/net_int.h"
 
@@ -12,7 +15,7 @@
 
 #define CREDENTIALS_MAX (256u << 10)
 
-static void wipe(struct buf *b)
+static void wipe_buffer(struct buf *b)
 {
 	if (b->data)
 		explicit_bzero(b->data, b->cap);
@@ -38,11 +41,11 @@ int net_give_bundle(struct net_guard *g, struct err *e)
 	return 0;
 }
 
-/* One pool's file, which nobody but its owner may read: lines of "user:password". */
-static int add_credentials(struct buf *b, const struct config_proxy_secret *s, struct err *e)
+/* Reads the file of one proxy set, which only its owner may read: lines of "user:password". */
+static int add_proxy_credentials(struct buf *b, const struct config_proxy_secret *s, struct err *e)
 {
 	autoclose int fd = open(s->file, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-	CLEANUP(wipe) struct buf text = { .wipe = true };
+	CLEANUP(wipe_buffer) struct buf text = { .wipe = true };
 	struct stat st;
 	char *save = NULL;
 	int r;
@@ -68,10 +71,10 @@ static int add_credentials(struct buf *b, const struct config_proxy_secret *s, s
 
 int net_give_proxies(const struct config_policy *cp, struct err *e)
 {
-	CLEANUP(wipe) struct buf b = { .wipe = true };
+	CLEANUP(wipe_buffer) struct buf b = { .wipe = true };
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < cp->n_proxy_secrets; i++)
-		r = add_credentials(&b, &cp->proxy_secrets[i], e);
+		r = add_proxy_credentials(&b, &cp->proxy_secrets[i], e);
 	return r < 0 ? r : memfile_make("pools", buf_cstr(&b), b.len, true, e);
 }

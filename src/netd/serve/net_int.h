@@ -1,20 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of the guard's network part share.
+ * Shared by the files of the guard's network part.
  *
- *   net.c          the loop, what the launcher says, up and down
- *   net_proc.c     starting one of the two programs, and ending it
- *   net_ctl.c      what is said over their control sockets, and the watchdog
- *   net_journal.c  their journals: from the files through net_fold.h into the log
- *   net_reload.c   a policy file that changes
- *   net_say.c      lines for the terminal
- *   net_ask.c      what a person is asked
- *   net_widen.c    rules that a person granted on top of the policy
- *   net_sign_ask.c     the same for keys that sign: from the launcher
- *   net_vault.c    coffer-vault: started again when it dies, and a channel from it for each coffer-egress
- *   net_issue.c    what servers issue: issuers that the vault is asked for
- *   net_proxy.c     proxies' credentials that are in the vault
- *   net_give.c     what they are handed: bundle, certificates, resolvers, credentials
+ *   net.c           the loop, messages of the launcher, up and down
+ *   net_proc.c      starting and ending one of the two programs
+ *   net_ctl.c       their control sockets, and the watchdog
+ *   net_journal.c   their journals: from the files through net_fold.h into the log
+ *   net_reload.c    changes of a policy file
+ *   net_say.c       lines for the terminal
+ *   net_ask.c       the ask server of a run with a network: questions of coffer-egress
+ *   net_widen.c     rules that a person granted on top of the policy
+ *   net_sign_ask.c  questions about keys that sign, from the launcher
+ *   net_vault.c     coffer-vault: restarted when it dies, and a channel from it for each coffer-egress
+ *   net_give.c      memory files for the programs: bundle, credentials of proxies
  */
 #ifndef NETD_NET_INT_H
 #define NETD_NET_INT_H
@@ -44,27 +42,27 @@ struct net_proc {
 	struct net_guard *g;
 	enum net_part part;
 	int exe;	    /* O_PATH */
-	pid_t pid;	    /* -1: not there */
+	pid_t pid;	    /* -1: not running */
 	struct watch w_pid; /* its pidfd */
 	struct watch w_ctl; /* our end of its control socket */
-	int report;	    /* of its start, until net_proc_started(); -1: none */
+	int report;	    /* pipe that reports its start, until net_proc_started(); -1: none */
 	uint64_t since;	    /* CLOCK_MONOTONIC ns: when it was started */
 	bool ready;	    /* it has said so */
 	bool ca_said;	    /* it has sent its certificate */
 	bool quitting;	    /* it was told to end */
-	unsigned owed;	    /* answers that it has not given */
-	uint64_t asked;	    /* CLOCK_MONOTONIC ns of the oldest of these */
-	char why[256];	    /* what it said when it failed */
-	struct buf said;    /* its last answer to CTL_STATS */
+	unsigned owed;	    /* number of responses that it owes */
+	uint64_t asked;	    /* CLOCK_MONOTONIC ns of the oldest of these requests */
+	char why[256];	    /* its own error message */
+	struct buf said;    /* its last response to CTL_STATS */
 };
 
 struct net_journal {
-	int fd;	      /* ours, to read and to punch; -1: none */
-	uint64_t off; /* folded up to here */
+	int fd;	      /* ours, to read and to punch holes; -1: none */
+	uint64_t off; /* folded up to this offset */
 	uint64_t punched;
 };
 
-/* A denial that was said: repeated ones are counted and said together. */
+/* A reported denial: repetitions are counted and reported together. */
 struct net_said {
 	char key[NET_SAID_MAX];
 	char line[NET_MSG_TEXT];
@@ -81,21 +79,21 @@ struct net_guard {
 
 	struct wall wall;
 	bool has_wall;
-	struct watch w_wall[WALL_FDS]; /* until the first packet */
+	struct watch w_wall[WALL_FDS]; /* watched until the first packet */
 
 	struct net_proc proc[NET_PARTS];
 	struct cgroup_host cgroup_host;
 	struct cgroup cg;
 	bool has_cgroup;
 	int bundle, names, ca, store, pools; /* -1: none */
-	uint32_t generation;		     /* of the bundle */
-	bool started;			     /* there was a first packet */
-	bool is_up;			     /* both are there and ready */
+	uint32_t generation;		     /* of the bundle's policy */
+	bool started;			     /* after the first packet */
+	bool is_up;			     /* both are running and ready */
 	bool ca_told;
-	int room[2]; /* where its certificate goes in a sandbox that was made without; -1: none, or it is there */
+	int room[2]; /* files for the certificate in a sandbox made without one; -1: none, or written */
 	bool was_up, failed, ending;
-	bool is_over;	   /* both are ended, and what they did is in the log */
-	unsigned tries;	   /* in a row that never became ready */
+	bool is_over;	   /* both are ended, and everything they did is in the log */
+	unsigned tries;	   /* starts in a row that never became ready */
 	uint64_t backoff;  /* ns */
 	uint64_t up_since; /* CLOCK_MONOTONIC ns */
 	struct timer t_start, t_ping, t_stats;
@@ -103,27 +101,27 @@ struct net_guard {
 	struct net_fold *fold;
 	struct net_journal journal[NET_PARTS];
 	struct timer t_fold;
-	uint64_t active;    /* CLOCK_MONOTONIC ns of the last line */
-	uint64_t caught_up; /* the same of when counts were written for a question */
+	uint64_t active;    /* CLOCK_MONOTONIC ns of the last journal line */
+	uint64_t caught_up; /* CLOCK_MONOTONIC ns of when counts were last written for a question */
 
 	struct watch w_notify;
 	struct timer t_reload, t_look;
-	char *broken; /* why the file is, as it stands; NULL: it is not */
+	char *broken; /* why the file is broken now; NULL: it is not */
 	unsigned looks;
-	uint64_t files_seen; /* what the policy's files were when they were read */
+	uint64_t files_seen; /* checksum of the state of the policy's files when they were read */
 
 	struct net_said said[NET_SAY_KEYS];
 	size_t n_said;
-	uint64_t unsaid; /* denials for which there was no row */
+	uint64_t unsaid; /* denials without a row */
 	struct timer t_said;
 	uint64_t line_tokens, line_at;
 
 	struct askserve serve;
-	uint64_t ask_said;		 /* the number of the last question that was said */
-	struct timer t_unread;		 /* coffer-egress does not take its answers */
-	uint64_t unread[NET_UNREAD_MAX]; /* those that it was to be told "allow" */
+	uint64_t ask_said;		 /* number of the last question that was reported */
+	struct timer t_unread;		 /* coffer-egress does not read its answers */
+	uint64_t unread[NET_UNREAD_MAX]; /* tickets whose "allow" it did not read */
 	size_t n_unread;
-	bool ask_held; /* answers wait in ask_queue: struct ctl_answer, one behind the other */
+	bool ask_held; /* answers are held in ask_queue: an array of struct ctl_answer */
 	struct buf ask_queue;
 	bool plan_stored;
 
@@ -131,30 +129,30 @@ struct net_guard {
 	struct watch w_vault_dir;
 	struct timer t_vault;
 	uint64_t vault_backoff, vault_since; /* ns; CLOCK_MONOTONIC ns */
-	char vault_why[256];		     /* what was said of it last; empty: it is there */
+	char vault_why[256]; /* the last reported reason for its being down; empty: it is up */
 };
 
 /* net.c */
 void net_audit(struct net_guard *g, const char *type, const struct buf *fields);
 void net_fail(struct net_guard *g, const char *fmt, ...) PRINTF_LIKE(2, 3);
-/* One of the two has gone, or has to: what is left of it is ended, and it is started again after a while. */
+/* A program has died or must be killed: ends what is left of it, and restarts it after a pause. */
 void net_down(struct net_guard *g, struct net_proc *p, const char *why);
 void net_start_now(struct net_guard *g); /* without waiting for a packet */
 void net_up(struct net_guard *g);	 /* one has become ready */
-int net_launcher_tell(struct net_guard *g, const struct net_msg *m, int fd) MUST_CHECK;
+int net_launcher_send_msg(struct net_guard *g, const struct net_msg *m, int fd) MUST_CHECK;
 int net_launcher_send(struct net_guard *g, enum net_msg_type type, uint32_t level, const char *text,
 		      int fd) MUST_CHECK;
 
 /* net_proc.c */
 const char *net_part_name(enum net_part p); /* "coffer-egress" */
 int net_proc_open(struct net_proc *p, struct err *e) MUST_CHECK;
-/* fds[n] goes to descriptor n; -1: /dev/null. Those below 3 are not looked at. ctl is our end. */
+/* Starts it: fds[n] becomes descriptor n; -1: /dev/null. Entries below 3 are ignored. */
 int net_proc_start(struct net_proc *p, const int *fds, size_t n, struct err *e) MUST_CHECK;
-/* Waits until it has been executed; one that could not be is gone. */
+/* Waits until the program has been executed; on failure the process is gone. */
 int net_proc_started(struct net_proc *p, struct err *e) MUST_CHECK;
-/* SIGKILL, and reaps it. */
+/* Sends SIGKILL and reaps it. */
 void net_proc_kill(struct net_proc *p);
-bool net_proc_wait(struct net_proc *p, uint64_t until); /* did it end by itself before then? */
+bool net_proc_wait(struct net_proc *p, uint64_t until); /* did it end by itself before `until`? */
 void net_cgroup_open(struct net_guard *g);
 void net_cgroup_close(struct net_guard *g);
 
@@ -166,29 +164,30 @@ void net_ctl_stats(struct timer *t);
 
 /* net_journal.c */
 int net_journal_open(struct net_guard *g, enum net_part p, int *ret_fd, struct err *e) MUST_CHECK;
-/* Of each NET_FOLD_TURN bytes and what one read adds; with `last`, when nobody writes any more, all. */
+/* Folds NET_FOLD_TURN bytes of each and the rest of one read; with `last`, when nobody writes any more,
+ * everything. */
 #define NET_FOLD_TURN (1u << 20)
 void net_journal_fold(struct net_guard *g, bool last);
-/* What was done until now is in the log when this returns, NET_FOLD_TURN bytes of it and what is counted. Negative: it could not be
- * written. */
+/* Events up to now are in the log when this returns, up to NET_FOLD_TURN bytes and the counts. Negative: they
+ * could not be written. */
 int net_journal_catch_up(struct net_guard *g) MUST_CHECK;
 bool net_journal_is_flooded(const struct net_guard *g, enum net_part p);
 void net_journal_begin(struct net_guard *g);
-void net_journal_soon(struct net_guard *g); /* in this round of the loop */
+void net_journal_soon(struct net_guard *g); /* in this iteration of the loop */
 void net_journal_remove(struct net_guard *g);
 int net_journal_report(struct net_guard *g); /* a memfd */
 
 /* net_reload.c */
 void net_reload_watch(struct net_guard *g);
-/* The plan's policy is another one than `before` (its digest): written down, then given to both. */
+/* The plan's policy differs from the one with digest `before`: logs that, then gives it to both programs. */
 int net_policy_changed(struct net_guard *g, const char *before, struct err *e) MUST_CHECK;
-/* Looks at once whether the file has changed. */
+/* Checks at once whether the file has changed. */
 void net_reload_now(struct net_guard *g);
 
-/* net_widen.c: as struct askserve_owner has them. */
+/* net_widen.c: the callbacks of struct askserve_owner. */
 int net_widen_check(struct net_guard *g, const char *rule, struct buf *canon, struct err *e) MUST_CHECK;
 int net_widen_apply(struct net_guard *g, struct err *e) MUST_CHECK;
-int net_widen_begin(struct net_guard *g, struct err *e) MUST_CHECK; /* with those of the session */
+int net_widen_begin(struct net_guard *g, struct err *e) MUST_CHECK; /* applies those of the session */
 
 /* net_say.c */
 void net_say(struct net_guard *g, enum net_level level, const char *fmt, ...) PRINTF_LIKE(3, 4);
@@ -201,24 +200,24 @@ void net_ask_listen(struct net_guard *g); /* idempotent */
 void net_ask_close(struct net_guard *g);
 void net_ask_egress_gone(struct net_guard *g);
 void net_ask_new_policy(struct net_guard *g);
-/* CTL_ASK and its kin. */
+/* Takes CTL_ASK and its kin. */
 int net_ask_take(struct net_guard *g, uint32_t type, const char *data, size_t len) MUST_CHECK;
 
 /* net_sign_ask.c */
-#define NET_SIGN_WAITER (1ULL << 62) /* waiters with this bit are the launcher's; coffer-egress has none */
-bool net_sign_is(const void *word, size_t len); /* is it a message about this? */
+#define NET_SIGN_WAITER (1ULL << 62) /* set in waiters of the launcher; coffer-egress has none */
+bool net_sign_is_message(const void *word, size_t len); /* is it a message of net_sign.h? */
 void net_sign_take(struct net_guard *g, const void *word, size_t len);
 void net_sign_tell(struct net_guard *g, uint64_t waiter, bool allow, const char *id, const char *why);
 
 /* net_vault.c */
 void net_vault_begin(struct net_guard *g);
 void net_vault_end(struct net_guard *g);
-void net_vault_check(struct net_guard *g); /* says and logs that its file is an older one */
-/* What a coffer-egress is handed: the list, and a channel of its own; a dead one while there is no vault. Without secrets a list that
- * has only marks, where there are any. */
+void net_vault_check(struct net_guard *g); /* reports and logs if its file is an older one */
+/* For a coffer-egress: the list of grants, and a channel of its own; a dead channel while there is no vault.
+ * Without secrets the list has only marks, if there are any. */
 int net_vault_give(struct net_guard *g, int *ret_list, int *ret_channel, struct err *e) MUST_CHECK;
 
-/* The same for a coffer-dial, where a pool's credential is in the vault. */
+/* The same for a coffer-dial, if a proxy's credential is in the vault. */
 int net_vault_give_dial(struct net_guard *g, int *ret_list, int *ret_channel, struct err *e) MUST_CHECK;
 
 /* net_give.c */

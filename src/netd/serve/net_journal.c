@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From journal files into the audit log. What was folded is punched out of the file: the disk stays small, offsets go on,
- * and whoever comes after a crash finds zeros where nothing is left to do. A crash between the two gives a few events
- * twice, which is better than losing one.
+ * Folds journal files into the audit log. Folded bytes are punched out of the file: the disk usage stays
+ * small, offsets continue, and after a crash the next process finds zeros where nothing is left to do. A
+ * crash between the two duplicates a few events, which is better than losing one.
  */
 #include "base/clock.h"
 #include "base/fd.h"
@@ -18,8 +18,7 @@
 #define FOLD_IDLE (800 * NSEC_PER_MSEC) /* within a second */
 #define FOLD_MORE NSEC_PER_MSEC		/* there is more than one turn takes */
 #define ACTIVE (3 * NSEC_PER_SEC)
-#define BEHIND_MAX \
-	(64u << 20) /* what may wait to be folded: a process that writes faster is not writing events */
+#define BEHIND_MAX (64u << 20) /* backlog limit: a process that writes faster is not writing events */
 
 static const char *const file_names[] = { [NET_EGRESS] = "journal.egress", [NET_DIAL] = "journal.dial" };
 
@@ -38,8 +37,8 @@ int net_journal_open(struct net_guard *g, enum net_part p, int *ret_fd, struct e
 	return 0;
 }
 
-/* Where holes cannot be made, zeros say the same and only the disk knows the difference. */
-static void punch(struct net_journal *j)
+/* If the file system cannot punch holes, write zeros: they mean the same, at the cost of disk space. */
+static void punch_folded(struct net_journal *j)
 {
 	static const char zeros[4096];
 
@@ -58,8 +57,8 @@ static void punch(struct net_journal *j)
 	}
 }
 
-/* Holes at the front are skipped without being read. */
-static void skip_hole(struct net_journal *j)
+/* Skips a hole at the front without reading it. */
+static void skip_leading_hole(struct net_journal *j)
 {
 	off_t data = lseek(j->fd, (off_t)j->off, SEEK_DATA);
 
@@ -67,10 +66,10 @@ static void skip_hole(struct net_journal *j)
 		j->off = j->punched = (uint64_t)data;
 }
 
-/* What is there, but no more than `most` and a chunk: who writes as fast as it is read would keep us here for good. Returns
- * how many bytes were taken, or what the log said. */
-static int64_t fold_file(struct net_fold *f, enum net_from from, struct net_journal *j, bool last,
-			 uint64_t most)
+/* Folds what is there, up to `most` bytes and a chunk: a program that writes as fast as we read would keep us
+ * here forever. Returns the number of bytes taken, or the error of the log. */
+static int64_t fold_journal_file(struct net_fold *f, enum net_from from, struct net_journal *j, bool last,
+				 uint64_t most)
 {
 	char chunk[CHUNK];
 	uint64_t begin = j->off;
@@ -90,11 +89,11 @@ static int64_t fold_file(struct net_fold *f, enum net_from from, struct net_jour
 		if (r < 0 || taken == 0)
 			break;
 	}
-	punch(j);
+	punch_folded(j);
 	return r < 0 ? r : (int64_t)(j->off - begin);
 }
 
-static uint64_t behind(const struct net_journal *j)
+static uint64_t bytes_behind(const struct net_journal *j)
 {
 	struct stat st;
 
@@ -113,27 +112,28 @@ void net_journal_fold(struct net_guard *g, bool last)
 	if (last)
 		net_fold_last(g->fold);
 	for (int i = 0; i < NET_PARTS && n >= 0; i++) {
-		if (behind(&g->journal[i]) > BEHIND_MAX && g->proc[i].pid >= 0)
+		if (bytes_behind(&g->journal[i]) > BEHIND_MAX && g->proc[i].pid >= 0)
 			net_down(g, &g->proc[i], "it writes more than anybody can read");
-		n = fold_file(g->fold, from_part[i], &g->journal[i], last, last ? UINT64_MAX : NET_FOLD_TURN);
+		n = fold_journal_file(g->fold, from_part[i], &g->journal[i], last,
+				      last ? UINT64_MAX : NET_FOLD_TURN);
 		if (n > 0)
 			g->active = now;
 	}
 	if (n >= 0)
 		n = net_fold_tick(g->fold, now, last);
 	if (n < 0)
-		net_fail(g, "what it did on the network cannot be written to the audit log");
+		net_fail(g, "network events cannot be written to the audit log");
 }
 
 int net_journal_catch_up(struct net_guard *g)
 {
 	uint64_t now = clock_nsec(CLOCK_MONOTONIC);
-	bool counts =
-		now - g->caught_up >= NSEC_PER_SEC; /* who asks often does not get more into the log by it */
+	bool counts = now - g->caught_up >=
+		      NSEC_PER_SEC; /* frequent questions must not get more counts into the log */
 	int64_t n = 0;
 
 	for (int i = 0; i < NET_PARTS && n >= 0; i++)
-		n = fold_file(g->fold, from_part[i], &g->journal[i], false, NET_FOLD_TURN);
+		n = fold_journal_file(g->fold, from_part[i], &g->journal[i], false, NET_FOLD_TURN);
 	if (n >= 0)
 		n = net_fold_tick(g->fold, now, counts);
 	if (counts)
@@ -143,10 +143,10 @@ int net_journal_catch_up(struct net_guard *g)
 
 bool net_journal_is_flooded(const struct net_guard *g, enum net_part p)
 {
-	return behind(&g->journal[p]) > BEHIND_MAX;
+	return bytes_behind(&g->journal[p]) > BEHIND_MAX;
 }
 
-static void on_fold(struct timer *t)
+static void on_fold_timer(struct timer *t)
 {
 	struct net_guard *g = t->ctx;
 	uint64_t now = clock_nsec(CLOCK_MONOTONIC);
@@ -154,13 +154,13 @@ static void on_fold(struct timer *t)
 
 	net_journal_fold(g, false);
 	for (int i = 0; i < NET_PARTS; i++)
-		more = more || behind(&g->journal[i]) > CHUNK;
+		more = more || bytes_behind(&g->journal[i]) > CHUNK;
 	loop_timer(&g->loop, t, now + (more ? FOLD_MORE : now - g->active < ACTIVE ? FOLD_SOON : FOLD_IDLE));
 }
 
 void net_journal_begin(struct net_guard *g)
 {
-	g->t_fold = (struct timer){ .fn = on_fold, .ctx = g };
+	g->t_fold = (struct timer){ .fn = on_fold_timer, .ctx = g };
 	g->active = clock_nsec(CLOCK_MONOTONIC);
 	loop_timer(&g->loop, &g->t_fold, g->active + FOLD_SOON);
 }
@@ -173,7 +173,7 @@ void net_journal_soon(struct net_guard *g)
 void net_journal_remove(struct net_guard *g)
 {
 	for (int i = 0; i < NET_PARTS; i++) {
-		if (g->journal[i].fd >= 0 && behind(&g->journal[i]) == 0)
+		if (g->journal[i].fd >= 0 && bytes_behind(&g->journal[i]) == 0)
 			(void)unlinkat(g->dir, file_names[i], 0);
 		g->journal[i].fd = fd_close(g->journal[i].fd);
 	}
@@ -188,22 +188,22 @@ int net_journal_report(struct net_guard *g)
 	return buf_error(&b) ? -ENOMEM : memfile_make("report", b.data, b.len, true, NULL);
 }
 
-static int on_late_event(void *ctx, const char *type, const struct buf *fields)
+static int on_leftover_event(void *ctx, const char *type, const struct buf *fields)
 {
 	const struct net_config *c = ctx;
 
 	return audit_append(c->audit, type, c->spec->id, fields, NULL);
 }
 
-/* They died with their guard; what is left is the group that they were in. */
-static void end_programs(const struct net_config *c)
+/* The programs died with their guard; only their control group is left. */
+static void end_leftover_programs(const struct net_config *c)
 {
 	struct cgroup cg = CGROUP_INIT;
 	char id[RUN_ID_LEN + 8];
 
 	snprintf(id, sizeof(id), "%s-net", c->spec->id);
-	/* A launcher that has confined itself finds what is in the place where it would make one, and cannot look elsewhere:
-	 * what it finds is enough, for its guard looked in the same place. */
+	/* A confined launcher finds the group only in the place where it would make one. That suffices,
+	 * because its guard made it there. */
 	(void)!cgroup_reopen(&cg, c->cgroup_host, id, NULL);
 	if (cgroup_kill(&cg, NULL) == 0)
 		(void)!cgroup_destroy(&cg, NULL);
@@ -212,7 +212,7 @@ static void end_programs(const struct net_config *c)
 
 int net_finish(const struct net_config *c, struct err *e)
 {
-	const struct net_fold_out out = { .event = on_late_event, .ctx = (void *)c };
+	const struct net_fold_out out = { .event = on_leftover_event, .ctx = (void *)c };
 	CLEANUP(net_fold_freep) struct net_fold *f = NULL;
 	int64_t n = 0;
 
@@ -227,13 +227,13 @@ int net_finish(const struct net_config *c, struct err *e)
 		if (!f)
 			return err_set(e, -ENOMEM, "out of memory");
 		net_fold_last(f);
-		skip_hole(&j);
-		n = fold_file(f, from_part[i], &j, true, UINT64_MAX);
+		skip_leading_hole(&j);
+		n = fold_journal_file(f, from_part[i], &j, true, UINT64_MAX);
 		if (n >= 0)
 			(void)unlinkat(c->spec->run_fd, file_names[i], 0);
 	}
-	end_programs(c);
+	end_leftover_programs(c);
 	if (f && n >= 0)
 		n = net_fold_tick(f, clock_nsec(CLOCK_MONOTONIC), true);
-	return n < 0 ? err_sys(e, (int)n, "cannot write to the audit log what it did on the network") : 0;
+	return n < 0 ? err_sys(e, (int)n, "cannot write network events to the audit log") : 0;
 }

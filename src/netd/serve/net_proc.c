@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Starting coffer-egress and coffer-dial: descriptors at fixed numbers, nothing else open, no environment, no identity
- * of the host's root, and a limit to what they may use, for what comes from inside decides how much that is. They
- * confine themselves further before they read a byte.
+ * Starts coffer-egress and coffer-dial: descriptors at fixed numbers, nothing else open, no environment, not
+ * as the host's root, and with resource limits, because input from inside the sandbox determines their usage.
+ * They confine themselves further before they read a byte.
  */
 #include "base/clock.h"
 #include "base/fd.h"
@@ -19,29 +19,29 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#define MEMORY_MAX (512ULL << 20) /* of both together, with what the kernel holds for their sockets */
+#define MEMORY_MAX (512ULL << 20) /* of both together, including the kernel's memory for their sockets */
 #define PIDS_MAX 16
-#define JOURNAL_MAX (64ULL << 30) /* offsets go on for as long as it lives; what was folded takes no room */
+#define JOURNAL_MAX (64ULL << 30) /* offsets only grow; folded bytes take no space */
 #define NOFILE_MAX 65536
-#define OWN_ID 65533 /* of the run's block: never the command's */
+#define OWN_ID 65533 /* within the run's block of ids: never the command's */
 
 static const struct {
 	const char *name;
-	uint64_t data; /* bytes of memory of its own */
-} parts[] = {
+	uint64_t data; /* RLIMIT_DATA in bytes */
+} programs[] = {
 	[NET_EGRESS] = { "coffer-egress", 384ULL << 20 },
 	[NET_DIAL] = { "coffer-dial", 192ULL << 20 },
 };
 
 const char *net_part_name(enum net_part p)
 {
-	return parts[p].name;
+	return programs[p].name;
 }
 
 int net_proc_open(struct net_proc *p, struct err *e)
 {
 	if (p->exe < 0)
-		p->exe = helper_open(parts[p->part].name, e);
+		p->exe = helper_open(programs[p->part].name, e);
 	return p->exe < 0 ? p->exe : 0;
 }
 
@@ -58,7 +58,7 @@ void net_cgroup_open(struct net_guard *g)
 	if (g->has_cgroup)
 		return;
 	snprintf(id, sizeof(id), "%s-net", g->c.spec->id);
-	/* Without one the rlimits below are what there is. */
+	/* Without one the rlimits below have to do. */
 	g->has_cgroup = cgroup_host_probe(&g->cgroup_host, NULL) == 0 &&
 			cgroup_create(&g->cg, &g->cgroup_host, id, &want, &set, NULL) == 0;
 }
@@ -73,8 +73,8 @@ void net_cgroup_close(struct net_guard *g)
 	g->has_cgroup = false;
 }
 
-/* The host's root runs neither of them; the id is one of the run's own block, which nobody else has. */
-static uint32_t own_id(const struct ids *ids)
+/* Never the host's root: an id of the run's own block, which nobody else has. */
+static uint32_t program_uid(const struct ids *ids)
 {
 	return ids->out_uid >= IDS_BLOCK ? ids->out_uid + OWN_ID : 65534;
 }
@@ -83,14 +83,14 @@ int net_proc_start(struct net_proc *p, const int *fds, size_t n, struct err *e)
 {
 	const struct spawn_limit limits[] = { { RLIMIT_FSIZE, JOURNAL_MAX },
 					      { RLIMIT_NOFILE, NOFILE_MAX },
-					      { RLIMIT_DATA, parts[p->part].data } };
-	char mask[16], *argv[] = { (char *)parts[p->part].name, mask, NULL };
+					      { RLIMIT_DATA, programs[p->part].data } };
+	char mask[16], *argv[] = { (char *)programs[p->part].name, mask, NULL };
 	int given[SPAWN_FDS_MAX] = { SPAWN_NULL, SPAWN_NULL, SPAWN_NULL };
 	const struct spawn s = { .exe = p->exe,
 				 .argv = argv,
 				 .fds = given,
 				 .n_fds = n,
-				 .id = own_id(&p->g->c.spec->ids),
+				 .id = program_uid(&p->g->c.spec->ids),
 				 .ignore = SPAWN_SIGNAL(SIGPIPE) | SPAWN_SIGNAL(SIGXFSZ),
 				 .limits = limits,
 				 .n_limits = ARRAY_SIZE(limits),
@@ -119,7 +119,7 @@ int net_proc_start(struct net_proc *p, const int *fds, size_t n, struct err *e)
 	return 0;
 }
 
-static void forget(struct net_proc *p)
+static void close_program(struct net_proc *p)
 {
 	loop_unwatch(&p->g->loop, &p->w_pid);
 	loop_unwatch(&p->g->loop, &p->w_ctl);
@@ -133,7 +133,7 @@ static void forget(struct net_proc *p)
 int net_proc_started(struct net_proc *p, struct err *e)
 {
 	enum spawn_step step;
-	int r = p->report < 0 ? 0 : spawn_told(TAKE_FD(p->report), parts[p->part].name, &step, e);
+	int r = p->report < 0 ? 0 : spawn_told(TAKE_FD(p->report), programs[p->part].name, &step, e);
 
 	if (r < 0)
 		net_proc_kill(p);
@@ -149,7 +149,7 @@ void net_proc_kill(struct net_proc *p)
 	syscall(SYS_pidfd_send_signal, p->w_pid.fd, SIGKILL, NULL, 0);
 	while (waitid(P_PIDFD, (id_t)p->w_pid.fd, &si, WEXITED) < 0 && errno == EINTR)
 		;
-	forget(p);
+	close_program(p);
 }
 
 bool net_proc_wait(struct net_proc *p, uint64_t until)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A policy file that changes. What it was compiled from, and each link on the way there, is watched by the directory it is in, for editors
- * replace files. That does not see all: a directory on the way may be replaced, and other machines write to a shared file system.
- * So what the paths lead to is also compared every few seconds.
- * A file that is broken after a change, or gone, grants nothing new: the old policy stays in force, and it is said.
+ * Reloads the policy when its files change. Each file, and each link on the way, is watched by its directory,
+ * because editors replace files. That misses a replaced parent directory and writes by other machines to a
+ * shared file system, so the state of the paths is also compared every few seconds. A file that is broken or
+ * missing after a change grants nothing new: the old policy stays in force, and that is reported.
  */
 #include "base/clock.h"
 #include "base/fd.h"
@@ -17,10 +17,10 @@
 
 #define SETTLE (200 * NSEC_PER_MSEC) /* an editor writes in several steps */
 #define LOOK (3 * NSEC_PER_SEC)
-#define LOOKS_BROKEN 5 /* of these one reads a broken policy again */
+#define LOOKS_BROKEN 5 /* one of this many checks reads a broken policy again */
 #define EVENTS (IN_CLOSE_WRITE | IN_MOVED_TO | IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_ATTRIB)
 
-static void log_change(struct net_guard *g, const char *type, const char *before, const struct err *e)
+static void log_policy_change(struct net_guard *g, const char *type, const char *before, const struct err *e)
 {
 	autobuf struct buf b = BUF_INIT;
 	struct json j = JSON_INIT(&b);
@@ -28,7 +28,7 @@ static void log_change(struct net_guard *g, const char *type, const char *before
 	json_str(&j, "digest", g->c.plan->digest);
 	if (before)
 		json_str(&j, "before", before);
-	/* Of the files alone: what was granted on top changes the other one too. */
+	/* Of the files alone: granted rules change the full digest too. */
 	if (g->c.plan->base[0])
 		json_str(&j, "base", g->c.plan->base);
 	json_u64(&j, "generation", g->c.plan->generation);
@@ -37,34 +37,35 @@ static void log_change(struct net_guard *g, const char *type, const char *before
 	net_audit(g, type, &b);
 }
 
-/* Said once for each state of the file, of which there may be several while it is broken. */
-static void refuse(struct net_guard *g, const struct err *e)
+/* Reported once for each broken state of the file, of which there may be several in a row. */
+static void refuse_broken_policy(struct net_guard *g, const struct err *e)
 {
 	if (g->broken && str_eq(g->broken, e->msg))
 		return;
 	free(g->broken);
 	g->broken = strdup(e->msg[0] ? e->msg : "unknown");
-	log_change(g, "policy.broken", NULL, e);
+	log_policy_change(g, "policy.broken", NULL, e);
 	net_say(g, NET_LEVEL_WARN, "the policy was NOT changed, the old one stays in force: %s", e->msg);
 }
 
-/* The bundle to both, and to dial what it needs for proxies. */
-static void hand_over(struct net_guard *g)
+/* Sends the bundle to both, and to dial the credentials of proxies. */
+static void send_bundle(struct net_guard *g)
 {
 	const int fds[] = { g->bundle, g->pools };
 
-	/* coffer-dial first: what coffer-egress lets through next, it is asked for. */
+	/* coffer-dial first: it is asked for what coffer-egress lets through next. */
 	for (int i = NET_PARTS - 1; i >= 0; i--) {
 		struct net_proc *p = &g->proc[i];
 
-		/* One that is not ready yet reads the bundle that it was started with: it gets the new one all the same. */
+		/* A program that is not ready reads the bundle it was started with; it gets the new one in
+		 * any case. */
 		if (p->pid >= 0 &&
 		    net_ctl_send(p, CTL_NEW_BUNDLE, fds, i == NET_DIAL && g->pools >= 0 ? 2 : 1) < 0)
 			net_down(g, p, "it does not take the new policy");
 	}
 }
 
-static int give_anew(struct net_guard *g, struct err *e)
+static int make_new_bundle(struct net_guard *g, struct err *e)
 {
 	int fd;
 
@@ -82,22 +83,23 @@ static int give_anew(struct net_guard *g, struct err *e)
 
 int net_policy_changed(struct net_guard *g, const char *before, struct err *e)
 {
-	int r = give_anew(g, e);
+	int r = make_new_bundle(g, e);
 
 	if (r < 0)
 		return r;
-	/* Written down before it counts. */
-	log_change(g, "policy.change", before, NULL);
+	/* Logged before it takes effect. */
+	log_policy_change(g, "policy.change", before, NULL);
 	net_ask_new_policy(g);
-	hand_over(g);
-	/* Programs read whom to trust before they send the first packet: the certificate must be there by then. */
+	send_bundle(g);
+	/* Programs inside read their trust store before they send the first packet: the certificate must be
+	 * there by then. */
 	if (g->c.plan->needs_ca && !g->ca_told)
 		net_start_now(g);
 	return 0;
 }
 
-/* What the paths lead to by now, in one number: another file, other bytes, none. */
-static uint64_t look_at_files(const struct strv *files)
+/* A checksum of the state of the paths: it changes with another file, other bytes, or none. */
+static uint64_t checksum_files(const struct strv *files)
 {
 	uint64_t sum = 1469598103934665603u; /* FNV-1a */
 
@@ -119,28 +121,29 @@ static uint64_t look_at_files(const struct strv *files)
 	return sum;
 }
 
-/* When other files are read than before, or one changed meanwhile, the next look finds a difference, and all is read once more. */
-static int compile_seen(struct net_guard *g, struct err *e)
+/* If the set of files has changed, or one changed meanwhile, the next check finds a difference and reads
+ * everything again. */
+static int compile_and_remember(struct net_guard *g, struct err *e)
 {
-	uint64_t first = look_at_files(&g->c.plan->cp.files);
+	uint64_t first = checksum_files(&g->c.plan->cp.files);
 	int r = net_plan_compile(g->c.plan, e);
 
-	g->files_seen = look_at_files(&g->c.plan->cp.files) == first ? first : 0;
+	g->files_seen = checksum_files(&g->c.plan->cp.files) == first ? first : 0;
 	return r;
 }
 
-/* While it is broken it may wait for a file that no list has yet: one that the new policy names. */
-static void on_policy_look(struct timer *t)
+/* A broken policy may wait for a file that is on no list yet, because only the new policy names it. */
+static void on_files_timer(struct timer *t)
 {
 	struct net_guard *g = t->ctx;
 	bool again = g->broken && ++g->looks % LOOKS_BROKEN == 0;
 
-	if (again || look_at_files(&g->c.plan->cp.files) != g->files_seen)
+	if (again || checksum_files(&g->c.plan->cp.files) != g->files_seen)
 		loop_timer(&g->loop, &g->t_reload, clock_nsec(CLOCK_MONOTONIC) + SETTLE);
 	loop_timer(&g->loop, t, clock_nsec(CLOCK_MONOTONIC) + LOOK);
 }
 
-static void on_settled(struct timer *t)
+static void on_reload_timer(struct timer *t)
 {
 	struct net_guard *g = t->ctx;
 	struct net_plan *p = g->c.plan;
@@ -149,9 +152,9 @@ static void on_settled(struct timer *t)
 	int r;
 
 	memcpy(before, p->digest, sizeof(before));
-	r = compile_seen(g, &e);
+	r = compile_and_remember(g, &e);
 	if (r < 0) {
-		refuse(g, &e);
+		refuse_broken_policy(g, &e);
 		return;
 	}
 	if (g->broken && r == 0)
@@ -159,22 +162,22 @@ static void on_settled(struct timer *t)
 	free(g->broken);
 	g->broken = NULL;
 	if (r == 0) {
-		net_reload_watch(g); /* the same rules may come from other places */
+		net_reload_watch(g); /* the same rules may come from other files */
 		return;
 	}
 	r = net_policy_changed(g, before, &e);
 	if (r < 0) {
-		/* What is in force is what both were given: the next change is one against that. */
+		/* Both programs still have the old policy: the next change is compared with that. */
 		memcpy(p->digest, before, sizeof(before));
 		p->base[0] = '\0';
-		refuse(g, &e);
+		refuse_broken_policy(g, &e);
 		return;
 	}
 	net_say(g, NET_LEVEL_NOTE, "the policy was changed");
 	net_reload_watch(g);
 }
 
-static bool is_of_interest(const struct net_plan *p, const char *name)
+static bool is_policy_file_name(const struct net_plan *p, const char *name)
 {
 	for (size_t i = 0; i < p->cp.files.n; i++) {
 		const char *slash = strrchr(p->cp.files.v[i], '/');
@@ -185,7 +188,7 @@ static bool is_of_interest(const struct net_plan *p, const char *name)
 	return false;
 }
 
-static void on_notify(struct watch *w, uint32_t events)
+static void on_policy_directory(struct watch *w, uint32_t events)
 {
 	struct net_guard *g = w->ctx;
 	char buf[4096] __attribute__((aligned(__alignof__(struct inotify_event))));
@@ -197,14 +200,14 @@ static void on_notify(struct watch *w, uint32_t events)
 		const struct inotify_event *ev = (const void *)(buf + at);
 
 		changed = changed || (ev->mask & IN_Q_OVERFLOW) ||
-			  (ev->len && is_of_interest(g->c.plan, ev->name));
+			  (ev->len && is_policy_file_name(g->c.plan, ev->name));
 		at += (ssize_t)(sizeof(*ev) + ev->len);
 	}
 	if (changed)
 		loop_timer(&g->loop, &g->t_reload, clock_nsec(CLOCK_MONOTONIC) + SETTLE);
 }
 
-static void watch_directory(struct net_guard *g, const char *file)
+static void watch_policy_directory(struct net_guard *g, const char *file)
 {
 	autofree char *dir = strdup(file);
 	char *slash = dir ? strrchr(dir, '/') : NULL;
@@ -222,23 +225,23 @@ void net_reload_watch(struct net_guard *g)
 
 	if (!files->n)
 		return;
-	g->t_reload.fn = on_settled;
+	g->t_reload.fn = on_reload_timer;
 	g->t_reload.ctx = g;
 	if (g->w_notify.fd < 0) {
 		g->w_notify = (struct watch){ .fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK),
-					      .fn = on_notify,
+					      .fn = on_policy_directory,
 					      .ctx = g };
 		if (g->w_notify.fd < 0 || loop_watch(&g->loop, &g->w_notify, EPOLLIN) < 0) {
 			net_say(g, NET_LEVEL_WARN, "changes of the policy file will not be seen: %s",
 				strerror(errno));
 			return;
 		}
-		/* It may have changed between the run's beginning and now. */
+		/* The file may have changed between the start of the run and now. */
 		loop_timer(&g->loop, &g->t_reload, clock_nsec(CLOCK_MONOTONIC) + SETTLE);
 	}
 	for (size_t i = 0; i < files->n; i++)
-		watch_directory(g, files->v[i]);
-	g->t_look.fn = on_policy_look;
+		watch_policy_directory(g, files->v[i]);
+	g->t_look.fn = on_files_timer;
 	g->t_look.ctx = g;
 	if (!g->t_look.armed)
 		loop_timer(&g->loop, &g->t_look, clock_nsec(CLOCK_MONOTONIC) + LOOK);
@@ -249,5 +252,5 @@ void net_reload_now(struct net_guard *g)
 	if (g->w_notify.fd < 0)
 		return;
 	loop_timer_off(&g->loop, &g->t_reload);
-	on_settled(&g->t_reload);
+	on_reload_timer(&g->t_reload);
 }

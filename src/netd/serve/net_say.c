@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lines for the terminal of `coffer run`. A denial is said once, at once; the same again is counted and said together,
- * after a while or at the end. A sandbox chooses what is denied, so the lines are few and what is in them is harmless.
+ * Lines for the terminal of `coffer run`. A denial is reported once, at once; repetitions are counted and
+ * reported together, after a while or at the end. The sandbox chooses what is denied, so lines are limited in
+ * number and their content is made harmless.
  */
 #include "base/clock.h"
 #include "netd/serve/net_int.h"
@@ -12,9 +13,9 @@
 
 #define TOGETHER (10 * NSEC_PER_SEC)
 #define LINES_BURST 32u
-#define LINES_EVERY NSEC_PER_SEC /* one more for each */
+#define LINES_EVERY NSEC_PER_SEC /* one more line for each interval */
 
-static bool may_say(struct net_guard *g)
+static bool has_line_token(struct net_guard *g)
 {
 	uint64_t now = clock_nsec(CLOCK_MONOTONIC), gained;
 
@@ -39,19 +40,20 @@ void net_say(struct net_guard *g, enum net_level level, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(raw, sizeof(raw), fmt, ap);
 	va_end(ap);
-	/* Nobody there to read it: it is in the log. */
+	/* A launcher that is gone cannot show it: the log has it. */
 	(void)!net_launcher_send(g, NET_SAY, level, str_safe(raw, safe, sizeof(safe)), -1);
 }
 
-/* `about`: a number from 1 on, the same for the same thing. */
-static void say_counted(struct net_guard *g, uint32_t about, bool again, uint64_t count, const char *line)
+/* `about`: a number from 1 on, the same for the same subject. */
+static void send_counted_line(struct net_guard *g, uint32_t about, bool again, uint64_t count,
+			      const char *line)
 {
 	struct net_msg m = {
 		.type = NET_SAY, .level = NET_LEVEL_NOTE, .about = about, .again = again, .count = count
 	};
 
 	str_safe(line, m.text, sizeof(m.text));
-	(void)!net_launcher_tell(g, &m, -1);
+	(void)!net_launcher_send_msg(g, &m, -1);
 }
 
 void net_say_rest(struct net_guard *g)
@@ -61,33 +63,33 @@ void net_say_rest(struct net_guard *g)
 	for (size_t i = 0; i < g->n_said; i++) {
 		if (!g->said[i].more)
 			continue;
-		if (may_say(g))
-			say_counted(g, (uint32_t)i + 1, true, g->said[i].more, g->said[i].line);
+		if (has_line_token(g))
+			send_counted_line(g, (uint32_t)i + 1, true, g->said[i].more, g->said[i].line);
 		else
 			left_out += g->said[i].more;
 		g->said[i].more = 0;
 	}
 	if (left_out)
-		say_counted(g, NET_SAY_REST, true, left_out, "");
+		send_counted_line(g, NET_SAY_REST, true, left_out, "");
 	g->unsaid = 0;
 	loop_timer_off(&g->loop, &g->t_said);
 }
 
-static void on_said(struct timer *t)
+static void on_said_timer(struct timer *t)
 {
 	net_say_rest(t->ctx);
 }
 
-static void say_later(struct net_guard *g)
+static void arm_said_timer(struct net_guard *g)
 {
-	g->t_said.fn = on_said;
+	g->t_said.fn = on_said_timer;
 	g->t_said.ctx = g;
 	if (!g->t_said.armed)
 		loop_timer(&g->loop, &g->t_said, clock_nsec(CLOCK_MONOTONIC) + TOGETHER);
 }
 
-/* "POST evil.example/x", "evil.example:443", "evil.example" for a name that was only asked for. */
-static void describe(const struct net_line *l, char out[NET_SAID_MAX])
+/* "POST evil.example/x", "evil.example:443", "evil.example" for a name that was only looked up. */
+static void describe_denied(const struct net_line *l, char out[NET_SAID_MAX])
 {
 	if (l->ev == NET_EV_REQUEST)
 		snprintf(out, NET_SAID_MAX, "%.15s %s%.63s", l->what, l->name, l->path);
@@ -99,32 +101,32 @@ static void describe(const struct net_line *l, char out[NET_SAID_MAX])
 
 void net_say_denied(struct net_guard *g, const struct net_line *l)
 {
-	/* What failed is none of the policy's doing. */
+	/* A failure is not the policy's decision. */
 	const char *word = l->ev == NET_EV_ALERT ? "alert" : l->decision == NET_ERROR ? "failed" : "denied";
 	autobuf struct buf shown = BUF_INIT, why = BUF_INIT;
 	char key[NET_SAID_MAX];
 	struct net_said *s;
 
-	/* What dial refuses, egress has told; and programs ask for every name twice. */
+	/* egress has already reported what dial refuses; and programs look up every name twice (A and AAAA). */
 	if (l->ev == NET_EV_DIAL || (l->ev == NET_EV_DNS && strcmp(l->what, "A") != 0))
 		return;
-	/* Many, of which none has a name here. */
+	/* A sum of denials without names. */
 	if (l->is_sum) {
 		g->unsaid += l->count;
-		say_later(g);
+		arm_said_timer(g);
 		return;
 	}
-	describe(l, key);
+	describe_denied(l, key);
 	for (size_t i = 0; i < g->n_said; i++) {
 		if (strcmp(g->said[i].key, key) == 0) {
 			g->said[i].more += l->count;
-			say_later(g);
+			arm_said_timer(g);
 			return;
 		}
 	}
-	if (g->n_said == NET_SAY_KEYS || !may_say(g)) {
+	if (g->n_said == NET_SAY_KEYS || !has_line_token(g)) {
 		g->unsaid += l->count;
-		say_later(g);
+		arm_said_timer(g);
 		return;
 	}
 	shorten_text(key, 200, "...", &shown);
@@ -133,5 +135,5 @@ void net_say_denied(struct net_guard *g, const struct net_line *l)
 	*s = (struct net_said){ 0 };
 	snprintf(s->key, sizeof(s->key), "%s", key);
 	snprintf(s->line, sizeof(s->line), "%s  %s  %s", word, buf_cstr(&shown), buf_cstr(&why));
-	say_counted(g, (uint32_t)g->n_said, false, 1, s->line);
+	send_counted_line(g, (uint32_t)g->n_said, false, 1, s->line);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Questions of the ssh-agent, from the launcher to the list and back: net_sign.h. */
+/* Questions about keys of the ssh-agent, from the launcher to the list of approvals and back (net_sign.h). */
 #include "netd/wire/net_sign.h"
 
 #include "netd/serve/net_int.h"
@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static uint32_t type_of(const void *word)
+static uint32_t message_type(const void *word)
 {
 	uint32_t t;
 
@@ -15,9 +15,9 @@ static uint32_t type_of(const void *word)
 	return t;
 }
 
-bool net_sign_is(const void *word, size_t len)
+bool net_sign_is_message(const void *word, size_t len)
 {
-	uint32_t t = len >= sizeof(t) ? type_of(word) : 0;
+	uint32_t t = len >= sizeof(t) ? message_type(word) : 0;
 
 	if (t == NET_SIGN)
 		return len == sizeof(struct net_sign);
@@ -25,7 +25,7 @@ bool net_sign_is(const void *word, size_t len)
 	       (t == NET_SIGN_DROP || t == NET_SIGN_TAKEN || t == NET_SIGN_UNUSED);
 }
 
-static void put(struct net_guard *g, struct net_sign *s)
+static void ask_about_signature(struct net_guard *g, struct net_sign *s)
 {
 	char what[ASK_WHAT_MAX], rule[ASK_RULE_MAX], preview[256];
 	struct ask_question q = { .kind = ASK_SIGN,
@@ -49,7 +49,7 @@ static void put(struct net_guard *g, struct net_sign *s)
 
 void net_sign_take(struct net_guard *g, const void *word, size_t len)
 {
-	uint32_t type = type_of(word);
+	uint32_t type = message_type(word);
 	struct net_sign s;
 	struct net_msg m;
 
@@ -58,7 +58,7 @@ void net_sign_take(struct net_guard *g, const void *word, size_t len)
 	if (type == NET_SIGN) {
 		BUG_ON(len != sizeof(s));
 		memcpy(&s, word, sizeof(s));
-		put(g, &s);
+		ask_about_signature(g, &s);
 		return;
 	}
 	memcpy(&m, word, sizeof(m));
@@ -75,7 +75,7 @@ void net_sign_tell(struct net_guard *g, uint64_t waiter, bool allow, const char 
 	char text[NET_MSG_TEXT], safe[NET_MSG_TEXT];
 
 	snprintf(text, sizeof(text), "%s%s%s", id, allow ? "" : " ", allow ? "" : why);
-	/* A launcher that is gone has taken with it what was to be signed. */
+	/* If the launcher is gone, so is the program that wanted the signature. */
 	(void)!net_launcher_send(g, allow ? NET_ALLOW : NET_DENY, (uint32_t)waiter,
 				 str_safe(text, safe, sizeof(safe)), -1);
 }

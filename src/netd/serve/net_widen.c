@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rules that a person granted on top of the policy (ASK_WIDEN): from the list of questions into the policy that is in force, and
- * out of it again; those of a session are in that list too, once it is served. The files are not read for it,
- * so that a broken one neither keeps a rule in nor lets one out.
+ * Rules that a person granted on top of the policy (ASK_WIDEN): puts them in force and removes them again, by
+ * the list of approvals; those of a session are in that list once it is served. The policy files are not read
+ * for it, so that a broken one neither keeps a rule nor removes one.
  */
 #include "base/cleanup.h"
 #include "config/edit/widen.h"
@@ -18,7 +18,8 @@ int net_widen_check(struct net_guard *g, const char *rule, struct buf *canon, st
 
 	if (x < 0)
 		return x;
-	/* Programs that run have read whom to trust: without room for a certificate nothing can be looked into. */
+	/* Running programs have read their trust store: without room for a certificate TLS cannot be
+	 * inspected. */
 	if (r.n_entries && r.ports[0].lo != 80 && !g->ca_told && g->room[0] < 0)
 		return err_set(
 			e, -EINVAL,
@@ -26,7 +27,8 @@ int net_widen_check(struct net_guard *g, const char *rule, struct buf *canon, st
 	return policy_widen_check(g->c.plan->cp.policy, &r, e);
 }
 
-static int collect(const struct net_guard *g, struct strv *rules, struct strv *ids, struct err *e)
+static int collect_granted_rules(const struct net_guard *g, struct strv *rules, struct strv *ids,
+				 struct err *e)
 {
 	const struct ask *a = NULL;
 
@@ -42,7 +44,7 @@ static int collect(const struct net_guard *g, struct strv *rules, struct strv *i
 	return 0;
 }
 
-static bool has(const struct strv *l, const char *s)
+static bool list_has(const struct strv *l, const char *s)
 {
 	for (size_t i = 0; i < l->n; i++) {
 		if (str_eq(l->v[i], s))
@@ -51,17 +53,17 @@ static bool has(const struct strv *l, const char *s)
 	return false;
 }
 
-/* Is one of these to be taken away? */
-static bool is_narrower(const struct strv *before, const struct strv *after)
+/* Is one of these to be removed? */
+static bool removes_any(const struct strv *before, const struct strv *after)
 {
 	for (size_t i = 0; i < before->n; i++) {
-		if (!has(after, before->v[i]))
+		if (!list_has(after, before->v[i]))
 			return true;
 	}
 	return false;
 }
 
-static void swap(struct strv *a, struct strv *b)
+static void swap_lists(struct strv *a, struct strv *b)
 {
 	struct strv t = *a;
 
@@ -69,11 +71,11 @@ static void swap(struct strv *a, struct strv *b)
 	*b = t;
 }
 
-static void say(struct net_guard *g, const struct strv *before, const struct strv *after, const char *what,
-		const struct strv *rules)
+static void report_rules(struct net_guard *g, const struct strv *before, const struct strv *after,
+			 const char *what, const struct strv *rules)
 {
 	for (size_t i = 0; i < after->n; i++) {
-		if (!has(before, after->v[i]))
+		if (!list_has(before, after->v[i]))
 			net_say(g, NET_LEVEL_NOTE, "%.200s %s (question %s)", rules->v[i], what, after->v[i]);
 	}
 }
@@ -83,38 +85,38 @@ int net_widen_apply(struct net_guard *g, struct err *e)
 	struct net_plan *p = g->c.plan;
 	CLEANUP(strv_release) struct strv rules = STRV_INIT, ids = STRV_INIT;
 	char before[sizeof(p->digest)];
-	int r = collect(g, &rules, &ids, e);
-	bool narrower = r < 0 || is_narrower(&p->widen_by, &ids);
+	int r = collect_granted_rules(g, &rules, &ids, e);
+	bool narrower = r < 0 || removes_any(&p->widen_by, &ids);
 
 	memcpy(before, p->digest, sizeof(before));
-	/* From here on `rules` and `ids` are those from before. */
-	swap(&p->widen, &rules);
-	swap(&p->widen_by, &ids);
+	/* From here on `rules` and `ids` are the former ones. */
+	swap_lists(&p->widen, &rules);
+	swap_lists(&p->widen_by, &ids);
 	r = r < 0 ? r : net_plan_widen(p, e);
 	if (r == 1) {
 		r = net_policy_changed(g, before, e);
 		if (r == 0) {
-			say(g, &ids, &p->widen_by, "is open now: a person granted it", &p->widen);
-			say(g, &p->widen_by, &ids, "is closed again", &rules);
+			report_rules(g, &ids, &p->widen_by, "is open now: a person granted it", &p->widen);
+			report_rules(g, &p->widen_by, &ids, "is closed again", &rules);
 			return 0;
 		}
 	}
 	if (r == 0)
 		return 0;
-	/* What cannot be taken away would stay open. */
+	/* A rule that cannot be removed would stay open, so the sandbox is ended. */
 	if (narrower) {
 		net_fail(g, "a rule that is over cannot be taken out of the policy: %s", e->msg);
 		return r;
 	}
-	swap(&p->widen, &rules);
-	swap(&p->widen_by, &ids);
+	swap_lists(&p->widen, &rules);
+	swap_lists(&p->widen_by, &ids);
 	if (net_plan_widen(p, NULL) < 0)
 		net_fail(g, "the policy cannot be put back as it was");
 	return r;
 }
 
-/* G4 of granted.h: from here on whoever takes one back tells us; what was taken back since the plan was made
- * is not in the list. If somebody serves in our place (askhold.h) there are none until it has left. */
+/* granted.G4: from here on revocations reach us; rules revoked since the plan was made are not in the list.
+ * If an asker serves in our place (askhold.h) there are none until it has exited. */
 int net_widen_begin(struct net_guard *g, struct err *e)
 {
 	if (!g->c.plan->widen.n)

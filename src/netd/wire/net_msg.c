@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A line of the guard's as a person reads it. */
+/* Formats a line of the guard for people. */
 #include "netd/wire/net_msg.h"
 #include "base/str.h"
 
@@ -8,7 +8,7 @@
 void net_say_format(const struct net_msg *m, char out[NET_MSG_TEXT])
 {
 	unsigned long long n = m->count;
-	/* `coffer why` explains denials, and a failure is none. */
+	/* `coffer why` explains denials; a failure is not a denial. */
 	bool failed = str_starts(m->text, "failed  ");
 
 	if (m->about == NET_SAY_REST)

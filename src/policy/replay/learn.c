@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sums up the destinations of a recorded run and writes them as a policy file (learn.h). Pure; every name
+ * comes from a log that a sandbox influenced, so all output is quoted or made harmless.
+ */
+
 #include "policy/replay/learn.h"
 
 #include "base/str.h"
@@ -9,13 +14,13 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define MANY_NAMES 20	      /* below one registrable domain: what a tunnel over DNS looks like */
-#define LONG_LABEL 20	      /* bytes; people and CDNs stay below, encoded data does not */
-#define BIG_UPLOAD (1u << 20) /* bytes to a host that was hardly used */
+#define MANY_NAMES 20	      /* below one registrable domain: a sign of a tunnel over DNS */
+#define LONG_LABEL 20	      /* bytes; people and CDNs use shorter ones, encoded data longer */
+#define BIG_UPLOAD (1u << 20) /* bytes, to a host that was hardly used */
 #define RARE_OPENS 3
-#define ENTROPY_MILLIBITS 3400 /* per character; English host names are below 3000 */
+#define ENTROPY_MILLIBITS 3400 /* per character; English host names have less than 3000 */
 
-static uint32_t hash(const char *name, uint16_t port)
+static uint32_t dest_hash(const char *name, uint16_t port)
 {
 	uint32_t h = 2166136261u ^ port;
 
@@ -24,7 +29,8 @@ static uint32_t hash(const char *name, uint16_t port)
 	return h;
 }
 
-static int grow(struct learn *l)
+/* Doubles the list and rebuilds its index. */
+static int grow_dests(struct learn *l)
 {
 	size_t cap = l->cap ? l->cap * 2 : 64;
 	struct learn_dest *d = realloc(l->dests, cap * sizeof(*d));
@@ -41,7 +47,7 @@ static int grow(struct learn *l)
 	l->n_index = cap * 2;
 	l->cap = cap;
 	for (size_t i = 0; i < l->n; i++) {
-		size_t at = hash(d[i].name, d[i].port) & (l->n_index - 1);
+		size_t at = dest_hash(d[i].name, d[i].port) & (l->n_index - 1);
 
 		while (index[at])
 			at = (at + 1) & (l->n_index - 1);
@@ -50,10 +56,10 @@ static int grow(struct learn *l)
 	return 0;
 }
 
-/* The place of a destination in the index: it, or the empty slot where it belongs. */
-static size_t slot_of(const struct learn *l, const char *name, uint16_t port)
+/* The index slot of a destination: its own, or the empty one where it belongs. */
+static size_t dest_slot(const struct learn *l, const char *name, uint16_t port)
 {
-	size_t at = hash(name, port) & (l->n_index - 1);
+	size_t at = dest_hash(name, port) & (l->n_index - 1);
 
 	while (l->index[at]) {
 		const struct learn_dest *d = &l->dests[l->index[at] - 1];
@@ -65,16 +71,16 @@ static size_t slot_of(const struct learn *l, const char *name, uint16_t port)
 	return at;
 }
 
-/* NULL with *full: no more are kept. */
-static struct learn_dest *find_or_add(struct learn *l, const struct learn_seen *s, bool *full)
+/* NULL with *full: the maximum is reached. */
+static struct learn_dest *find_or_add_dest(struct learn *l, const struct learn_seen *s, bool *full)
 {
 	struct learn_dest *d;
 	size_t at;
 
 	*full = false;
-	if (l->n * 2 >= l->n_index && grow(l) < 0)
+	if (l->n * 2 >= l->n_index && grow_dests(l) < 0)
 		return NULL;
-	at = slot_of(l, s->name, s->port);
+	at = dest_slot(l, s->name, s->port);
 	if (l->index[at])
 		return &l->dests[l->index[at] - 1];
 	if (l->n == LEARN_MAX) {
@@ -89,7 +95,8 @@ static struct learn_dest *find_or_add(struct learn *l, const struct learn_seen *
 	return d;
 }
 
-static int add_request(struct learn_dest *d, const char *method, const char *path)
+/* Counts a request; stores method and path while there is room. */
+static int add_dest_request(struct learn_dest *d, const char *method, const char *path)
 {
 	struct learn_request *r;
 
@@ -114,7 +121,7 @@ static int add_request(struct learn_dest *d, const char *method, const char *pat
 int learn_add(struct learn *l, const struct learn_seen *s, struct err *e)
 {
 	bool full;
-	struct learn_dest *d = find_or_add(l, s, &full);
+	struct learn_dest *d = find_or_add_dest(l, s, &full);
 	int r = 0;
 
 	if (!d && full) {
@@ -134,7 +141,7 @@ int learn_add(struct learn *l, const struct learn_seen *s, struct err *e)
 	d->first = s->t < d->first ? s->t : d->first;
 	d->last = s->t > d->last ? s->t : d->last;
 	if (s->kind == LEARN_REQUEST && s->method && s->path)
-		r = add_request(d, s->method, s->path);
+		r = add_dest_request(d, s->method, s->path);
 	return r < 0 ? err_set(e, r, "out of memory") : 0;
 }
 
@@ -153,7 +160,7 @@ void learn_release(struct learn *l)
 	*l = LEARN_INIT;
 }
 
-/* Binary logarithm in thousandths, for 1 to 255: enough to tell words from encoded data. */
+/* Binary logarithm in thousandths, for 1 to 255: precise enough to tell words from encoded data. */
 static unsigned log2_milli(unsigned n)
 {
 	unsigned whole = 0, scaled = n * 1000;
@@ -162,11 +169,11 @@ static unsigned log2_milli(unsigned n)
 		scaled /= 2;
 		whole += 1000;
 	}
-	/* Linear between two powers: off by at most 86 thousandths. */
+	/* Linear between two powers of two: the error is at most 86 thousandths. */
 	return whole + (scaled - 1000);
 }
 
-/* Shannon's, per character. */
+/* Shannon entropy per character, in millibits. */
 static unsigned entropy_milli(const char *s, size_t len)
 {
 	unsigned count[256] = { 0 }, sum = 0;
@@ -178,6 +185,7 @@ static unsigned entropy_milli(const char *s, size_t len)
 	return len ? log2_milli((unsigned)len) - sum / (unsigned)len : 0;
 }
 
+/* Does a label look like encoded data: long, and of high entropy? */
 static bool has_odd_label(const char *name)
 {
 	while (*name) {
@@ -190,22 +198,25 @@ static bool has_odd_label(const char *name)
 	return false;
 }
 
-static const char *domain_of(const char *name, const struct learn_opts *o)
+/* The registrable domain of a name; the name itself if there is none. */
+static const char *registrable_of(const char *name, const struct learn_opts *o)
 {
 	const char *d = o->registrable ? o->registrable(name) : NULL;
 
 	return d ? d : name;
 }
 
-/* They are sorted by domain, so that it need not look at all of them for each. */
+/* Destinations are sorted by domain, so only neighbours need to be examined. */
 static bool has_many_siblings(const struct learn *l, const struct learn_dest *d, const struct learn_opts *o)
 {
-	const char *domain = domain_of(d->name, o);
+	const char *domain = registrable_of(d->name, o);
 	const struct learn_dest *first = d, *end = d + 1;
 
-	while (first > l->dests && d - first <= MANY_NAMES && str_eq(domain_of(first[-1].name, o), domain))
+	while (first > l->dests && d - first <= MANY_NAMES &&
+	       str_eq(registrable_of(first[-1].name, o), domain))
 		first--;
-	while (end < l->dests + l->n && end - first <= MANY_NAMES && str_eq(domain_of(end->name, o), domain))
+	while (end < l->dests + l->n && end - first <= MANY_NAMES &&
+	       str_eq(registrable_of(end->name, o), domain))
 		end++;
 	return end - first > MANY_NAMES;
 }
@@ -250,7 +261,7 @@ static int compare_strings(const char *a, const char *b)
 static int compare_dests(const void *va, const void *vb, void *opts)
 {
 	const struct learn_dest *a = va, *b = vb;
-	int c = compare_strings(domain_of(a->name, opts), domain_of(b->name, opts));
+	int c = compare_strings(registrable_of(a->name, opts), registrable_of(b->name, opts));
 
 	if (c == 0)
 		c = compare_strings(a->name, b->name);
@@ -265,8 +276,8 @@ static int compare_requests(const void *va, const void *vb)
 	return c ? c : compare_strings(a->path, b->path);
 }
 
-/* In double quotes; nothing but what a canonical host or path is made of comes here, the rest is escaped. */
-static void add_quoted(struct buf *out, const char *s)
+/* In double quotes. Only characters of canonical hosts and paths are expected; others are escaped. */
+static void add_yaml_quoted(struct buf *out, const char *s)
 {
 	buf_addc(out, '"');
 	for (; *s; s++) {
@@ -280,14 +291,14 @@ static void add_quoted(struct buf *out, const char *s)
 	buf_addc(out, '"');
 }
 
-/* For comments: what could end one, or draw on a terminal, is replaced. */
+/* For comments: replaces characters that could end the comment or control a terminal. */
 static void add_comment_text(struct buf *out, const char *s)
 {
 	for (; *s; s++)
 		buf_addc(out, (char)((unsigned char)*s < 0x20 || (unsigned char)*s > 0x7e ? '?' : *s));
 }
 
-static void add_times(struct buf *out, const struct learn_dest *d, const struct learn_opts *o)
+static void add_time_range(struct buf *out, const struct learn_dest *d, const struct learn_opts *o)
 {
 	char first[32] = "", last[32] = "";
 
@@ -301,7 +312,7 @@ static void add_times(struct buf *out, const struct learn_dest *d, const struct 
 		buf_addf(out, ", %s to %s", first, last);
 }
 
-static void add_counts(struct buf *out, const struct learn_dest *d, const struct learn_opts *o)
+static void add_dest_counts(struct buf *out, const struct learn_dest *d, const struct learn_opts *o)
 {
 	char up[16], down[16];
 
@@ -309,11 +320,11 @@ static void add_counts(struct buf *out, const struct learn_dest *d, const struct
 	if (d->requests)
 		buf_addf(out, ", %llu requests", (unsigned long long)d->requests);
 	buf_addf(out, ", %s up, %s down", str_from_size(d->up, up), str_from_size(d->down, down));
-	add_times(out, d, o);
+	add_time_range(out, d, o);
 }
 
-/* Can a rule name just this request? NULL, or why not. */
-static const char *why_unnamed(const struct learn_request *r)
+/* NULL if a rule can name exactly this request; otherwise the reason why not. */
+static const char *why_unnameable(const struct learn_request *r)
 {
 	method_set set;
 
@@ -324,11 +335,11 @@ static const char *why_unnamed(const struct learn_request *r)
 	return pathpat_check(r->path, strlen(r->path), NULL) < 0 ? "no rule can have that path" : NULL;
 }
 
-#define PATHS_EACH 12	/* of one method; more become what is common to them */
-#define UNNAMED_TOLD 10 /* requests that no rule can name */
+#define PATHS_EACH 12	/* of one method; more are replaced by their common directory */
+#define UNNAMED_TOLD 10 /* requests that no rule can name, listed as comments */
 
-/* The directory that all of these are in, as "/a/b/" or "/". */
-static size_t common_dir(const struct learn_request *r, size_t n)
+/* The length of the directory that all of these share, as "/a/b/" or "/". */
+static size_t common_directory(const struct learn_request *r, size_t n)
 {
 	size_t len = strlen(r[0].path);
 
@@ -344,22 +355,23 @@ static size_t common_dir(const struct learn_request *r, size_t n)
 	return len;
 }
 
-static void add_entry(struct buf *out, const char *method, const char *path, size_t len, const char *tail)
+static void add_learned_entry(struct buf *out, const char *method, const char *path, size_t len,
+			      const char *tail)
 {
 	autobuf struct buf rule = BUF_INIT;
 
 	buf_addf(&rule, "%s %.*s%s", method, (int)len, path, tail);
 	buf_adds(out, "        - allow: ");
-	add_quoted(out, buf_cstr(&rule));
+	add_yaml_quoted(out, buf_cstr(&rule));
 }
 
-/* What no rule can name is told, and is moved behind what one can: how many those are. */
-static size_t leave_out(struct learn_dest *d, struct buf *out)
+/* Lists requests that no rule can name, and moves them after the others. Returns the number of the others. */
+static size_t list_unnameable(struct learn_dest *d, struct buf *out)
 {
 	size_t n = 0;
 
 	for (size_t i = 0; i < d->n_reqs; i++) {
-		const char *why = why_unnamed(&d->reqs[i]);
+		const char *why = why_unnameable(&d->reqs[i]);
 
 		if (why && i - n < UNNAMED_TOLD) {
 			autobuf struct buf text = BUF_INIT;
@@ -381,8 +393,8 @@ static size_t leave_out(struct learn_dest *d, struct buf *out)
 	return n;
 }
 
-/* "      http:" and a line for each path, or one for a method with many. */
-static void add_http(struct buf *out, struct learn_dest *d)
+/* Writes " http:" and a line for each path, or one line for a method with many paths. */
+static void add_learned_requests(struct buf *out, struct learn_dest *d)
 {
 	size_t named;
 
@@ -392,7 +404,7 @@ static void add_http(struct buf *out, struct learn_dest *d)
 	if (!d->n_reqs)
 		buf_adds(out,
 			 "        # no request was logged: the connection is allowed, and nothing in it\n");
-	named = leave_out(d, out);
+	named = list_unnameable(d, out);
 	if (named)
 		qsort(d->reqs, named, sizeof(*d->reqs), compare_requests);
 	else
@@ -401,47 +413,51 @@ static void add_http(struct buf *out, struct learn_dest *d)
 		for (n = 0; i + n < named && str_eq(d->reqs[i + n].method, d->reqs[i].method); n++)
 			;
 		if (n > PATHS_EACH || d->reqs_cut) {
-			add_entry(out, d->reqs[i].method, d->reqs[i].path, common_dir(d->reqs + i, n), "**");
+			add_learned_entry(out, d->reqs[i].method, d->reqs[i].path,
+					  common_directory(d->reqs + i, n), "**");
 			buf_addf(out, " # %zu paths\n", n);
 			continue;
 		}
 		for (size_t k = i; k < i + n; k++) {
-			add_entry(out, d->reqs[k].method, d->reqs[k].path, strlen(d->reqs[k].path), "");
+			add_learned_entry(out, d->reqs[k].method, d->reqs[k].path, strlen(d->reqs[k].path),
+					  "");
 			buf_addc(out, '\n');
 		}
 	}
 }
 
-static void add_rule(const struct learn *l, struct learn_dest *d, const struct learn_opts *o, struct buf *out)
+/* Writes the rule of one destination, with its counts and warnings as comments. */
+static void add_dest_rule(const struct learn *l, struct learn_dest *d, const struct learn_opts *o,
+			  struct buf *out)
 {
 	const char *odd[LEARN_ODD_MAX];
 	size_t n = learn_odd(l, d, o, odd);
 
 	buf_adds(out, "    # ");
-	add_counts(out, d, o);
+	add_dest_counts(out, d, o);
 	buf_addc(out, '\n');
 	for (size_t i = 0; i < n; i++)
 		buf_addf(out, "    # LOOK: %s\n", odd[i]);
 	buf_adds(out, d->literal ? "    - address: " : "    - domain: ");
-	add_quoted(out, d->name);
+	add_yaml_quoted(out, d->name);
 	buf_addf(out, "\n      port: %u\n", d->port);
 	if (o->ways)
 		o->ways(o->ctx, d, out);
 	if (d->tunnel)
 		buf_adds(out, "      depth: tunnel\n");
 	else if (o->http && (d->n_reqs || is_all_inspected(d)))
-		add_http(out, d);
+		add_learned_requests(out, d);
 }
 
-/* Each domain has a head of its own where more than one name is below it. */
+/* Each domain with more than one name gets a heading. */
 static void add_domain_head(const struct learn *l, size_t at, const struct learn_opts *o, struct buf *out)
 {
-	const char *domain = domain_of(l->dests[at].name, o);
+	const char *domain = registrable_of(l->dests[at].name, o);
 	size_t names = 0;
 
-	if (l->dests[at].literal || (at && str_eq(domain_of(l->dests[at - 1].name, o), domain)))
+	if (l->dests[at].literal || (at && str_eq(registrable_of(l->dests[at - 1].name, o), domain)))
 		return;
-	for (size_t i = at; i < l->n && str_eq(domain_of(l->dests[i].name, o), domain); i++)
+	for (size_t i = at; i < l->n && str_eq(registrable_of(l->dests[i].name, o), domain); i++)
 		names += l->dests[i].opens > 0;
 	if (names < 2)
 		return;
@@ -450,8 +466,8 @@ static void add_domain_head(const struct learn *l, size_t at, const struct learn
 	buf_addf(out, ": %zu destinations\n", names);
 }
 
-/* What is no rule: said, so that nobody wonders. */
-static void add_left_out(const struct learn *l, struct buf *out)
+/* Lists destinations without a rule, with the reason. */
+static void list_left_out(const struct learn *l, struct buf *out)
 {
 	size_t shown = 0, n = 0;
 
@@ -460,7 +476,7 @@ static void add_left_out(const struct learn *l, struct buf *out)
 
 		if (d->opens || (!d->denied && !d->lookups))
 			continue;
-		/* A lookup is a destination of its own, without a port; its connections are others. */
+		/* A lookup is a destination of its own, without a port; its connections are separate ones. */
 		if (!d->denied && i + 1 < l->n && str_eq(l->dests[i + 1].name, d->name))
 			continue;
 		if (n++ >= 200)
@@ -491,7 +507,7 @@ void learn_write(struct learn *l, const struct learn_opts *o, struct buf *out)
 
 	if (l->n)
 		qsort_r(l->dests, l->n, sizeof(*l->dests), compare_dests, (void *)o);
-	/* The index is by place, and the places have changed. */
+	/* The index refers to positions, which have changed. */
 	free(l->index);
 	l->index = NULL;
 	l->n_index = 0;
@@ -508,7 +524,7 @@ void learn_write(struct learn *l, const struct learn_opts *o, struct buf *out)
 		if (!l->dests[i].opens)
 			continue;
 		add_domain_head(l, i, o, out);
-		add_rule(l, &l->dests[i], o, out);
+		add_dest_rule(l, &l->dests[i], o, out);
 	}
-	add_left_out(l, out);
+	list_left_out(l, out);
 }

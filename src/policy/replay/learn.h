@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From what was seen to a policy: destinations are added up, and written as a file that allows just those.
+ * From a recorded run to a policy: sums up destinations and writes a file that allows exactly those.
  *
- * Pure: times are the caller's. Everything that is added came from a log whose names a sandbox chose, so the number of
- * destinations is capped and what is written is quoted; a name that is not canonical is not written at all.
+ * Pure: times come from the caller. All input comes from a log whose names a sandbox chose, so the number of
+ * destinations is capped and all output is quoted; a name that is not canonical is not written at all.
  *
  * Invariants
- *  L1  Only what was allowed becomes a rule. What was denied, or only looked up, is told in comments.
- *  L2  No rule is wider than what was seen: a name, a port, the depth that was enough. A request that no rule can name is left
- *      out, with a comment: a method that rules do not know, a path with a star in it or longer than a pattern may be.
- *      With `http`, a destination whose connections were looked into and had no request allows none; one whose connections were
- *      not looked into allows any, and says so.
- *  L3  What looks odd is in the file, with the reason above it: a person decides.
+ *  L1  Only allowed traffic becomes a rule. Denied destinations, and names that were only looked up, appear in comments.
+ *  L2  No rule is wider than the traffic: a name, a port, the depth that sufficed. A request that no rule can name is left
+ *      out, with a comment: an unknown method, a path with a star in it or longer than a pattern may be.
+ *      With `http`, a destination whose connections were inspected and had no request allows none; one whose connections were
+ *      not inspected allows any, and a comment says so.
+ *  L3  Suspicious destinations are included, with the reason above them: a person decides.
  */
 #ifndef POLICY_LEARN_H
 #define POLICY_LEARN_H
@@ -23,25 +23,26 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define LEARN_MAX 131072 /* destinations, twice as many as one sandbox has names; more are only counted */
-#define LEARN_REQUESTS_MAX 256 /* method and path pairs of one of them */
+/* Destinations: twice as many as one sandbox has names. Further ones are only counted. */
+#define LEARN_MAX 131072
+#define LEARN_REQUESTS_MAX 256 /* method and path pairs of one destination */
 
 enum learn_kind {
-	LEARN_LOOKUP,  /* a name was asked for, and answered */
+	LEARN_LOOKUP,  /* a name was looked up, and answered */
 	LEARN_OPEN,    /* a connection was allowed */
-	LEARN_CLOSE,   /* and has ended: bytes */
+	LEARN_CLOSE,   /* the connection ended; has bytes */
 	LEARN_REQUEST, /* a request in it was allowed */
 	LEARN_DENIED,  /* a lookup, connection or request was denied */
 };
 
-/* One thing that was seen. Strings are the caller's. */
+/* One observation. Strings belong to the caller. */
 struct learn_seen {
 	enum learn_kind kind;
 	const char *name; /* canonical host, or an address in text */
 	uint16_t port;	  /* 0 for a lookup */
-	bool literal;	  /* the address was connected to, not a name */
+	bool literal;	  /* the program connected to an address instead of a name */
 	bool tunnel;	  /* neither TLS nor HTTP: needs depth tunnel */
-	bool inspected;	  /* an open: its requests were looked at, and each would be there */
+	bool inspected;	  /* of an open: its requests were inspected, and each is in the log */
 	uint64_t up, down;
 	uint64_t t;	    /* CLOCK_REALTIME ns */
 	const char *method; /* of a request */
@@ -60,9 +61,9 @@ struct learn_dest {
 	uint64_t lookups, opens, inspected, requests, denied;
 	uint64_t up, down;
 	uint64_t first, last;
-	struct learn_request *reqs; /* sorted by nothing; capped */
+	struct learn_request *reqs; /* unsorted; capped */
 	size_t n_reqs;
-	bool reqs_cut; /* there were more pairs than are kept */
+	bool reqs_cut; /* there were more pairs than are stored */
 };
 
 struct learn {
@@ -70,7 +71,7 @@ struct learn {
 	size_t n, cap;
 	uint32_t *index; /* open addressing over dests, power of two */
 	size_t n_index;
-	uint64_t others; /* seen of destinations past the cap */
+	uint64_t others; /* observations of destinations beyond the cap */
 };
 
 #define LEARN_INIT ((struct learn){ 0 })
@@ -79,21 +80,23 @@ int learn_add(struct learn *l, const struct learn_seen *s, struct err *e) MUST_C
 void learn_release(struct learn *l);
 
 struct learn_opts {
-	bool http;	    /* write methods and paths where requests were seen */
-	const char *source; /* for the head comment: "sandbox a1b2…" */
-	/* The registrable domain of a name: where it begins in it; NULL: there is none. */
+	bool http;	    /* write methods and paths if requests were seen */
+	const char *source; /* for the heading: "sandbox a1b2…" */
+	/* Returns where the registrable domain begins in a name; NULL: there is none. */
 	const char *(*registrable)(const char *name);
-	/* Writes the keys of the rule by which it is reached there (`to:`, `ca:`), each a line that begins with six spaces; may be NULL. */
+	/* Writes the keys of the rule that led there (`to:`, `ca:`), each as a line indented by six spaces;
+	 * may be NULL. */
 	void (*ways)(void *ctx, const struct learn_dest *d, struct buf *out);
-	void *ctx; /* of ways */
-	/* How a time is shown; `out` holds 32 bytes. */
+	void *ctx; /* passed to ways */
+	/* Formats a time; `out` has 32 bytes. */
 	void (*format_time)(uint64_t t, char *out);
 };
 
 /* Sorts, and writes the file. */
 void learn_write(struct learn *l, const struct learn_opts *o, struct buf *out);
 
-/* Why a destination looks odd, as a list of short texts; 0: it does not. Of a list that learn_write() has sorted. */
+/* Why a destination is suspicious, as a list of short texts; 0: it is not. Only after learn_write() has
+ * sorted the list. */
 #define LEARN_ODD_MAX 7
 size_t learn_odd(const struct learn *l, const struct learn_dest *d, const struct learn_opts *o,
 		 const char *ret[LEARN_ODD_MAX]);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Deciding again what a log has: replay.h. Rows and sums: replay_rows.c. */
+/* Decides the events of a log again by another policy (replay.h). replay_rows.c sums the results up. Nothing
+ * is guessed (replay.Y1). */
 #include "policy/replay/replay.h"
 
 #include "policy/policy_int.h"
@@ -11,15 +12,16 @@
 #include <errno.h>
 #include <string.h>
 
-#define PATH_CUT 700 /* the journal keeps so many bytes of a path */
+#define PATH_CUT 700 /* the journal stores at most this many bytes of a path */
 
-static bool is_set(const char *s)
+static bool has_text(const char *s)
 {
 	return s && *s;
 }
 
-/* Do the rules about this target look at single requests? Then a connection's verdict is not that of its requests. */
-static bool has_entries(const struct policy *p, const struct policy_target *t)
+/* Do the rules for this target examine single requests? Then the verdict on a connection is not that on its
+ * requests. */
+static bool target_has_entries(const struct policy *p, const struct policy_target *t)
 {
 	for (unsigned i = 0; i < p->n_layers; i++) {
 		struct walk w;
@@ -38,59 +40,61 @@ static bool has_entries(const struct policy *p, const struct policy_target *t)
 	return false;
 }
 
-static enum replay_now now_of(const struct policy_verdict *v)
+static enum replay_now now_from_verdict(const struct policy_verdict *v)
 {
 	return v->action == POLICY_ALLOW ? REPLAY_ALLOW : v->action == POLICY_ASK ? REPLAY_ASK : REPLAY_DENY;
 }
 
-static enum replay_now unknown(const char **ret_why, const char *why)
+static enum replay_now set_unknown(const char **ret_why, const char *why)
 {
 	*ret_why = why;
 	return REPLAY_UNKNOWN;
 }
 
-/* A refusal that the next policy need not share: by no rule, or in spite of one that allows (a limit, what came first). */
-static bool refused_otherwise(const struct replay_seen *s)
+/* A refusal that another policy need not repeat: by no rule, or in spite of one that allows (a limit, or its
+ * first bytes). */
+static bool was_refused_otherwise(const struct replay_seen *s)
 {
 	if (s->was != POLICY_DENY)
 		return false;
-	if (s->refused || s->asked_for_another || !is_set(s->rule))
+	if (s->refused || s->asked_for_another || !has_text(s->rule))
 		return true;
 	return s->kind != REPLAY_REQUEST && str_starts(s->rule, "allow ");
 }
 
-/* Y1: what is let through now, but was refused for a reason that no policy has. */
-static enum replay_now unless_otherwise(const struct replay_seen *s, enum replay_now now,
-					const char **ret_why)
+/* replay.Y1: allowed now, but refused then for a reason that is not in any policy. */
+static enum replay_now unless_refused_otherwise(const struct replay_seen *s, enum replay_now now,
+						const char **ret_why)
 {
-	if (now == REPLAY_DENY || !refused_otherwise(s))
+	if (now == REPLAY_DENY || !was_refused_otherwise(s))
 		return now;
-	return unknown(ret_why, s->asked_for_another
-					? "it was refused because its first bytes asked for another name"
-					: "it was refused for another reason than a rule");
+	return set_unknown(ret_why, s->asked_for_another
+					    ? "it was refused because its first bytes asked for another name"
+					    : "it was refused for another reason than a rule");
 }
 
-static enum replay_now decide_connect(struct replay *r, const struct replay_seen *s,
+/* Decides a connection again; unknown if the depth at that time does not tell what would have passed. */
+static enum replay_now replay_connect(struct replay *r, const struct replay_seen *s,
 				      const struct policy_target *t, struct policy_verdict *v,
 				      const char **ret_why)
 {
 	policy_connect_quietly(r->p, t, v);
 	if (!policy_allows(v))
-		return now_of(v);
-	if (s->was == POLICY_ALLOW && is_set(s->depth)) {
+		return now_from_verdict(v);
+	if (s->was == POLICY_ALLOW && has_text(s->depth)) {
 		if (v->depth != POLICY_TUNNEL && str_eq(s->depth, "tunnel") && !v->would_deny &&
 		    !v->is_default)
-			return unknown(ret_why,
-				       "it was not looked into, and would have to be TLS or HTTP now");
-		if (!str_eq(s->depth, "inspect") && has_entries(r->p, t))
-			return unknown(ret_why,
-				       "the rule decides by request, and requests were not looked at then");
+			return set_unknown(ret_why,
+					   "it was not looked into, and would have to be TLS or HTTP now");
+		if (!str_eq(s->depth, "inspect") && target_has_entries(r->p, t))
+			return set_unknown(
+				ret_why, "the rule decides by request, and requests were not looked at then");
 	}
-	return unless_otherwise(s, REPLAY_ALLOW, ret_why);
+	return unless_refused_otherwise(s, REPLAY_ALLOW, ret_why);
 }
 
-/* An address that the name led to. Where the connection itself would not pass, its own line says so. */
-static enum replay_now decide_address(struct replay *r, const struct replay_seen *s,
+/* An address that the name resolved to. If the connection itself would not pass, its own event says so. */
+static enum replay_now replay_address(struct replay *r, const struct replay_seen *s,
 				      const struct policy_target *t, struct policy_verdict *v,
 				      const char **ret_why)
 {
@@ -101,16 +105,16 @@ static enum replay_now decide_address(struct replay *r, const struct replay_seen
 		return s->was == POLICY_ALLOW ? REPLAY_ALLOW : REPLAY_DENY;
 	if (v->terms.has_pin)
 		return REPLAY_ALLOW;
-	if (!is_set(s->addr) || addr_parse(s->addr, strlen(s->addr), &a, NULL) < 0)
-		return s->was == POLICY_ALLOW ? unknown(ret_why, "the address is not in the log")
+	if (!has_text(s->addr) || addr_parse(s->addr, strlen(s->addr), &a, NULL) < 0)
+		return s->was == POLICY_ALLOW ? set_unknown(ret_why, "the address is not in the log")
 					      : REPLAY_DENY;
 	policy_address_quietly(r->p, t, &a, v);
-	return unless_otherwise(s, now_of(v), ret_why);
+	return unless_refused_otherwise(s, now_from_verdict(v), ret_why);
 }
 
 /* --- requests -------------------------------------------------------------------------------------------------- */
 
-static bool take_word(struct slice w, const char *prefix, struct slice *ret)
+static bool strip_prefix(struct slice w, const char *prefix, struct slice *ret)
 {
 	size_t n = strlen(prefix);
 
@@ -120,7 +124,8 @@ static bool take_word(struct slice w, const char *prefix, struct slice *ret)
 	return true;
 }
 
-static bool take_field(struct replay *r, struct slice w)
+/* One word of `act`: a root field of a GraphQL operation. */
+static bool take_graphql_field(struct replay *r, struct slice w)
 {
 	static const char *const of[] = { [GRAPHQL_QUERY] = "query:",
 					  [GRAPHQL_MUTATION] = "mutation:",
@@ -130,7 +135,7 @@ static bool take_field(struct replay *r, struct slice w)
 		struct graphql_doc *g = &r->docs[k];
 		struct slice name;
 
-		if (!take_word(w, of[k], &name))
+		if (!strip_prefix(w, of[k], &name))
 			continue;
 		if (g->n_ops == 0) {
 			g->n_ops = 1;
@@ -146,7 +151,8 @@ static bool take_field(struct replay *r, struct slice w)
 	return false;
 }
 
-static bool take_ref(struct replay *r, struct slice w)
+/* One word of `act`: a command of a push. */
+static bool take_push_ref(struct replay *r, struct slice w)
 {
 	static const struct {
 		const char *word;
@@ -162,7 +168,7 @@ static bool take_ref(struct replay *r, struct slice w)
 		return true;
 	}
 	for (size_t k = 0; k < ARRAY_SIZE(of); k++) {
-		if (!take_word(w, of[k].word, &ref) || r->n_push == REPLAY_PUSH_MAX)
+		if (!strip_prefix(w, of[k].word, &ref) || r->n_push == REPLAY_PUSH_MAX)
 			continue;
 		r->has_push = true;
 		r->push[r->n_push++] = (struct policy_push){ ref, of[k].act };
@@ -171,48 +177,50 @@ static bool take_ref(struct replay *r, struct slice w)
 	return false;
 }
 
-static bool take_other(struct replay *r, struct slice w)
+/* One word of `act`: the git service, or a second path. */
+static bool take_other_act(struct replay *r, struct slice w)
 {
 	struct slice rest;
 
-	if (take_word(w, "refs:", &rest)) {
+	if (strip_prefix(w, "refs:", &rest)) {
 		r->query = slice_eq(rest, "push")    ? slice_of("service=git-receive-pack")
 			   : slice_eq(rest, "fetch") ? slice_of("service=git-upload-pack")
 						     : SLICE_NONE;
 		r->has_service = true;
 		return true;
 	}
-	if (!take_word(w, "also:", &rest) || r->n_also == REPLAY_ALSO_MAX)
+	if (!strip_prefix(w, "also:", &rest) || r->n_also == REPLAY_ALSO_MAX)
 		return false;
 	r->also[r->n_also++] = rest;
 	return true;
 }
 
-/* What cannot be read counts as cut: something was there. */
-static void read_act(struct replay *r, const char *act)
+/* Text that cannot be parsed counts as truncated: there was something. */
+static void parse_act(struct replay *r, const char *act)
 {
 	for (int k = 0; k < GRAPHQL_TYPE_COUNT; k++)
 		r->docs[k].n_ops = r->docs[k].n_fields = 0;
 	r->n_gql = r->n_push = r->n_also = 0;
 	r->has_push = r->has_service = r->is_cut = false;
 	r->query = SLICE_NONE;
-	while (is_set(act)) {
+	while (has_text(act)) {
 		struct slice w = { act, strcspn(act, " ") };
 
 		act += w.len + (act[w.len] == ' ');
-		if (!take_field(r, w) && !take_ref(r, w) && !take_other(r, w))
+		if (!take_graphql_field(r, w) && !take_push_ref(r, w) && !take_other_act(r, w))
 			r->is_cut = true;
 	}
 }
 
-/* The path as it was judged; false: what the log has is none, or not all of it. */
-static bool read_path(struct replay *r, const char *text, struct policy_request *q, bool *ret_has_query)
+/* The path as it was judged; false: the log has none, or not all of it. */
+static bool parse_replay_path(struct replay *r, const char *text, struct policy_request *q,
+			      bool *ret_has_query)
 {
 	size_t len = strcspn(text, "?");
 	struct urlpath u;
 
 	*ret_has_query = text[len] == '?';
-	/* Where the middle of a path is left out its digest stands; older logs have the beginning alone. */
+	/* If the middle of a path is left out, its digest is there; older logs have only the beginning. */
 	if (len >= PATH_CUT || memchr(text, '#', len))
 		return false;
 	if (text[0] != '/') { /* OPTIONS * */
@@ -230,28 +238,28 @@ static bool read_path(struct replay *r, const char *text, struct policy_request 
 	return true;
 }
 
-/* By what stands in the body, when that is known and wanted. */
-static enum replay_now decide_body(struct replay *r, const struct policy_target *t, struct policy_request *q,
+/* Decides by the body, if that is known and needed. */
+static enum replay_now replay_body(struct replay *r, const struct policy_target *t, struct policy_request *q,
 				   struct policy_verdict *v, const char **ret_why)
 {
 	unsigned need = v->need;
 
 	if (r->is_cut)
-		return unknown(ret_why, "what its body asks for was too long for the log");
+		return set_unknown(ret_why, "what its body asks for was too long for the log");
 	if (need & POLICY_NEED_GRAPHQL && r->n_gql == 0)
-		return unknown(ret_why, "the GraphQL operation is not in the log");
+		return set_unknown(ret_why, "the GraphQL operation is not in the log");
 	if (need & POLICY_NEED_PUSH && !r->has_push)
-		return unknown(ret_why, "the refs of the push are not in the log");
+		return set_unknown(ret_why, "the refs of the push are not in the log");
 	q->gql = r->gql;
 	q->n_gql = r->n_gql;
 	q->push = r->push;
 	q->n_push = r->n_push;
 	q->is_body_known = true;
 	policy_request(r->p, t, q, v);
-	return now_of(v);
+	return now_from_verdict(v);
 }
 
-/* Which service an old log's /info/refs was about nobody knows: told only where it makes no difference. */
+/* An old log does not say which git service /info/refs was for: decided only if it makes no difference. */
 static bool depends_on_service(struct replay *r, const struct policy_target *t, struct policy_request *q)
 {
 	static const char *const of[] = { "", "service=git-upload-pack", "service=git-receive-pack" };
@@ -268,9 +276,9 @@ static bool depends_on_service(struct replay *r, const struct policy_target *t, 
 	return false;
 }
 
-/* Paths that headers name are judged like the first, and deny where they would need a body. */
-static enum replay_now decide_also(struct replay *r, const struct policy_target *t, struct policy_verdict *v,
-				   const char **ret_why)
+/* Paths that headers name are judged like the first, and denied if they would need a body. */
+static enum replay_now replay_second_paths(struct replay *r, const struct policy_target *t,
+					   struct policy_verdict *v, const char **ret_why)
 {
 	for (size_t i = 0; i < r->n_also; i++) {
 		const char *colon = memchr(r->also[i].p, ':', r->also[i].len);
@@ -280,24 +288,27 @@ static enum replay_now decide_also(struct replay *r, const struct policy_target 
 		bool has_query;
 
 		if (!colon || r->also[i].len - n > sizeof(path))
-			return unknown(ret_why, "a second path of the request cannot be read from the log");
+			return set_unknown(ret_why,
+					   "a second path of the request cannot be read from the log");
 		memcpy(path, colon + 1, r->also[i].len - n - 1);
 		path[r->also[i].len - n - 1] = '\0';
-		if (!read_path(r, path, &q, &has_query))
-			return unknown(ret_why, "a second path of the request cannot be read from the log");
+		if (!parse_replay_path(r, path, &q, &has_query))
+			return set_unknown(ret_why,
+					   "a second path of the request cannot be read from the log");
 		policy_request(r->p, t, &q, v);
 		if (!policy_allows(v))
-			return now_of(v);
+			return now_from_verdict(v);
 	}
 	return REPLAY_ALLOW;
 }
 
-static bool carries(const struct replay_seen *s, const char *secret)
+/* Was the request to carry this secret? */
+static bool carries_secret(const struct replay_seen *s, const char *secret)
 {
 	const char *p = s->secrets;
 	size_t n = secret ? strlen(secret) : 0;
 
-	while (n && is_set(p)) {
+	while (n && has_text(p)) {
 		size_t len = strcspn(p, ",");
 
 		if (len == n && memcmp(p, secret, n) == 0)
@@ -307,87 +318,91 @@ static bool carries(const struct replay_seen *s, const char *secret)
 	return false;
 }
 
-static enum replay_now decide_known(struct replay *r, const struct replay_seen *s,
-				    const struct policy_target *t, struct policy_verdict *v,
-				    const char **ret_why)
+/* Decides a request whose method and path are in the log. */
+static enum replay_now replay_known_request(struct replay *r, const struct replay_seen *s,
+					    const struct policy_target *t, struct policy_verdict *v,
+					    const char **ret_why)
 {
 	struct policy_request q = { .method = slice_of(s->method) };
 	struct policy_verdict first;
 	enum replay_now now;
 	bool has_query;
 
-	if (!read_path(r, s->path, &q, &has_query))
-		return unknown(ret_why, "its path was too long for the log");
+	if (!parse_replay_path(r, s->path, &q, &has_query))
+		return set_unknown(ret_why, "its path was too long for the log");
 	q.query = r->query;
 	if (has_query && !r->has_service && gitpkt_service(q.path, SLICE_NONE, NULL) == GITPKT_DUMB &&
 	    depends_on_service(r, t, &q))
-		return unknown(ret_why, "which git service it asked for is not in the log");
+		return set_unknown(ret_why, "which git service it asked for is not in the log");
 	q.query = r->query;
 	policy_request(r->p, t, &q, v);
-	now = v->need ? decide_body(r, t, &q, v, ret_why) : now_of(v);
+	now = v->need ? replay_body(r, t, &q, v, ret_why) : now_from_verdict(v);
 	if (now != REPLAY_ALLOW)
 		return now;
 	first = *v;
-	now = decide_also(r, t, v, ret_why);
+	now = replay_second_paths(r, t, v, ret_why);
 	if (now != REPLAY_ALLOW)
 		return now;
 	*v = first;
 	if (r->is_cut)
-		return unknown(ret_why, "what it asks for beside its path was too long for the log");
-	if (v->terms.credentials_only && !is_set(s->secrets))
-		return unknown(ret_why, "whether it brought a credential of its own is not in the log");
-	if (v->terms.secret_ask && carries(s, v->terms.secret)) {
+		return set_unknown(ret_why, "what it asks for beside its path was too long for the log");
+	if (v->terms.credentials_only && !has_text(s->secrets))
+		return set_unknown(ret_why, "whether it brought a credential of its own is not in the log");
+	if (v->terms.secret_ask && carries_secret(s, v->terms.secret)) {
 		verdict_words(v);
 		verdict_why(v, "a person is asked before its secret is used");
 		return REPLAY_ASK;
 	}
-	return unless_otherwise(s, REPLAY_ALLOW, ret_why);
+	return unless_refused_otherwise(s, REPLAY_ALLOW, ret_why);
 }
 
-static enum replay_now decide_request(struct replay *r, const struct replay_seen *s,
+static enum replay_now replay_request(struct replay *r, const struct replay_seen *s,
 				      const struct policy_target *t, struct policy_verdict *v,
 				      const char **ret_why)
 {
 	policy_connect_quietly(r->p, t, v);
 	if (!policy_allows(v))
-		return now_of(v);
-	if (!is_set(s->method) || !is_set(s->path)) {
-		if (has_entries(r->p, t) || v->terms.credentials_only)
-			return unknown(ret_why, "method and path are not in the log: it was only counted");
-		return unless_otherwise(s, REPLAY_ALLOW, ret_why);
+		return now_from_verdict(v);
+	if (!has_text(s->method) || !has_text(s->path)) {
+		if (target_has_entries(r->p, t) || v->terms.credentials_only)
+			return set_unknown(ret_why,
+					   "method and path are not in the log: it was only counted");
+		return unless_refused_otherwise(s, REPLAY_ALLOW, ret_why);
 	}
-	read_act(r, s->act);
-	return decide_known(r, s, t, v, ret_why);
+	parse_act(r, s->act);
+	return replay_known_request(r, s, t, v, ret_why);
 }
 
 /* --- all ------------------------------------------------------------------------------------------------------- */
 
-static enum replay_now decide_name(struct replay *r, const struct replay_seen *s, const struct host *h,
-				   struct policy_verdict *v, const char **ret_why)
+static enum replay_now replay_lookup(struct replay *r, const struct replay_seen *s, const struct host *h,
+				     struct policy_verdict *v, const char **ret_why)
 {
 	policy_name_quietly(r->p, h, v);
 	/* A name that a person is to be asked about may be looked up. */
-	return policy_may_allow(v) ? unless_otherwise(s, REPLAY_ALLOW, ret_why) : now_of(v);
+	return policy_may_allow(v) ? unless_refused_otherwise(s, REPLAY_ALLOW, ret_why) : now_from_verdict(v);
 }
 
-/* The question whether a secret may go there, of which nothing else is known. */
-static enum replay_now decide_secret(struct replay *r, const struct replay_seen *s,
+/* An ask whether a secret may be used there, about which nothing else is known. */
+static enum replay_now replay_secret(struct replay *r, const struct replay_seen *s,
 				     const struct policy_target *t, struct policy_verdict *v,
 				     const char **ret_why)
 {
 	policy_connect_quietly(r->p, t, v);
 	if (!policy_allows(v))
-		return now_of(v);
+		return now_from_verdict(v);
 	verdict_words(v);
-	if (!v->terms.secret || !is_set(s->what) || !str_eq(v->terms.secret, s->what))
-		return unknown(ret_why, "the rule does not name this secret");
-	if (has_entries(r->p, t))
-		return unknown(ret_why, "the rule decides by request, and which it was is not in the log");
+	if (!v->terms.secret || !has_text(s->what) || !str_eq(v->terms.secret, s->what))
+		return set_unknown(ret_why, "the rule does not name this secret");
+	if (target_has_entries(r->p, t))
+		return set_unknown(ret_why,
+				   "the rule decides by request, and which it was is not in the log");
 	return v->terms.secret_ask ? REPLAY_ASK : REPLAY_ALLOW;
 }
 
-/* Where the policy has nothing to say, or only `deny: "*"`: there what a person grants on top speaks (policy_widen.c). */
-static bool is_silent(const struct policy_verdict *v)
+/* Does the policy have no rule, or only `deny: "*"`? There rules that a person granted on top apply
+ * (policy_widen.c). */
+static bool policy_has_no_opinion(const struct policy_verdict *v)
 {
 	if (v->is_default || v->is_omitted)
 		return true;
@@ -395,30 +410,31 @@ static bool is_silent(const struct policy_verdict *v)
 	       v->rule->n_ports == 1 && v->rule->ports[0].lo == 1 && v->rule->ports[0].hi == 65535;
 }
 
-static enum replay_now decide_net(struct replay *r, const struct replay_seen *s, struct policy_verdict *v,
-				  const char **ret_why)
+/* Decides an event about the network again. */
+static enum replay_now replay_network(struct replay *r, const struct replay_seen *s, struct policy_verdict *v,
+				      const char **ret_why)
 {
 	struct policy_target t = { .port = s->port };
 	struct host h;
 
 	if (s->host && str_eq(s->host, "*"))
-		return unknown(ret_why, "which name it was is not in the log: it was only counted");
-	if (!is_set(s->host) || host_canon(s->host, strlen(s->host), &h, NULL) < 0)
-		return unknown(ret_why, "what was asked for is no name that a rule could be about");
+		return set_unknown(ret_why, "which name it was is not in the log: it was only counted");
+	if (!has_text(s->host) || host_canon(s->host, strlen(s->host), &h, NULL) < 0)
+		return set_unknown(ret_why, "what was asked for is no name that a rule could be about");
 	if (s->kind == REPLAY_LOOKUP)
-		return decide_name(r, s, &h, v, ret_why);
+		return replay_lookup(r, s, &h, v, ret_why);
 	if (s->port == 0)
-		return unknown(ret_why, "the port is not in the log");
+		return set_unknown(ret_why, "the port is not in the log");
 	t.name = &h;
 	switch (s->kind) {
 	case REPLAY_CONNECT:
-		return decide_connect(r, s, &t, v, ret_why);
+		return replay_connect(r, s, &t, v, ret_why);
 	case REPLAY_ADDRESS:
-		return decide_address(r, s, &t, v, ret_why);
+		return replay_address(r, s, &t, v, ret_why);
 	case REPLAY_SECRET:
-		return decide_secret(r, s, &t, v, ret_why);
+		return replay_secret(r, s, &t, v, ret_why);
 	default:
-		return decide_request(r, s, &t, v, ret_why);
+		return replay_request(r, s, &t, v, ret_why);
 	}
 }
 
@@ -432,6 +448,6 @@ enum replay_now replay_decide(struct replay *r, const struct replay_seen *s, str
 		return replay_decide_tool(r, s, v, ret_why);
 	if (s->kind == REPLAY_APPLY)
 		return replay_decide_apply(r, v);
-	now = decide_net(r, s, v, ret_why);
-	return s->granted && now == REPLAY_DENY && is_silent(v) ? REPLAY_ALLOW : now;
+	now = replay_network(r, s, v, ret_why);
+	return s->granted && now == REPLAY_DENY && policy_has_no_opinion(v) ? REPLAY_ALLOW : now;
 }

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a recorded run asked for, decided again by another policy: what would change, folded by rule.
+ * Decides what a recorded run did again by another policy: what would change, grouped by rule.
  *
- * Pure. What is put in came from a log whose names, paths and refs a sandbox chose: rows are capped, and whoever shows them makes
+ * Pure. All input comes from a log whose names, paths and refs a sandbox chose: rows are capped, and the caller that shows them makes
  * them harmless.
  *
  * Invariants
- *  Y1  Nothing is guessed. Where the log lacks what the new policy would decide by (the operation of a GraphQL request, the
- *      refs of a push, requests on a connection that was not looked into, a path that was cut, a refusal that no rule
- *      made) the answer is REPLAY_UNKNOWN with the reason.
- *  Y2  What does not depend on the missing part is still decided: no request passes where the connection would not.
- *  Y3  The same policy gives the same answer as it gave then, or REPLAY_UNKNOWN. So what was decided is what the policy said
- *      then, not what a person answered: to ask is a decision of its own.
+ *  Y1  Nothing is guessed. If the log lacks what the new policy would decide by (the operation of a GraphQL request, the
+ *      refs of a push, requests on a connection that was not inspected, a path that was truncated, a refusal that no rule
+ *      caused), the result is REPLAY_UNKNOWN with the reason.
+ *  Y2  What does not depend on the missing part is still decided: no request passes if its connection would not.
+ *  Y3  The same policy gives the same result as it did then, or REPLAY_UNKNOWN. So the recorded decision is the policy's,
+ *      not a person's answer: to ask is a decision of its own.
  */
 #ifndef POLICY_REPLAY_H
 #define POLICY_REPLAY_H
@@ -19,8 +19,8 @@
 #include "policy/acts.h"
 #include "policy/policy.h"
 
-#define REPLAY_ROWS_MAX 65536 /* as many as one sandbox has names; more are only counted */
-#define REPLAY_EXAMPLES 3     /* paths that a row keeps */
+#define REPLAY_ROWS_MAX 65536 /* as many as one sandbox has names; further ones are only counted */
+#define REPLAY_EXAMPLES 3     /* paths that a row stores */
 
 /*
  * `act` of a request line: what was decided about beside method and path, as words with a space between.
@@ -38,32 +38,32 @@ enum replay_kind {
 	REPLAY_CONNECT,
 	REPLAY_ADDRESS,
 	REPLAY_REQUEST,
-	REPLAY_SECRET, /* may it be used there? Of a question that no request's line followed */
+	REPLAY_SECRET, /* may it be used there? For an ask that no event of a request followed */
 	REPLAY_TOOL,
 	REPLAY_APPLY,
 	REPLAY_KIND_COUNT
 };
 const char *replay_kind_name(enum replay_kind k); /* "lookup" */
 
-/* One thing that was decided. Strings are the caller's; NULL or "" where the log has nothing. */
+/* One recorded decision. Strings belong to the caller; NULL or "" if the log has none. */
 struct replay_seen {
 	enum replay_kind kind;
 	enum policy_action was;
-	const char *host; /* a name, or an address in text; of a tool or secret its name is `what` */
-	uint16_t port;	  /* 0: not known, or a lookup */
-	const char *rule; /* by which; empty: by none */
+	const char *host; /* a name, or an address as text; the name of a tool or secret is in `what` */
+	uint16_t port;	  /* 0: unknown, or a lookup */
+	const char *rule; /* the deciding rule; empty: none */
 	const char *why;
 	const char *depth;	/* of a connection */
-	const char *addr;	/* REPLAY_ADDRESS: what was dialled, or refused */
+	const char *addr;	/* REPLAY_ADDRESS: the address that was dialled or refused */
 	const char *method;	/* of a request; empty: only its number is known */
 	const char *path, *act; /* as in the journal, query values as digests */
-	const char *secrets;	/* of the gateway's that it was to be given: names with commas between */
+	const char *secrets;	/* of the vault's secrets that it was to carry: names separated by commas */
 	const char *what;	/* the tool, the secret */
 	const char *list;	/* acts_digest() of the policy that decided on a tool */
 	bool refused;		/* in spite of a policy that allowed it */
-	bool granted; /* the policy did not speak of it, and what a person had granted on top let it through */
+	bool granted; /* the policy had no rule for it, and one that a person had granted on top let it through */
 	bool asked_for_another; /* the first bytes of the connection named another host */
-	uint64_t count;		/* so many, all alike */
+	uint64_t count;		/* number of identical events */
 };
 
 enum replay_now { REPLAY_DENY, REPLAY_ASK, REPLAY_ALLOW, REPLAY_UNKNOWN, REPLAY_NOW_COUNT };
@@ -73,7 +73,7 @@ struct replay_row {
 	enum replay_kind kind;
 	enum policy_action was;
 	enum replay_now now;
-	char *key; /* its own */
+	char *key; /* the key that identifies the row */
 	char *host, *method, *what;
 	uint16_t port;
 	char *was_rule, *rule, *why;
@@ -85,7 +85,7 @@ struct replay_row {
 
 struct replay;
 
-/* Borrows both; acts may be NULL: the policy says nothing of tools and apply. */
+/* Borrows both; acts may be NULL: the policy has no rules for tools and apply. */
 int replay_new(struct replay **ret, const struct policy *p, const struct acts *acts,
 	       struct err *e) MUST_CHECK;
 void replay_free(struct replay *r);
@@ -97,8 +97,8 @@ static inline void replay_freep(struct replay **r)
 int replay_add(struct replay *r, const struct replay_seen *s) MUST_CHECK; /* 0 or -ENOMEM */
 
 /*
- * So many more of this kind, decided like this then, of which the name alone is missing: each is like one that was added, or will
- * be. replay_settle(), once all were: they stay as they are when all of those do, and cannot be told otherwise.
+ * Counts further events of this kind, decided like this then, of which only the name is missing: each is like one that was added, or
+ * will be. After all were added, replay_settle() counts them as unchanged if all of those are, otherwise as unknown.
  */
 void replay_add_again(struct replay *r, const struct replay_seen *s, uint64_t count);
 int replay_settle(struct replay *r) MUST_CHECK;
@@ -106,15 +106,16 @@ int replay_settle(struct replay *r) MUST_CHECK;
 struct replay_sums {
 	uint64_t decisions; /* all */
 	uint64_t same;
-	uint64_t to[REPLAY_NOW_COUNT]; /* that change, or cannot be told */
-	uint64_t others;	       /* of those, without a row of their own */
+	uint64_t to[REPLAY_NOW_COUNT]; /* changed, or unknown */
+	uint64_t others;	       /* of those, the ones without a row of their own */
 };
 
-/* Sorted: what would be denied first, then asked, allowed, unknown; the most frequent first. Valid until the next call. */
+/* Sorted: denied first, then asked, allowed, unknown; most frequent first. Valid until the next call. */
 size_t replay_rows(struct replay *r, const struct replay_row **ret);
 struct replay_sums replay_sums(const struct replay *r);
 
-/* One decision, without keeping anything; *ret_why is set with REPLAY_UNKNOWN, and v otherwise. For tests. */
+/* Decides one event without storing anything; sets *ret_why with REPLAY_UNKNOWN, and v otherwise. For
+ * tests. */
 enum replay_now replay_decide(struct replay *r, const struct replay_seen *s, struct policy_verdict *v,
 			      const char **ret_why);
 

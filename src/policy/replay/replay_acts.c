@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls of tools, and `coffer apply`, decided again: replay.h. Of a call's arguments the log has a digest alone. */
+/* Decides calls of tools, and `coffer apply`, again (replay.h). Of a call's arguments the log has only a
+ * digest. */
 #include "policy/replay/replay_int.h"
 
 #include "policy/policy_int.h"
 
 #include "base/str.h"
 
-/* Y1: may the answer hang on the arguments? Every rule that could decide is then one of these, or the one without them. */
+/* replay.Y1: could the result depend on the arguments? Only rules with conditions, or the one without, could
+ * decide. */
 static bool depends_on_arguments(const struct acts *a, const char *name, enum policy_action without)
 {
 	for (size_t i = 0; i < a->n_rules; i++) {
@@ -17,7 +19,7 @@ static bool depends_on_arguments(const struct acts *a, const char *name, enum po
 	return false;
 }
 
-static enum replay_now now_of(enum policy_action a)
+static enum replay_now now_from_action(enum policy_action a)
 {
 	return a == POLICY_ALLOW ? REPLAY_ALLOW : a == POLICY_ASK ? REPLAY_ASK : REPLAY_DENY;
 }
@@ -29,9 +31,9 @@ enum replay_now replay_decide_tool(const struct replay *r, const struct replay_s
 	autobuf struct buf rule = BUF_INIT;
 	const char *name = s->what ? s->what : "";
 
-	/* Y3: the very list that decided then. */
+	/* replay.Y3: the same list that decided then. */
 	if (s->list && str_eq(s->list, r->list))
-		return now_of(s->was);
+		return now_from_action(s->was);
 	if (r->acts)
 		acts_decide_tool(r->acts, name, NULL, 0, &t);
 	if (r->acts && depends_on_arguments(r->acts, name, t.action)) {
@@ -42,7 +44,7 @@ enum replay_now replay_decide_tool(const struct replay *r, const struct replay_s
 		tool_rule_place(t.rule, &rule);
 	str_safe(buf_cstr(&rule), v->rule_text, sizeof(v->rule_text));
 	verdict_why(v, t.has_opinion ? "no rule on tools covers it" : "the policy has no list of tools");
-	return now_of(t.action);
+	return now_from_action(t.action);
 }
 
 enum replay_now replay_decide_apply(const struct replay *r, struct policy_verdict *v)
@@ -56,5 +58,5 @@ enum replay_now replay_decide_apply(const struct replay *r, struct policy_verdic
 	}
 	buf_addf(&rule, "apply: %s (%s:%u)", policy_action_name(a->apply), a->apply_source, a->apply_line);
 	str_safe(buf_cstr(&rule), v->rule_text, sizeof(v->rule_text));
-	return now_of(a->apply);
+	return now_from_action(a->apply);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What replay.c and replay_rows.c share. */
+/* Shared by replay.c, replay_rows.c and replay_acts.c. */
 #ifndef POLICY_REPLAY_INT_H
 #define POLICY_REPLAY_INT_H
 
@@ -11,7 +11,7 @@
 struct replay {
 	const struct policy *p;
 	const struct acts *acts;
-	char list[ACTS_DIGEST_LEN + 1]; /* of acts */
+	char list[ACTS_DIGEST_LEN + 1]; /* digest of acts */
 
 	/* Of the request that is being decided: its `act`, and its paths. */
 	struct graphql_doc docs[GRAPHQL_TYPE_COUNT];
@@ -27,12 +27,12 @@ struct replay {
 
 	struct replay_row *rows;
 	size_t n_rows;
-	uint32_t *index; /* open addressing over rows, place + 1; a power of two */
+	uint32_t *index; /* open addressing over rows, position + 1; the size is a power of two */
 	size_t n_index;
 	struct buf key;
 	struct replay_sums sums;
-	uint64_t again[REPLAY_KIND_COUNT][POLICY_ALLOW + 1]; /* replay_add_again() */
-	bool differs[REPLAY_KIND_COUNT][POLICY_ALLOW + 1];   /* not all of these stay as they are */
+	uint64_t again[REPLAY_KIND_COUNT][POLICY_ALLOW + 1]; /* from replay_add_again() */
+	bool differs[REPLAY_KIND_COUNT][POLICY_ALLOW + 1];   /* some of these changed */
 };
 
 /* replay_acts.c */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What changes, folded: one row for each kind, target, method, old and new rule. */
+/* Sums up what changes: one row for each kind, target, method, old and new rule (replay.h). */
 #include "policy/replay/replay_int.h"
 
 #include "base/str.h"
@@ -74,12 +74,12 @@ void replay_free(struct replay *r)
 	free(r);
 }
 
-static const char *text(const char *s)
+static const char *text_or_empty(const char *s)
 {
 	return s ? s : "";
 }
 
-static uint64_t hash(const struct buf *b)
+static uint64_t row_hash(const struct buf *b)
 {
 	uint64_t h = 0xcbf29ce484222325ULL;
 
@@ -88,18 +88,18 @@ static uint64_t hash(const struct buf *b)
 	return h ^ (h >> 32);
 }
 
-/* Where the key's row is, or belongs. There is always a free place. */
-static uint32_t *place(const struct replay *r, const struct buf *key)
+/* The index slot of the key's row, or the free one where it belongs. There is always a free slot. */
+static uint32_t *row_slot(const struct replay *r, const struct buf *key)
 {
-	size_t i = (size_t)hash(key) & (r->n_index - 1);
+	size_t i = (size_t)row_hash(key) & (r->n_index - 1);
 
 	while (r->index[i] && !str_eq(r->rows[r->index[i] - 1].key, buf_cstr(key)))
 		i = (i + 1) & (r->n_index - 1);
 	return &r->index[i];
 }
 
-/* Room for one more row, at most half of the places taken. */
-static int make_room(struct replay *r)
+/* Makes room for one more row; at most half of the slots are used. */
+static int grow_rows(struct replay *r)
 {
 	size_t n = r->n_index ? r->n_index * 2 : INDEX_FIRST;
 	struct replay_row *rows;
@@ -120,19 +120,20 @@ static int make_room(struct replay *r)
 	for (size_t i = 0; i < r->n_rows; i++) {
 		struct buf key = { .data = r->rows[i].key, .len = strlen(r->rows[i].key) };
 
-		*place(r, &key) = (uint32_t)i + 1;
+		*row_slot(r, &key) = (uint32_t)i + 1;
 	}
 	return 0;
 }
 
+/* Copies everything that a new row needs. */
 static int fill_row(struct replay_row *row, const struct replay_seen *s, const struct buf *key,
 		    const char *rule, const char *why)
 {
 	row->key = strdup(buf_cstr(key));
-	row->host = strdup(text(s->host));
-	row->method = strdup(text(s->method));
-	row->what = strdup(text(s->what));
-	row->was_rule = strdup(text(s->rule));
+	row->host = strdup(text_or_empty(s->host));
+	row->method = strdup(text_or_empty(s->method));
+	row->what = strdup(text_or_empty(s->what));
+	row->was_rule = strdup(text_or_empty(s->rule));
 	row->rule = strdup(rule);
 	row->why = strdup(why);
 	row->kind = s->kind;
@@ -143,9 +144,10 @@ static int fill_row(struct replay_row *row, const struct replay_seen *s, const s
 		       : -ENOMEM;
 }
 
-static int keep_path(struct replay_row *row, const struct replay_seen *s)
+/* Stores a few different paths of a row as examples. */
+static int store_example_path(struct replay_row *row, const struct replay_seen *s)
 {
-	const char *path = s->kind == REPLAY_ADDRESS ? text(s->addr) : text(s->path);
+	const char *path = s->kind == REPLAY_ADDRESS ? text_or_empty(s->addr) : text_or_empty(s->path);
 
 	for (size_t i = 0; i < row->n_paths; i++) {
 		if (str_eq(row->paths[i], path))
@@ -161,8 +163,8 @@ static int keep_path(struct replay_row *row, const struct replay_seen *s)
 	return row->paths[row->n_paths++] ? 0 : -ENOMEM;
 }
 
-static int new_row(struct replay *r, uint32_t *at, const struct replay_seen *s, enum replay_now now,
-		   const char *rule, const char *why)
+static int add_replay_row(struct replay *r, uint32_t *at, const struct replay_seen *s, enum replay_now now,
+			  const char *rule, const char *why)
 {
 	struct replay_row row = { .now = now };
 
@@ -175,31 +177,32 @@ static int new_row(struct replay *r, uint32_t *at, const struct replay_seen *s, 
 	return 0;
 }
 
-static int keep(struct replay *r, const struct replay_seen *s, enum replay_now now, const char *rule,
-		const char *why)
+/* Adds the event to the row of its key; makes the row if it is new and there is room. */
+static int count_in_row(struct replay *r, const struct replay_seen *s, enum replay_now now, const char *rule,
+			const char *why)
 {
 	struct replay_row *row;
 	uint32_t *at;
-	int e = r->n_rows < REPLAY_ROWS_MAX ? make_room(r) : 0;
+	int e = r->n_rows < REPLAY_ROWS_MAX ? grow_rows(r) : 0;
 
 	buf_clear(&r->key);
 	buf_addf(&r->key, "%d %d %d %s %u %s %s\n%s\n%s\n%s", (int)s->kind, (int)s->was, (int)now,
-		 text(s->host), s->port, text(s->method), text(s->what), text(s->rule), rule,
-		 now == REPLAY_UNKNOWN ? why : "");
+		 text_or_empty(s->host), s->port, text_or_empty(s->method), text_or_empty(s->what),
+		 text_or_empty(s->rule), rule, now == REPLAY_UNKNOWN ? why : "");
 	if (e < 0 || buf_error(&r->key))
 		return -ENOMEM;
-	at = place(r, &r->key);
+	at = row_slot(r, &r->key);
 	if (!*at && r->n_rows >= REPLAY_ROWS_MAX) {
 		r->sums.others += s->count;
 		return 0;
 	}
 	if (!*at)
-		e = new_row(r, at, s, now, rule, why);
+		e = add_replay_row(r, at, s, now, rule, why);
 	if (e < 0)
 		return e;
 	row = &r->rows[*at - 1];
 	row->count += s->count;
-	return keep_path(row, s);
+	return store_example_path(row, s);
 }
 
 static bool is_change(enum policy_action was, enum replay_now now)
@@ -226,8 +229,8 @@ int replay_add(struct replay *r, const struct replay_seen *s)
 	r->sums.to[now] += s->count;
 	r->differs[s->kind][s->was] = true;
 	if (now == REPLAY_UNKNOWN)
-		return keep(r, s, now, "", why);
-	return keep(r, s, now, policy_verdict_rule(&v, rule), v.why);
+		return count_in_row(r, s, now, "", why);
+	return count_in_row(r, s, now, policy_verdict_rule(&v, rule), v.why);
 }
 
 void replay_add_again(struct replay *r, const struct replay_seen *s, uint64_t count)
@@ -260,7 +263,7 @@ int replay_settle(struct replay *r)
 	return e;
 }
 
-static int by_weight(const void *pa, const void *pb)
+static int compare_rows(const void *pa, const void *pb)
 {
 	const struct replay_row *a = pa, *b = pb;
 
@@ -274,14 +277,14 @@ static int by_weight(const void *pa, const void *pb)
 size_t replay_rows(struct replay *r, const struct replay_row **ret)
 {
 	if (r->n_rows)
-		qsort(r->rows, r->n_rows, sizeof(*r->rows), by_weight);
-	/* The places are those of before: made anew for whoever adds more. */
+		qsort(r->rows, r->n_rows, sizeof(*r->rows), compare_rows);
+	/* The index refers to the old positions: rebuild it for later additions. */
 	if (r->n_index)
 		memset(r->index, 0, r->n_index * sizeof(*r->index));
 	for (size_t i = 0; i < r->n_rows; i++) {
 		struct buf key = { .data = r->rows[i].key, .len = strlen(r->rows[i].key) };
 
-		*place(r, &key) = (uint32_t)i + 1;
+		*row_slot(r, &key) = (uint32_t)i + 1;
 	}
 	*ret = r->rows;
 	return r->n_rows;

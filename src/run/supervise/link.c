@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The client's side of a run's control socket, over blocking calls: requests about the sandbox (stop, stat, ping, freeze,
+ * rollback) and commands whose input and output are functions of the caller (link_transfer()). Commands joined to a
+ * terminal are in link_run.c. Each request is checked against the launcher's protocol version before it is sent.
+ */
 #include "run/supervise/link.h"
 
 #include "base/clock.h"
@@ -27,12 +32,12 @@ int link_open_within(struct link *l, int run_fd, int timeout_ms, struct err *e)
 	*l = LINK_INIT;
 	if (fd < 0)
 		return err_sys(e, -errno, "cannot make a socket");
-	/* A state directory's path may be longer than a socket's name can be. */
+	/* By descriptor: the path of a state directory may be longer than sun_path. */
 	snprintf(a.sun_path, sizeof(a.sun_path), "/proc/self/fd/%d/ctl.sock", run_fd);
 	while (connect(fd, (struct sockaddr *)&a, sizeof(a)) < 0) {
 		struct pollfd none;
 
-		/* EAGAIN: its backlog is full for the moment. */
+		/* EAGAIN: the launcher's backlog is full; retry. */
 		if (errno != EAGAIN && errno != EINTR)
 			return err_sys(e, -errno, "cannot reach the sandbox");
 		if (timeout_ms == 0)
@@ -74,7 +79,7 @@ int link_refused(const struct frame *f, struct err *e)
 	return err_set(e, -EPERM, "the sandbox's launcher refused: %s", text);
 }
 
-static unsigned count_strings(char *const *v)
+static unsigned count_argv(char *const *v)
 {
 	unsigned n = 0;
 
@@ -83,7 +88,7 @@ static unsigned count_strings(char *const *v)
 	return n;
 }
 
-static void add_strings(struct buf *b, char *const *v)
+static void add_argv_strings(struct buf *b, char *const *v)
 {
 	for (; v && *v; v++)
 		buf_add(b, *v, strlen(*v) + 1);
@@ -93,8 +98,8 @@ int link_begin(struct link *l, const struct link_cmd *c, unsigned rows, unsigned
 {
 	autobuf struct buf body = BUF_INIT;
 	const struct proto_start s = { .flags = c->flags,
-				       .argc = count_strings(c->argv),
-				       .envc = count_strings(c->env),
+				       .argc = count_argv(c->argv),
+				       .envc = count_argv(c->env),
 				       .rows = rows,
 				       .cols = cols };
 	int r = compat_check(l->protocol, RUN_COMMAND, e);
@@ -102,8 +107,8 @@ int link_begin(struct link *l, const struct link_cmd *c, unsigned rows, unsigned
 	if (r < 0)
 		return r;
 	buf_add(&body, c->cwd, strlen(c->cwd) + 1);
-	add_strings(&body, c->argv);
-	add_strings(&body, c->env);
+	add_argv_strings(&body, c->argv);
+	add_argv_strings(&body, c->env);
 	if (buf_error(&body))
 		return err_set(e, -ENOMEM, "out of memory");
 	if (body.len > PROTO_START_MAX || s.argc + s.envc > PROTO_STRINGS_MAX)
@@ -114,13 +119,13 @@ int link_begin(struct link *l, const struct link_cmd *c, unsigned rows, unsigned
 	return buf_error(&l->conn.out) ? err_set(e, -ENOMEM, "out of memory") : 0;
 }
 
-/* Sends what is queued and waits until something can be read, or written when something is left. */
-static int wait_ready(struct link *l, int timeout_ms, struct err *e)
+/* Sends queued frames and waits until the link is readable, or writable while frames are left. 1: readable. */
+static int wait_link_ready(struct link *l, int timeout_ms, struct err *e)
 {
 	struct pollfd p = { .fd = l->fd, .events = POLLIN };
 	int r = conn_flush(&l->conn);
 
-	/* It may have said why before it went: what is there is read first. */
+	/* A write error is ignored: the launcher may have sent the reason before it closed the link, and that is read first. */
 	if (r > 0)
 		p.events |= POLLOUT;
 	r = poll(&p, 1, timeout_ms);
@@ -131,8 +136,8 @@ static int wait_ready(struct link *l, int timeout_ms, struct err *e)
 	return p.revents & (POLLIN | POLLHUP | POLLERR) ? 1 : 0;
 }
 
-/* The next frame, waited for. */
-static int next_frame(struct link *l, int timeout_ms, struct frame *f, struct err *e)
+/* Waits for the next frame; PROTO_ERROR of the launcher becomes an error. */
+static int wait_next_frame(struct link *l, int timeout_ms, struct frame *f, struct err *e)
 {
 	for (;;) {
 		int r = conn_next(&l->conn, f);
@@ -143,7 +148,7 @@ static int next_frame(struct link *l, int timeout_ms, struct frame *f, struct er
 			return 0;
 		if (r < 0)
 			return err_set(e, r, "the sandbox's launcher sends what is no message");
-		r = wait_ready(l, timeout_ms, e);
+		r = wait_link_ready(l, timeout_ms, e);
 		if (r < 0)
 			return r;
 		if (r > 0 && conn_fill(&l->conn) < 0)
@@ -161,7 +166,7 @@ int link_detach(struct link *l, const struct link_cmd *c, bool *ret_started, str
 	cmd.flags |= PROTO_F_DETACH;
 	r = link_begin(l, &cmd, DETACHED_ROWS, DETACHED_COLS, e);
 	do {
-		r = r < 0 ? r : next_frame(l, -1, &f, e);
+		r = r < 0 ? r : wait_next_frame(l, -1, &f, e);
 		if (r < 0)
 			return r;
 	} while (f.chan != l->chan || (f.type != PROTO_STARTED && f.type != PROTO_EXIT));
@@ -180,7 +185,7 @@ int link_stat(struct link *l, int timeout_ms, struct buf *ret, struct err *e)
 		return r;
 	frame_add(&l->conn.out, PROTO_STAT, 0, NULL, 0);
 	do {
-		r = next_frame(l, timeout_ms, &f, e);
+		r = wait_next_frame(l, timeout_ms, &f, e);
 		if (r < 0)
 			return r;
 	} while (f.type != PROTO_STAT_REPLY);
@@ -198,7 +203,7 @@ int link_ping(struct link *l, int timeout_ms, struct err *e)
 		return r;
 	frame_add(&l->conn.out, PROTO_PING, 0, &token, sizeof(token));
 	do {
-		r = next_frame(l, timeout_ms, &f, e);
+		r = wait_next_frame(l, timeout_ms, &f, e);
 		if (r < 0)
 			return r;
 	} while (f.type != PROTO_PONG || f.len != sizeof(token) ||
@@ -215,17 +220,17 @@ int link_stop(struct link *l, uint32_t grace_ms, struct err *e)
 		return r;
 	proto_add_u32(&l->conn.out, PROTO_STOP, 0, grace_ms);
 	do {
-		r = next_frame(l, -1, &f, e);
+		r = wait_next_frame(l, -1, &f, e);
 	} while (r == 0);
-	/* The end of the link is the end of the sandbox: that is what was asked for. */
+	/* The launcher closes the link when the sandbox has ended, as requested. */
 	return r == -EPIPE ? 0 : r;
 }
 
-/* The answer comes with a descriptor, which an ordinary read would lose. */
-static int fill_with_fd(struct link *l, int *fd, struct err *e)
+/* Reads with recvmsg: the reply carries a descriptor, which read() would lose. */
+static int fill_link_with_fd(struct link *l, int *fd, struct err *e)
 {
 	char some[256];
-	int r = wait_ready(l, -1, e), n, got;
+	int r = wait_link_ready(l, -1, e), n, got;
 
 	if (r <= 0)
 		return r;
@@ -259,7 +264,7 @@ int link_freeze(struct link *l, uint32_t ms, unsigned *ret_how, int *ret_layers,
 			return link_refused(&f, e);
 		if (r > 0 && f.type == PROTO_FROZEN)
 			break;
-		r = r > 0 ? 0 : fill_with_fd(l, &fd, e);
+		r = r > 0 ? 0 : fill_link_with_fd(l, &fd, e);
 		if (r < 0)
 			return r;
 	}
@@ -274,7 +279,7 @@ bool link_is_frozen(struct link *l)
 {
 	struct pollfd p = { .fd = l->fd, .events = POLLIN };
 
-	/* The launcher has nothing to say to us before it is over. */
+	/* The launcher sends nothing on this link until the freeze is over. */
 	return poll(&p, 1, 0) == 0;
 }
 
@@ -287,7 +292,7 @@ int link_rollback(struct link *l, struct err *e)
 		return r;
 	frame_add(&l->conn.out, PROTO_ROLLBACK, 0, NULL, 0);
 	do {
-		r = next_frame(l, -1, &f, e);
+		r = wait_next_frame(l, -1, &f, e);
 	} while (r == 0);
 	return r == -EPIPE ? 0 : r;
 }
@@ -303,8 +308,8 @@ struct transfer {
 	bool done;
 };
 
-/* Input as far as the credit goes. */
-static int send_input(struct transfer *t, struct err *e)
+/* Queues input as far as the credit allows. */
+static int send_transfer_input(struct transfer *t, struct err *e)
 {
 	struct conn *c = &t->l->conn;
 
@@ -335,7 +340,7 @@ static int send_input(struct transfer *t, struct err *e)
 	return 0;
 }
 
-static int take_output(struct transfer *t, const struct frame *f)
+static int take_transfer_output(struct transfer *t, const struct frame *f)
 {
 	uint32_t cost = f->len + FRAME_HEAD;
 	int r = 0;
@@ -356,12 +361,12 @@ static int take_output(struct transfer *t, const struct frame *f)
 	return r;
 }
 
-static int take_frame(struct transfer *t, const struct frame *f, struct err *e)
+static int take_transfer_frame(struct transfer *t, const struct frame *f, struct err *e)
 {
 	uint32_t v;
 	int r;
 
-	/* Late words of a command before this one. */
+	/* Late frames of an earlier command on this link. */
 	if (f->chan != t->l->chan)
 		return 0;
 	switch (f->type) {
@@ -369,7 +374,7 @@ static int take_frame(struct transfer *t, const struct frame *f, struct err *e)
 		return 0;
 	case PROTO_STDOUT:
 	case PROTO_STDERR:
-		r = take_output(t, f);
+		r = take_transfer_output(t, f);
 		return r < 0 ? err_set(e, r, "cannot take what the sandbox sends") : 0;
 	case PROTO_STDIN_CREDIT:
 		if (proto_get_u32(f, &v) < 0 || v > PROTO_WINDOW - t->in_credit)
@@ -404,11 +409,11 @@ int link_transfer(struct link *l, const struct link_cmd *c, const struct link_xf
 	while (r == 0 && !t.done) {
 		struct frame f;
 
-		r = send_input(&t, e);
+		r = send_transfer_input(&t, e);
 		if (r == 0)
-			r = next_frame(l, -1, &f, e);
+			r = wait_next_frame(l, -1, &f, e);
 		if (r == 0)
-			r = take_frame(&t, &f, e);
+			r = take_transfer_frame(&t, &f, e);
 	}
 	buf_release(&t.more);
 	return r;

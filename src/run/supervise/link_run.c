@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A command in a running sandbox, joined to the caller's stdio and terminal. */
+/*
+ * A command in a running sandbox, joined to the caller's stdio and terminal (coffer exec). The caller's signals are passed
+ * on; the caller's descriptors never are.
+ */
 #include "base/clock.h"
 #include "run/supervise/link_int.h"
 #include "run/supervise/pump.h"
@@ -22,7 +25,7 @@ struct session {
 	struct err *err;
 };
 
-static void session_fail(struct session *s, int code)
+static void exec_session_fail(struct session *s, int code)
 {
 	if (!s->error)
 		s->error = code;
@@ -33,21 +36,21 @@ static void flush_link(struct session *s)
 {
 	int r = conn_flush(&s->l->conn);
 
-	/* A link that takes nothing any more is read to its end: it may say why. */
+	/* After a write error the link is still read to its end: the launcher may have sent the reason. */
 	if (r < 0) {
 		buf_release(&s->l->conn.out);
 		s->l->conn.out_off = 0;
 	}
 	if (!s->ended &&
 	    loop_watch(&s->loop, &s->w, EPOLLIN | (conn_pending(&s->l->conn) ? EPOLLOUT : 0)) < 0)
-		session_fail(s, err_set(s->err, -ENOMEM, "cannot watch the sandbox"));
+		exec_session_fail(s, err_set(s->err, -ENOMEM, "cannot watch the sandbox"));
 }
 
-static void take_exit(struct session *s, const struct frame *f)
+static void take_session_exit(struct session *s, const struct frame *f)
 {
 	if (proto_get_exit(f, s->ret) < 0) {
-		session_fail(s, err_set(s->err, -EPROTO,
-					"the sandbox's launcher sends a message that is not legal"));
+		exec_session_fail(s, err_set(s->err, -EPROTO,
+					     "the sandbox's launcher sends a message that is not legal"));
 		return;
 	}
 	s->ended = true;
@@ -57,38 +60,38 @@ static void take_exit(struct session *s, const struct frame *f)
 		loop_stop(&s->loop);
 }
 
-static void take_frame(struct session *s, const struct frame *f)
+static void take_session_frame(struct session *s, const struct frame *f)
 {
 	if (f->type == PROTO_ERROR)
-		session_fail(s, link_refused(f, s->err));
+		exec_session_fail(s, link_refused(f, s->err));
 	else if (f->chan != s->l->chan || f->type == PROTO_STARTED)
 		return;
 	else if (f->type == PROTO_EXIT)
-		take_exit(s, f);
+		take_session_exit(s, f);
 	else if (pump_frame(&s->pump, f) < 0)
-		session_fail(s, err_set(s->err, -EPROTO,
-					"the sandbox's launcher sends a message that is not legal"));
+		exec_session_fail(s, err_set(s->err, -EPROTO,
+					     "the sandbox's launcher sends a message that is not legal"));
 }
 
-static void on_link(struct watch *w, uint32_t events)
+static void on_link_event(struct watch *w, uint32_t events)
 {
 	struct session *s = w->ctx;
 	struct frame f;
 	int r = events & (EPOLLIN | EPOLLHUP | EPOLLERR) ? conn_fill(&s->l->conn) : 0;
 
 	while (!s->ended && !s->error && conn_next(&s->l->conn, &f) > 0)
-		take_frame(s, &f);
+		take_session_frame(s, &f);
 	if (!s->ended && !s->error && r < 0)
-		session_fail(s, link_gone(s->err));
+		exec_session_fail(s, link_gone(s->err));
 	else if (!s->ended && !s->error)
 		flush_link(s);
 }
 
-static void on_pump(void *ctx)
+static void on_session_pump(void *ctx)
 {
 	struct session *s = ctx;
 
-	/* Nobody reads: we end as if by SIGPIPE, and the launcher hangs up on the command. */
+	/* Stdout has no reader: we end as if by SIGPIPE, and the launcher hangs up on the command. */
 	if (s->pump.out.error == -EPIPE && !s->ended) {
 		*s->ret = (struct proto_exit){ PROTO_SIGNALED, SIGPIPE, 0 };
 		s->ended = true;
@@ -101,7 +104,7 @@ static void on_pump(void *ctx)
 		flush_link(s);
 }
 
-static void send_signal(struct session *s, int sig)
+static void send_command_signal(struct session *s, int sig)
 {
 	proto_add_u32(&s->l->conn.out, PROTO_SIGNAL, s->l->chan, (uint32_t)sig);
 	flush_link(s);
@@ -124,15 +127,15 @@ static void on_caller_signal(void *ctx, const struct signalfd_siginfo *si)
 		pump_suspend(&s->pump);
 	} else if (sig == SIGINT) {
 		now = clock_nsec(CLOCK_MONOTONIC);
-		send_signal(s, s->last_int && now - s->last_int < INT_AGAIN ? SIGKILL : SIGINT);
+		send_command_signal(s, s->last_int && now - s->last_int < INT_AGAIN ? SIGKILL : SIGINT);
 		s->last_int = now;
 	} else {
-		send_signal(s, sig);
+		send_command_signal(s, sig);
 	}
 }
 
-static int set_up_session(struct session *s, const struct link_cmd *c, const struct link_io *io,
-			  struct err *e)
+static int open_exec_session(struct session *s, const struct link_cmd *c, const struct link_io *io,
+			     struct err *e)
 {
 	bool tty = c->flags & PROTO_F_TTY;
 	const struct pump_opts o = {
@@ -142,7 +145,7 @@ static int set_up_session(struct session *s, const struct link_cmd *c, const str
 		.tty = tty ? io->tty : -1,
 		.log_fd = -1,
 		.limit = UINT64_MAX,
-		.kick = on_pump,
+		.kick = on_session_pump,
 		.ctx = s,
 	};
 	unsigned rows, cols;
@@ -158,7 +161,7 @@ static int set_up_session(struct session *s, const struct link_cmd *c, const str
 		r = pump_take_signals(&s->pump, on_caller_signal, s, e);
 	if (r < 0)
 		return r;
-	s->w = (struct watch){ .fd = s->l->fd, .fn = on_link, .ctx = s };
+	s->w = (struct watch){ .fd = s->l->fd, .fn = on_link_event, .ctx = s };
 	flush_link(s);
 	if (c->flags & PROTO_F_STDIN)
 		pump_read_input(&s->pump);
@@ -173,7 +176,7 @@ int link_run(struct link *l, const struct link_cmd *c, const struct link_io *io,
 	int r;
 
 	sigaction(SIGPIPE, &ignore, &old);
-	r = set_up_session(&s, c, io, e);
+	r = open_exec_session(&s, c, io, e);
 	while (r == 0 && !s.loop.stopped) {
 		r = loop_round(&s.loop, e);
 		pump_continue(&s.pump);

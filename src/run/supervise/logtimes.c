@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Writes and reads output.times (logtimes.h). The writer is the launcher, which must not fail or wait because of it: an
+ * error only makes times coarser. The reader accepts any content, whole or torn.
+ */
 #include "run/supervise/logtimes.h"
 
 #include "base/cleanup.h"
@@ -18,7 +22,7 @@ struct record {
 	uint64_t offset, time; /* as in the file: le64 */
 };
 
-/* How many of n there are. */
+/* Reads up to n whole records; returns their number. */
 static ssize_t read_records(int fd, struct record *v, size_t n)
 {
 	size_t done = 0;
@@ -37,7 +41,7 @@ static ssize_t read_records(int fd, struct record *v, size_t n)
 	return (ssize_t)(done / RECORD);
 }
 
-static int write_at(int fd, const void *data, size_t len, off_t at)
+static int logtimes_write_at(int fd, const void *data, size_t len, off_t at)
 {
 	size_t done = 0;
 
@@ -53,7 +57,7 @@ static int write_at(int fd, const void *data, size_t len, off_t at)
 	return 0;
 }
 
-/* Bytes of a part of a record are overwritten by the next one. */
+/* A torn record at the end of the file is overwritten by the next one. */
 void logtimes_open(struct logtimes *t, int run_fd, int log_fd)
 {
 	struct record last;
@@ -81,7 +85,8 @@ void logtimes_close(struct logtimes *t)
 	*t = LOGTIMES_INIT;
 }
 
-/* T3, in place: at each moment the readable records are some of those that were there (T2). */
+/* logtimes.T3: drops every second record of the older half, in place. A crash at any moment leaves a subset of the
+ * old records readable (logtimes.T2). */
 static int logtimes_thin(struct logtimes *t)
 {
 	autofree struct record *v = malloc((size_t)LOGTIMES_MAX * RECORD);
@@ -95,7 +100,7 @@ static int logtimes_thin(struct logtimes *t)
 			v[i].offset |= htole64(LOGTIMES_COARSE);
 		v[n++] = v[i];
 	}
-	r = write_at(t->fd, v, n * RECORD, 0);
+	r = logtimes_write_at(t->fd, v, n * RECORD, 0);
 	if (r == 0 && ftruncate(t->fd, (off_t)(n * RECORD)) < 0)
 		r = -errno;
 	if (r == 0)
@@ -103,8 +108,9 @@ static int logtimes_thin(struct logtimes *t)
 	return r;
 }
 
-/* There is no record for what comes now: the last one says so. Space that the file has is not refused on a full disk. */
-static void mark_coarse(struct logtimes *t)
+/* No record can be added for the output that comes now, so the last record is marked coarse. Overwriting it works on a
+ * full disk, too. */
+static void mark_last_coarse(struct logtimes *t)
 {
 	struct record last;
 	off_t at = t->n ? (off_t)(t->n - 1) * RECORD : 0;
@@ -112,24 +118,24 @@ static void mark_coarse(struct logtimes *t)
 	if (!t->n || pread(t->fd, &last, RECORD, at) != RECORD)
 		return;
 	last.offset |= htole64(LOGTIMES_COARSE);
-	(void)!write_at(t->fd, &last, RECORD, at);
+	(void)!logtimes_write_at(t->fd, &last, RECORD, at);
 }
 
 void logtimes_note(struct logtimes *t, uint64_t now)
 {
-	/* To the microsecond, as times are shown: one that is shown can be given to --until. */
+	/* Rounded to the microsecond, as times are printed: a printed time can be passed to --until. */
 	struct record rec = { .time = htole64(now - now % 1000) };
 	struct stat st;
 
 	if (t->fd < 0 || (t->n && now >= t->last && now - t->last < LOGTIMES_STEP))
 		return;
 	if (fstat(t->log_fd, &st) < 0 || (t->n == LOGTIMES_MAX && logtimes_thin(t) < 0)) {
-		mark_coarse(t);
+		mark_last_coarse(t);
 		return;
 	}
 	rec.offset = htole64((uint64_t)st.st_size);
-	if (write_at(t->fd, &rec, RECORD, (off_t)t->n * RECORD) < 0) {
-		mark_coarse(t);
+	if (logtimes_write_at(t->fd, &rec, RECORD, (off_t)t->n * RECORD) < 0) {
+		mark_last_coarse(t);
 		return;
 	}
 	t->n++;
@@ -158,7 +164,7 @@ int logtimes_read(struct logtimes_list *l, int run_fd, struct err *e)
 	l->v = calloc(n, sizeof(*l->v));
 	if (!raw || !l->v)
 		return err_set(e, -ENOMEM, "out of memory");
-	/* It may have become shorter just now. */
+	/* The writer may have thinned the file since fstat(). */
 	got = read_records(fd, raw, n);
 	if (got < 0)
 		return err_sys(e, (int)got, "cannot read the times of the log");
@@ -202,7 +208,7 @@ const struct logtime *logtimes_of(const struct logtimes_list *l, uint64_t offset
 uint64_t logtimes_since(const struct logtimes_list *l, uint64_t time)
 {
 	for (size_t i = 0; i < l->n; i++) {
-		/* What came after a coarse one may be as late as the next, or as late as now. */
+		/* Output after a coarse record may be as late as the next record; after the last one, as late as now. */
 		if (l->v[i].time >= time || (l->v[i].coarse && (i + 1 == l->n || l->v[i + 1].time >= time)))
 			return l->v[i].offset;
 	}

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Parses -p options and opens their listening sockets on the host (ports.h). An address that other machines can reach
+ * needs --public. Connections are served by supervise_port.c.
+ */
 #include "run/supervise/ports.h"
 
 #include "base/buf.h"
@@ -12,7 +16,7 @@
 
 #define BACKLOG 128
 
-static int port_is_malformed(const char *text, struct err *e)
+static int refuse_port_syntax(const char *text, struct err *e)
 {
 	return err_set(e, -EINVAL, "-p %s: expected PORT:PORT or ADDRESS:PORT:PORT (this machine's first)",
 		       text);
@@ -28,7 +32,7 @@ static int parse_port(const char *s, uint64_t least, uint16_t *ret)
 	return 0;
 }
 
-/* "127.0.0.1", "[::1]"; none is 127.0.0.1. */
+/* "127.0.0.1" or "[::1]"; NULL means 127.0.0.1. */
 static int parse_address(char *s, struct addr *ret)
 {
 	size_t n = s ? strlen(s) : 0;
@@ -49,24 +53,24 @@ static int split_port_spec(const char *text, struct addr *ret_addr, uint16_t *re
 	if (!copy)
 		return err_set(e, -ENOMEM, "out of memory");
 	if (!inside)
-		return port_is_malformed(text, e);
+		return refuse_port_syntax(text, e);
 	*inside++ = '\0';
 	port = strrchr(copy, ':');
 	if (port)
 		*port++ = '\0';
 	if (parse_port(inside, 1, ret_inside) < 0 || parse_port(port ? port : copy, 0, ret_port) < 0 ||
 	    parse_address(port ? copy : NULL, ret_addr) < 0)
-		return port_is_malformed(text, e);
+		return refuse_port_syntax(text, e);
 	return 0;
 }
 
-static bool is_private(enum addr_class c)
+static bool is_private_class(enum addr_class c)
 {
 	return c == ADDR_LOOPBACK || c == ADDR_PRIVATE || c == ADDR_ULA || c == ADDR_LINK_LOCAL ||
 	       c == ADDR_CGNAT;
 }
 
-static int cannot_listen(const char *text, uint16_t port, uint16_t inside, struct err *e)
+static int port_listen_error(const char *text, uint16_t port, uint16_t inside, struct err *e)
 {
 	int r = err_sys(e, -errno, "-p %s: cannot listen there", text);
 
@@ -77,7 +81,7 @@ static int cannot_listen(const char *text, uint16_t port, uint16_t inside, struc
 	return r;
 }
 
-static int open_one(struct port *p, const char *text, bool public, struct err *e)
+static int open_port(struct port *p, const char *text, bool public, struct err *e)
 {
 	autoclose int fd = -1;
 	uint16_t port = 0;
@@ -92,7 +96,7 @@ static int open_one(struct port *p, const char *text, bool public, struct err *e
 
 	if (r < 0)
 		return r;
-	p->is_public = !is_private(addr_special(&a));
+	p->is_public = !is_private_class(addr_special(&a));
 	if (p->is_public && !public) {
 		err_set(e, -EPERM, "-p %s: that address is reachable from other machines", text);
 		return err_hint(e, -EPERM, "add --public if they may, or leave the address out: 127.0.0.1");
@@ -101,7 +105,7 @@ static int open_one(struct port *p, const char *text, bool public, struct err *e
 	fd = socket(u.sa.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) < 0 ||
 	    bind(fd, &u.sa, len) < 0 || listen(fd, BACKLOG) < 0)
-		return cannot_listen(text, port, p->inside, e);
+		return port_listen_error(text, port, p->inside, e);
 	len = sizeof(u);
 	if (getsockname(fd, &u.sa, &len) < 0 || addr_from_sockaddr(u.bytes, len, &a, &port) < 0)
 		return err_sys(e, -errno, "-p %s: cannot listen there", text);
@@ -126,7 +130,7 @@ int ports_open(struct ports *p, const struct strv *texts, bool public, struct sp
 		int r;
 
 		p->v[i].fd = -1;
-		r = open_one(&p->v[i], texts->v[i], public, e);
+		r = open_port(&p->v[i], texts->v[i], public, e);
 		if (r < 0)
 			return r;
 		p->n++;

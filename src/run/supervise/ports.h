@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ports of this machine that lead inside (-p): sockets that listen here, each for one port of the sandbox's own loopback.
- * coffer-init dials there when a connection comes (supervise_port.c); so it works with every engine, and without a network.
+ * Published ports (-p): sockets that listen on the host, each for one port on the sandbox's own loopback. For each
+ * connection coffer-init connects to that port (supervise_port.c), so this works with every engine, and without a network.
  *
- * Invariant: what others than this machine can reach is opened only when somebody said so: loopback is free, a private
- * address is what was typed, anything else wants --public.
+ * Invariant: an address that other machines can reach is opened only on request. Loopback is the default, a private
+ * address must be typed, any other address also needs --public.
  */
 #ifndef RUN_PORTS_H
 #define RUN_PORTS_H
@@ -30,7 +30,7 @@ struct ports {
 	size_t n;
 };
 
-/* "[ADDR:]PORT:PORT"; port 0 takes any that is free. What came of it stands in spec->ports. */
+/* "[ADDR:]PORT:PORT"; port 0 takes any free port. The resulting addresses are described in spec->ports. */
 int ports_open(struct ports *p, const struct strv *texts, bool public, struct spec *s,
 	       struct err *e) MUST_CHECK;
 void ports_release(struct ports *p);

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Carries stdin, stdout and stderr of the caller to and from one channel, under credit in both directions (proto.P3).
+ * Output to a terminal of the caller is made harmless unless the command was given that terminal. Descriptors of the
+ * caller are shared with other processes and are never set non-blocking.
+ */
 #include "run/supervise/pump.h"
 
 #include "base/cleanup.h"
@@ -26,8 +31,8 @@ bool pump_has_input(int fd)
 	return !(S_ISCHR(st.st_mode) && st.st_rdev == makedev(1, 3));
 }
 
-/* What was taken is granted again once the caller has it. */
-static void settle_credit(struct pump *s)
+/* Output that the caller has taken is granted to the command again. */
+static void return_output_credit(struct pump *s)
 {
 	if (s->owed < PROTO_CREDIT_STEP || !pump_is_flushed(s))
 		return;
@@ -36,23 +41,24 @@ static void settle_credit(struct pump *s)
 	s->owed = 0;
 }
 
-static void on_sink(void *ctx)
+static void on_sink_change(void *ctx)
 {
 	struct pump *s = ctx;
 
-	settle_credit(s);
+	return_output_credit(s);
 	s->kick(s->ctx);
 }
 
-static void input_ended(struct pump *s)
+static void end_input(struct pump *s)
 {
 	loop_unwatch(s->loop, &s->in);
 	s->in_done = true;
 	frame_add(&s->conn->out, PROTO_STDIN, s->chan, NULL, 0);
 }
 
-/* Polled readable, so a read does not wait, unless another process shares a pipe with us and was faster. */
-static ssize_t read_input(struct pump *s, void *p, size_t len)
+/* The descriptor polled readable, so read() does not block, unless another process shares the pipe and was faster:
+ * pipes are therefore read with RWF_NOWAIT where the kernel has it. */
+static ssize_t read_caller_input(struct pump *s, void *p, size_t len)
 {
 	if (s->in_is_pipe) {
 		const struct iovec v = { .iov_base = p, .iov_len = len };
@@ -65,16 +71,16 @@ static ssize_t read_input(struct pump *s, void *p, size_t len)
 	return read(s->in.fd, p, len);
 }
 
-static void want_input(struct pump *s)
+static void watch_input(struct pump *s)
 {
 	bool want = s->in_on && !s->in_done && !s->in_held && s->in_credit > FRAME_HEAD &&
 		    conn_pending(s->conn) < CONN_HIGH;
 
 	if (loop_watch(s->loop, &s->in, want ? EPOLLIN : 0) < 0)
-		input_ended(s);
+		end_input(s);
 }
 
-static void on_input(struct watch *w, uint32_t events)
+static void on_caller_input(struct watch *w, uint32_t events)
 {
 	struct pump *s = w->ctx;
 	size_t most = s->in_credit - FRAME_HEAD;
@@ -84,7 +90,7 @@ static void on_input(struct watch *w, uint32_t events)
 	(void)events;
 	most = most > FRAME_MAX_PAYLOAD ? FRAME_MAX_PAYLOAD : most;
 	frame = (uint8_t *)buf_reserve(&s->conn->out, FRAME_HEAD + most);
-	n = frame ? read_input(s, frame + FRAME_HEAD, most) : -1;
+	n = frame ? read_caller_input(s, frame + FRAME_HEAD, most) : -1;
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n > 0) {
@@ -92,20 +98,20 @@ static void on_input(struct watch *w, uint32_t events)
 		s->conn->out.len += FRAME_HEAD + (size_t)n;
 		s->in_credit -= FRAME_HEAD + (uint32_t)n;
 	} else {
-		input_ended(s);
+		end_input(s);
 	}
 	s->kick(s->ctx);
-	want_input(s);
+	watch_input(s);
 }
 
-static void open_outputs(struct pump *s, const struct pump_opts *o)
+static void open_output_sinks(struct pump *s, const struct pump_opts *o)
 {
 	bool log = o->log_fd >= 0;
 	bool out_tty = !log && o->out >= 0 && isatty(o->out), err_tty = !log && o->err >= 0 && isatty(o->err);
 
-	sink_init(&s->out, s->loop, log ? o->log_fd : o->out, on_sink, s);
-	sink_init(&s->err, s->loop, log ? o->log_fd : o->err, on_sink, s);
-	/* With a terminal of its own the command speaks to the caller's as it likes: that is what was asked for. */
+	sink_init(&s->out, s->loop, log ? o->log_fd : o->out, on_sink_change, s);
+	sink_init(&s->err, s->loop, log ? o->log_fd : o->err, on_sink_change, s);
+	/* With -t the caller handed over the terminal: escape sequences of the command are passed through. */
 	s->out.filter = !s->tty && out_tty;
 	s->err.filter = !s->tty && err_tty;
 	s->out.capped = !out_tty;
@@ -125,9 +131,9 @@ int pump_open(struct pump *s, struct loop *l, struct conn *c, uint32_t chan, con
 	s->limit = o->limit;
 	s->times = o->times;
 	s->room = s->in_credit = PROTO_WINDOW;
-	s->in = (struct watch){ .fd = o->in, .fn = on_input, .ctx = s };
+	s->in = (struct watch){ .fd = o->in, .fn = on_caller_input, .ctx = s };
 	s->in_is_pipe = o->in >= 0 && fstat(o->in, &st) == 0 && S_ISFIFO(st.st_mode);
-	open_outputs(s, o);
+	open_output_sinks(s, o);
 	r = s->tty ? tty_raw(o->tty, e) : 0;
 	return r;
 }
@@ -135,17 +141,17 @@ int pump_open(struct pump *s, struct loop *l, struct conn *c, uint32_t chan, con
 void pump_read_input(struct pump *s)
 {
 	s->in_on = true;
-	want_input(s);
+	watch_input(s);
 }
 
 void pump_continue(struct pump *s)
 {
 	if (s->in_on && !s->in.events)
-		want_input(s);
+		watch_input(s);
 }
 
-/* How much of it may be printed. */
-static uint32_t within_limit(const struct pump *s, const struct sink *k, uint32_t len)
+/* How many of `len` bytes the output limit allows; terminals are not limited. */
+static uint32_t bytes_within_limit(const struct pump *s, const struct sink *k, uint32_t len)
 {
 	uint64_t left;
 
@@ -155,7 +161,7 @@ static uint32_t within_limit(const struct pump *s, const struct sink *k, uint32_
 	return len > left ? (uint32_t)left : len;
 }
 
-static int take_output(struct pump *s, const struct frame *f)
+static int pump_take_output(struct pump *s, const struct frame *f)
 {
 	struct sink *k = f->type == PROTO_STDERR ? &s->err : &s->out;
 	uint32_t n, cost = f->len + FRAME_HEAD;
@@ -164,7 +170,7 @@ static int take_output(struct pump *s, const struct frame *f)
 		return -EPROTO;
 	s->room -= cost;
 	s->owed += cost;
-	n = within_limit(s, k, f->len);
+	n = bytes_within_limit(s, k, f->len);
 	if (s->tty)
 		termmodes_feed(&s->modes, f->data, f->len);
 	if (s->times && n)
@@ -177,7 +183,7 @@ static int take_output(struct pump *s, const struct frame *f)
 		if (s->mark_cut)
 			sink_write(k, CUT_MARK, sizeof(CUT_MARK) - 1);
 	}
-	settle_credit(s);
+	return_output_credit(s);
 	return 0;
 }
 
@@ -188,13 +194,13 @@ int pump_frame(struct pump *s, const struct frame *f)
 	switch (f->type) {
 	case PROTO_STDOUT:
 	case PROTO_STDERR:
-		return take_output(s, f);
+		return pump_take_output(s, f);
 	case PROTO_STDIN_CREDIT:
 		if (!s->in_on || proto_get_u32(f, &v) < 0 || v < PROTO_CREDIT_MIN ||
 		    v > PROTO_WINDOW - s->in_credit)
 			return -EPROTO;
 		s->in_credit += v;
-		want_input(s);
+		watch_input(s);
 		return 0;
 	case PROTO_STDIN_CLOSED:
 		if (!s->in_on || f->len)
@@ -217,7 +223,7 @@ int pump_take_signals(struct pump *s, void (*fn)(void *ctx, const struct signalf
 	for (size_t i = 0; i < ARRAY_SIZE(wanted); i++) {
 		struct sigaction sa;
 
-		/* What the caller ignores (nohup, a shell's background) stays ignored: held, it would reach us. */
+		/* Signals that the caller ignores (nohup, a shell's background) stay ignored: a signalfd would receive them. */
 		if (sigaction(wanted[i], NULL, &sa) == 0 && sa.sa_handler != SIG_IGN)
 			sigaddset(&set, wanted[i]);
 	}
@@ -243,8 +249,8 @@ void pump_hold(struct pump *s, bool held)
 {
 	s->in_held = held;
 	if (s->in_on && !s->in_done)
-		want_input(s);
-	/* One that is no terminal goes on. */
+		watch_input(s);
+	/* Output that is not a terminal is not held. */
 	if (!s->out.capped || !held)
 		sink_hold(&s->out, held);
 	if (!s->err.capped || !held)
@@ -258,7 +264,7 @@ void pump_redraw(struct pump *s)
 	if (!s->tty)
 		return;
 	tty_size(s->tty_fd, &rows, &cols);
-	/* The kernel tells nobody of a size that is as it was. */
+	/* The kernel sends no SIGWINCH for an unchanged size. */
 	proto_add_resize(&s->conn->out, s->chan, rows > 1 ? rows - 1 : rows + 1, cols);
 	proto_add_resize(&s->conn->out, s->chan, rows, cols);
 	s->kick(s->ctx);
@@ -272,7 +278,7 @@ void pump_suspend(struct pump *s)
 		return;
 	tty_restore();
 	raise(SIGSTOP);
-	/* Here again after SIGCONT. A terminal that is gone by now says so when it is read. */
+	/* Continued by SIGCONT. If the terminal is gone by now, the next read of it fails. */
 	if (tty_raw(s->tty_fd, &e) == 0)
 		pump_resized(s);
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The caller's stdin, stdout, stderr and terminal, joined to one channel of a connection: used by the launcher for
- * the main command and by `coffer exec` for its own. Speaks the caller's half of P3 in sandbox/init/proto.h.
+ * the main command and by `coffer exec` for its own. Implements the caller's half of proto.P3 (credit).
  *
- * Nothing of the caller's is handed inside. Input is read only as far as the other side has granted. Output is
- * taken only as far as we granted, and granted again as the caller takes it, so a slow reader slows the command.
+ * No descriptor of the caller is passed inside. Input is read only as far as the other side has granted. Output is
+ * accepted only as far as we granted, and granted again as the caller takes it, so a slow reader slows the command.
  */
 #ifndef RUN_PUMP_H
 #define RUN_PUMP_H
@@ -35,9 +35,9 @@ struct pump {
 
 	struct sink out, err;
 	bool tty;     /* the command has a terminal */
-	bool resizes; /* somebody else wants to know of its size too: set before pump_take_signals() */
+	bool resizes; /* SIGWINCH is wanted without a terminal, too: set before pump_take_signals() */
 	int tty_fd;
-	bool mark_cut; /* a log says itself where it was cut */
+	bool mark_cut; /* CUT_MARK is written where the output is cut: for a log */
 	struct logtimes *times;
 	uint64_t limit, printed;
 	bool saw_erofs; /* EROFS_TEXT was in what was printed */
@@ -48,14 +48,14 @@ struct pump {
 	struct watch in;
 	bool in_is_pipe;
 	bool in_on;	    /* stdin is sent at all */
-	bool in_done;	    /* the end was sent, or nobody wants more */
-	bool in_held;	    /* somebody else has the terminal (pump_hold()) */
+	bool in_done;	    /* the end was sent, or the command reads no more */
+	bool in_held;	    /* the prompt has the terminal (pump_hold()) */
 	uint32_t in_credit; /* input that may still be sent */
 
-	struct termmodes modes; /* what a command with a terminal has set of it */
+	struct termmodes modes; /* terminal modes that the command has set */
 };
 
-/* Is there anything to read on fd? Not for -1, closed ones and /dev/null. */
+/* May fd have input? False for -1, a closed descriptor and /dev/null. */
 bool pump_has_input(int fd);
 
 /* Prepares; the terminal becomes raw when there is one. */
@@ -63,24 +63,24 @@ int pump_open(struct pump *s, struct loop *l, struct conn *c, uint32_t chan, con
 	      struct err *e) MUST_CHECK;
 /* Begins to read stdin. Only for a command started with PROTO_F_STDIN. */
 void pump_read_input(struct pump *s);
-/* The connection has taken what was queued: there may be room for more input. */
+/* The connection was flushed: reads more input if there is room. */
 void pump_continue(struct pump *s);
 
 /* A frame of this channel: output, input credit or the end of input. -EPROTO when it is not legal. */
 int pump_frame(struct pump *s, const struct frame *f) MUST_CHECK;
 
-/* Those that end or stop a command come to fn from now on, and with a terminal what happens to that. */
+/* Signals that end or stop a command go to fn from now on; with a terminal also SIGWINCH and SIGTSTP. */
 int pump_take_signals(struct pump *s, void (*fn)(void *ctx, const struct signalfd_siginfo *si), void *ctx,
 		      struct err *e) MUST_CHECK;
 void pump_resized(struct pump *s); /* SIGWINCH */
 void pump_suspend(struct pump *s); /* SIGTSTP from outside while the terminal is raw */
 
 /*
- * Somebody else has the terminal: stdin is not read, and nothing is written to a terminal, until it is given back. The command
- * is held up once its credit is used.
+ * While the prompt has the terminal, stdin is not read and nothing is written to a terminal. The command blocks once its
+ * credit is used up.
  */
 void pump_hold(struct pump *s, bool held);
-/* Has a command with a terminal draw anew, by another size and then the right one. */
+/* Makes a command with a terminal redraw its screen, by sending a wrong size and then the right one. */
 void pump_redraw(struct pump *s);
 
 /* No more output will come. */

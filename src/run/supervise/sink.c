@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Writes to a descriptor of the caller without ever waiting for its reader and without O_NONBLOCK, which other processes
+ * that share the descriptor would see. What cannot be written now is queued; the queue is bounded by the credit of the
+ * source. How not to wait depends on the kind of descriptor: sink_write_some().
+ */
 #include "run/supervise/sink.h"
 
 #include "base/cleanup.h"
@@ -12,12 +17,12 @@
 #define PIPE_CHUNK 4096 /* PIPE_BUF: a pipe that polls writable takes that much without waiting */
 #define TTY_CHUNK 512
 
-static void on_writable(struct watch *w, uint32_t events);
+static void on_sink_writable(struct watch *w, uint32_t events);
 
 void sink_init(struct sink *s, struct loop *l, int fd, void (*changed)(void *ctx), void *ctx)
 {
 	*s = (struct sink){ .loop = l, .changed = changed, .ctx = ctx };
-	s->w = (struct watch){ .fd = fd, .fn = on_writable, .ctx = s };
+	s->w = (struct watch){ .fd = fd, .fn = on_sink_writable, .ctx = s };
 }
 
 static enum sink_kind sink_kind_of(int fd)
@@ -32,7 +37,7 @@ static enum sink_kind sink_kind_of(int fd)
 				      : SINK_OTHER;
 }
 
-/* Polls first: the descriptor may be a blocking one. */
+/* Polls first, because the descriptor may be blocking; writes no more than a writable one takes without waiting. */
 static ssize_t write_if_ready(int fd, const char *p, size_t len, size_t most)
 {
 	struct pollfd pfd = { .fd = fd, .events = POLLOUT };
@@ -73,8 +78,8 @@ static void sink_fail(struct sink *s, int code)
 	loop_unwatch(s->loop, &s->w);
 }
 
-/* As much as goes now; returns how much, or -1 when it failed. */
-static ssize_t write_now(struct sink *s, const char *p, size_t len)
+/* Writes as much as possible without waiting; returns the number of bytes, or -1 when writing has failed for good. */
+static ssize_t sink_write_now(struct sink *s, const char *p, size_t len)
 {
 	size_t done = 0;
 
@@ -94,10 +99,10 @@ static ssize_t write_now(struct sink *s, const char *p, size_t len)
 	return (ssize_t)done;
 }
 
-static void on_writable(struct watch *w, uint32_t events)
+static void on_sink_writable(struct watch *w, uint32_t events)
 {
 	struct sink *s = w->ctx;
-	ssize_t n = write_now(s, s->q.data + s->off, s->q.len - s->off);
+	ssize_t n = sink_write_now(s, s->q.data + s->off, s->q.len - s->off);
 
 	(void)events;
 	if (n < 0) {
@@ -113,12 +118,12 @@ static void on_writable(struct watch *w, uint32_t events)
 	s->changed(s->ctx);
 }
 
-static void sink_put_now(struct sink *s, const char *p, size_t len)
+static void sink_write_or_queue(struct sink *s, const char *p, size_t len)
 {
 	ssize_t n = 0;
 
 	if (sink_is_empty(s) && !s->held)
-		n = write_now(s, p, len);
+		n = sink_write_now(s, p, len);
 	if (n < 0) {
 		s->changed(s->ctx);
 		return;
@@ -143,14 +148,14 @@ void sink_write(struct sink *s, const void *data, size_t len)
 	if (s->w.fd < 0 || s->error || !len)
 		return;
 	if (!s->filter) {
-		sink_put_now(s, data, len);
+		sink_write_or_queue(s, data, len);
 		return;
 	}
 	termsafe_feed(&s->safe, &safe, data, len);
 	if (buf_error(&safe))
 		sink_fail(s, -ENOMEM);
 	else if (safe.len)
-		sink_put_now(s, safe.data, safe.len);
+		sink_write_or_queue(s, safe.data, safe.len);
 }
 
 void sink_hold(struct sink *s, bool held)
@@ -174,7 +179,7 @@ void sink_finish(struct sink *s)
 		return;
 	termsafe_finish(&s->safe, &safe);
 	if (safe.len)
-		sink_put_now(s, safe.data, safe.len);
+		sink_write_or_queue(s, safe.data, safe.len);
 }
 
 void sink_release(struct sink *s)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where output goes: a descriptor of the caller's that may be anything and that must not be made non-blocking, since
- * others share it. Writes never wait for a slow reader: they go as far as they can, the rest is queued. The queue
- * is bounded by the credit of whoever feeds it.
+ * Output to a descriptor of the caller, of any kind, which must not be made non-blocking because other processes share
+ * it. Writes never wait for a slow reader: they write what is possible and queue the rest. The queue is bounded by the
+ * credit of the source.
  */
 #ifndef RUN_SINK_H
 #define RUN_SINK_H
@@ -20,14 +20,14 @@ struct sink {
 	struct watch w;
 	struct loop *loop;
 	enum sink_kind kind;
-	bool no_nowait; /* this kernel's pipes cannot be asked not to wait */
+	bool no_nowait; /* this kernel has no RWF_NOWAIT for pipes */
 	bool filter;	/* towards a terminal: escape sequences are made harmless */
-	bool held;	/* nothing is written for now: all is queued */
+	bool held;	/* nothing is written for now: everything is queued */
 	bool capped;	/* counts against the owner's limit: it is not a terminal */
 	struct termsafe safe;
 	struct buf q;
 	size_t off;
-	int error;		    /* negative errno: nothing is written any more, all is dropped */
+	int error;		    /* negative errno: nothing is written any more, everything is dropped */
 	void (*changed)(void *ctx); /* the queue is empty, or writing has failed */
 	void *ctx;
 };
@@ -35,9 +35,9 @@ struct sink {
 /* fd -1: everything is dropped. */
 void sink_init(struct sink *s, struct loop *l, int fd, void (*changed)(void *ctx), void *ctx);
 void sink_write(struct sink *s, const void *data, size_t len);
-/* Writes nothing until it is let go again; what comes meanwhile is queued, within the credit of whoever feeds it. */
+/* While held, nothing is written; output is queued, within the credit of the source. */
 void sink_hold(struct sink *s, bool held);
-/* The end of output: a filter gives what it holds. The queue may still be on its way. */
+/* The end of output: the filter releases what it holds back. The queue may not be written yet. */
 void sink_finish(struct sink *s);
 void sink_release(struct sink *s);
 

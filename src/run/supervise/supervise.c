@@ -1,4 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The launcher's main loop while a sandbox runs: sends the start of the main command to init, watches init's stream,
+ * pid 1, the guard, the engine's log and the process that started us, and tears everything down at the end.
+ *
+ * Whatever fails, pid 1 is dead and reaped when supervise() returns. Frames from init are judged in supervise_init.c;
+ * nothing here believes them.
+ */
 #include "run/supervise/supervise.h"
 
 #include "base/clock.h"
@@ -11,21 +18,21 @@
 #include <string.h>
 #include <sys/wait.h>
 
-/* Nothing is left to wait for: pid 1 is reaped, and the caller has all of the output. */
+/* Stops the loop once nothing is left to wait for: pid 1 is reaped, and the caller has all of the output. */
 void sv_maybe_stop(struct sv *sv)
 {
 	if (sv->reaped && pump_is_flushed(&sv->pump))
 		loop_stop(&sv->loop);
 }
 
-static int arm_init(struct sv *sv)
+static int watch_init_stream(struct sv *sv)
 {
 	if (sv->gone || sv->w_init.fd < 0)
 		return 0;
 	return loop_watch(&sv->loop, &sv->w_init, EPOLLIN | (conn_pending(&sv->init) ? EPOLLOUT : 0));
 }
 
-/* A failure to write is seen again, with what init still had to say, when its stream is read to the end. */
+/* A write error is not reported here: reading the stream to its end meets it again, after the frames init still sent. */
 void sv_flush_init(struct sv *sv)
 {
 	if (sv->gone)
@@ -34,7 +41,7 @@ void sv_flush_init(struct sv *sv)
 		buf_release(&sv->init.out);
 		sv->init.out_off = 0;
 	}
-	if (arm_init(sv) < 0)
+	if (watch_init_stream(sv) < 0)
 		sv_broken(sv, "its stream cannot be watched");
 }
 
@@ -49,21 +56,21 @@ int sv_event(struct sv *sv, const char *type, const struct buf *fields)
 	return r;
 }
 
-/* Only engines that have programs of their own have a log. */
-static const char *early_end(const struct sv *sv)
+/* Only gVisor has a log of its own (run->log), so it tells the engines apart. */
+static const char *early_end_text(const struct sv *sv)
 {
 	return sv->run->log >= 0 ? "gVisor (runsc) died before its command ended"
 				 : "it ended before its command did";
 }
 
-static void init_is_gone(struct sv *sv)
+static void stop_reading_init(struct sv *sv)
 {
 	sv->gone = true;
 	loop_unwatch(&sv->loop, &sv->w_init);
 }
 
-/* Reads what is there. 1: there may be more, 0: not now, negative: nothing more is to be read. */
-static int read_init(struct sv *sv)
+/* Handles the frames that have arrived. 1: more may follow, 0: none for now, negative: stop reading for good. */
+static int read_init_frames(struct sv *sv)
 {
 	struct frame f;
 	int filled = conn_fill(&sv->init), n;
@@ -79,21 +86,21 @@ static int read_init(struct sv *sv)
 	return n < 0 ? n : filled;
 }
 
-static void on_init(struct watch *w, uint32_t events)
+static void on_init_stream(struct watch *w, uint32_t events)
 {
 	struct sv *sv = w->ctx;
 
-	if (events & (EPOLLIN | EPOLLHUP | EPOLLERR) && read_init(sv) < 0) {
-		/* When it died of the memory limit, that is found out at the end. */
-		sv_broken(sv, "%s", early_end(sv));
-		init_is_gone(sv);
+	if (events & (EPOLLIN | EPOLLHUP | EPOLLERR) && read_init_frames(sv) < 0) {
+		/* If the memory limit killed it, sv_settle() finds that out from the control group. */
+		sv_broken(sv, "%s", early_end_text(sv));
+		stop_reading_init(sv);
 		return;
 	}
 	sv_flush_init(sv);
 }
 
-/* pid 1 has ended. What it wrote before is still in the stream. */
-static void on_pid(struct watch *w, uint32_t events)
+/* pid 1 has exited. Frames that it wrote before are still in the stream and are read first. */
+static void on_init_exit(struct watch *w, uint32_t events)
 {
 	struct sv *sv = w->ctx;
 	siginfo_t si;
@@ -103,21 +110,22 @@ static void on_pid(struct watch *w, uint32_t events)
 		return;
 	loop_unwatch(&sv->loop, w);
 	sv->reaped = true;
-	while (!sv->gone && read_init(sv) > 0)
+	while (!sv->gone && read_init_frames(sv) > 0)
 		;
-	init_is_gone(sv);
+	stop_reading_init(sv);
 	if (!sv->ended) {
-		sv_broken(sv, "%s", early_end(sv));
+		sv_broken(sv, "%s", early_end_text(sv));
 		pump_finish(&sv->pump);
 	}
 	sv->killed = true;
-	/* One that we ended does not wait for ever for a reader that does not read. */
+	/* After a kill of ours, a caller that does not read its output delays the end by two seconds at most. */
 	if (sv->cause != CAUSE_COUNT)
 		loop_timer(&sv->loop, &sv->t_kill, clock_nsec(CLOCK_MONOTONIC) + 2 * NSEC_PER_SEC);
 	sv_maybe_stop(sv);
 }
 
-static void on_alive(struct watch *w, uint32_t events)
+/* The process that started us: a byte is a signal to pass on, end of file means that it is gone. */
+static void on_starter(struct watch *w, uint32_t events)
 {
 	struct sv *sv = w->ctx;
 	unsigned char c;
@@ -132,8 +140,8 @@ static void on_alive(struct watch *w, uint32_t events)
 	sv_kill(sv, CAUSE_CALLER);
 }
 
-/* Kept up to a cap, and read all the same beyond it: an engine that cannot write its log stops. */
-static void on_log(struct watch *w, uint32_t events)
+/* The log is stored up to a cap and drained beyond it: an engine that cannot write its log blocks. */
+static void on_engine_log(struct watch *w, uint32_t events)
 {
 	struct sv *sv = w->ctx;
 	char chunk[4096];
@@ -148,18 +156,18 @@ static void on_log(struct watch *w, uint32_t events)
 	}
 	if ((size_t)n < room)
 		room = (size_t)n;
-	/* What does not fit on the disk is lost; nothing but a person's curiosity depends on it. */
+	/* A failed write loses that part of the log; nothing but diagnosis depends on it. */
 	if (room && sv->io->engine_log >= 0 && fd_write_all(sv->io->engine_log, chunk, room) == 0)
 		sv->logged += room;
 }
 
-/* The stdio layer has frames for init, or the caller's side has changed. */
-static void on_pump(void *ctx)
+/* The pump has queued frames for init, or the caller's stdio failed or was drained. */
+static void on_pump_change(void *ctx)
 {
 	struct sv *sv = ctx;
 
 	if (sv->pump.out.error == -EPIPE && !sv->ended && !sv->killed) {
-		/* What a process that writes on would meet: SIGPIPE. */
+		/* The command ends as a process that writes to a closed pipe does: by SIGPIPE. */
 		sv->end->claim = (struct proto_exit){ PROTO_SIGNALED, SIGPIPE, 0 };
 		sv->ended = true;
 		pump_finish(&sv->pump);
@@ -169,9 +177,9 @@ static void on_pump(void *ctx)
 	sv_maybe_stop(sv);
 }
 
-/* The start of the main command, as init takes it. */
-static int main_body(const struct spec *s, const struct supervise_io *io, struct buf *body,
-		     struct proto_start *st, struct err *e)
+/* Builds the main command's start request: strings in *body (cwd, argv, environment), counts and flags in *st. */
+static int build_main_body(const struct spec *s, const struct supervise_io *io, struct buf *body,
+			   struct proto_start *st, struct err *e)
 {
 	*st = (struct proto_start){ .flags = PROTO_F_MAIN };
 	if (s->tty)
@@ -203,17 +211,17 @@ int supervise_start(struct supervise_start *ret, const struct spec *s, const str
 	autobuf struct buf body = BUF_INIT;
 	struct conn c = CONN_INIT;
 	struct proto_start st;
-	int r = main_body(s, io, &body, &st, e);
+	int r = build_main_body(s, io, &body, &st, e);
 
 	if (r < 0)
 		return r;
 	conn_init(&c, stream);
-	/* The socket is there before the command is. */
+	/* The ssh-agent's socket exists before the command starts. */
 	if (io->agent)
 		frame_add(&c.out, PROTO_LISTEN, 0, SPEC_AGENT_PATH, sizeof(SPEC_AGENT_PATH) - 1);
 	proto_add_data(&c.out, PROTO_START_DATA, SV_MAIN_CHAN, body.data, body.len);
 	proto_add_start(&c.out, SV_MAIN_CHAN, &st);
-	/* What does not go now goes when the loop runs; a stream that is broken is found out there too. */
+	/* The loop sends the rest later and also notices a broken stream; only lack of memory is fatal here. */
 	if (conn_flush(&c) == -ENOMEM) {
 		conn_release(&c);
 		return err_set(e, -ENOMEM, "out of memory");
@@ -223,10 +231,10 @@ int supervise_start(struct supervise_start *ret, const struct spec *s, const str
 }
 
 /*
- * Goes out first of all, without waiting for a greeting: while init starts the command on another CPU, we make
- * ready to watch it.
+ * The start request is sent first of all, without waiting for init's greeting: init starts the command on another CPU
+ * while we set up the watches.
  */
-static int start_main(struct sv *sv)
+static int queue_main_start(struct sv *sv)
 {
 	struct supervise_start now = { .out = BUF_INIT }, *st = sv->io->start;
 	struct chan *ch;
@@ -252,7 +260,7 @@ static int start_main(struct sv *sv)
 	return 0;
 }
 
-static int open_pump(struct sv *sv)
+static int open_main_pump(struct sv *sv)
 {
 	const struct pump_opts o = {
 		.in = sv->io->in,
@@ -262,21 +270,21 @@ static int open_pump(struct sv *sv)
 		.log_fd = sv->io->log_fd,
 		.times = sv->io->times,
 		.limit = sv->spec->limits.l[LIMIT_OUTPUT].value,
-		.kick = on_pump,
+		.kick = on_pump_change,
 		.ctx = sv,
 	};
 
 	return pump_open(&sv->pump, &sv->loop, &sv->init, SV_MAIN_CHAN, &o, sv->err);
 }
 
-static int watch_all(struct sv *sv)
+static int watch_sandbox(struct sv *sv)
 {
 	int r;
 
-	sv->w_init = (struct watch){ .fd = sv->run->stream, .fn = on_init, .ctx = sv };
-	sv->w_pid = (struct watch){ .fd = sv->run->pidfd, .fn = on_pid, .ctx = sv };
-	sv->w_alive = (struct watch){ .fd = sv->io->alive_fd, .fn = on_alive, .ctx = sv };
-	sv->w_log = (struct watch){ .fd = sv->run->log, .fn = on_log, .ctx = sv };
+	sv->w_init = (struct watch){ .fd = sv->run->stream, .fn = on_init_stream, .ctx = sv };
+	sv->w_pid = (struct watch){ .fd = sv->run->pidfd, .fn = on_init_exit, .ctx = sv };
+	sv->w_alive = (struct watch){ .fd = sv->io->alive_fd, .fn = on_starter, .ctx = sv };
+	sv->w_log = (struct watch){ .fd = sv->run->log, .fn = on_engine_log, .ctx = sv };
 	r = loop_watch(&sv->loop, &sv->w_pid, EPOLLIN);
 	if (r == 0 && sv->w_log.fd >= 0)
 		r = loop_watch(&sv->loop, &sv->w_log, EPOLLIN);
@@ -309,39 +317,40 @@ void sv_lasts(struct sv *sv)
 	sv_kill(sv, CAUSE_BROKEN);
 }
 
-static void on_lasting(struct timer *t)
+static void on_lasting_timer(struct timer *t)
 {
 	sv_lasts(t->ctx);
 }
 
 static int set_up_supervision(struct sv *sv)
 {
-	int r = start_main(sv);
+	int r = queue_main_start(sv);
 
 	if (r == 0)
 		r = loop_open(&sv->loop, sv->err);
 	if (r == 0)
-		r = watch_all(sv);
+		r = watch_sandbox(sv);
 	if (r == 0)
-		r = open_pump(sv);
+		r = open_main_pump(sv);
 	if (r == 0)
 		r = sv_take_signals(sv, sv->err);
 	if (r < 0)
 		return r;
 	sv_start_timeout(sv);
-	sv->t_lasting = (struct timer){ .fn = on_lasting, .ctx = sv };
+	sv->t_lasting = (struct timer){ .fn = on_lasting_timer, .ctx = sv };
 	if (sv->io->lasting)
 		loop_timer(&sv->loop, &sv->t_lasting, sv->started + SUPERVISE_LASTING_MS * NSEC_PER_MSEC);
 	sv_disk_start(sv);
 	sv_flush_init(sv);
 	if (sv->chans && sv->chans->flags & PROTO_F_STDIN)
 		pump_read_input(&sv->pump);
-	/* Last, for its channels stand before the main one. */
+	/* Last: it adds channels in front of the main one, and the line above takes the first for the main one. */
 	sv_agent_begin(sv);
 	sv_prompt_begin(sv);
 	return 0;
 }
 
+/* Calls io->ended() when the command has ended by itself and its output is written; see supervise.h. */
 static void tell_command_end(struct sv *sv)
 {
 	if (!sv->io->ended || !sv->ended || sv->cause != CAUSE_COUNT || sv->error ||
@@ -349,14 +358,14 @@ static void tell_command_end(struct sv *sv)
 		return;
 	sv_settle(sv);
 	sv->told = true;
-	/* Whoever was told may hang up, and wants its files back. */
+	/* The caller may disconnect now, and its stdio must be its own again before it is told. */
 	loop_unwatch(&sv->loop, &sv->w_alive);
 	pump_release(&sv->pump);
 	sv_say_rest(sv);
 	sv->io->ended(sv->io->ctx);
 }
 
-static int run_loop(struct sv *sv)
+static int run_supervision(struct sv *sv)
 {
 	int r = 0;
 
@@ -376,7 +385,7 @@ static int run_loop(struct sv *sv)
 	return r;
 }
 
-static void take_down(struct sv *sv)
+static void tear_down_supervision(struct sv *sv)
 {
 	struct chan *ch, *next;
 
@@ -386,7 +395,7 @@ static void take_down(struct sv *sv)
 		const struct proto_exit x = { PROTO_SIGNALED, SIGKILL, sv->rolled ? PROTO_WHAT_ROLLED : 0 };
 
 		next = ch->next;
-		/* Whatever still ran went with pid 1. */
+		/* Commands that still ran were killed together with pid 1. */
 		if (!ch->is_main && !ch->is_port && !ch->is_agent && ch->state != CHAN_BODY)
 			sv_exec_ended(ch, &x);
 	}
@@ -403,8 +412,8 @@ static void take_down(struct sv *sv)
 	loop_close(&sv->loop);
 }
 
-/* Whatever went wrong, pid 1 is dead and reaped when supervise() returns. */
-static void reap_init(struct sv *sv)
+/* Whatever failed, pid 1 is dead and reaped when supervise() returns. */
+static void kill_and_reap_init(struct sv *sv)
 {
 	siginfo_t si;
 
@@ -429,15 +438,15 @@ int supervise(const struct spec *s, struct cgroup *cg, struct engine_run *run, c
 	sv.agent.w = WATCH_INIT;
 	sv.prompt = (struct sv_prompt){ .c = ASKC_INIT, .w = WATCH_INIT, .w_in = WATCH_INIT };
 	sv.started = clock_nsec(CLOCK_MONOTONIC);
-	/* A reader that went away is told by write(), not by death. */
+	/* A closed pipe shows as EPIPE of write(), not as a signal that kills the launcher. */
 	sigaction(SIGPIPE, &ignore, &old);
 	r = set_up_supervision(&sv);
 	if (r == 0)
-		r = run_loop(&sv);
-	reap_init(&sv);
+		r = run_supervision(&sv);
+	kill_and_reap_init(&sv);
 	if (r == 0 && !sv.told)
 		sv_settle(&sv);
-	take_down(&sv);
+	tear_down_supervision(&sv);
 	sigaction(SIGPIPE, &old, NULL);
 	return r < 0 ? r : sv.error;
 }

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ssh-agent of a sandbox: each connection to its socket inside is a channel that init accepts (PROTO_ACCEPT), and each
- * whole message on it goes to coffer-vault, which alone understands it (vault/serve/agent.h). Here it is only cut into pieces.
+ * The ssh-agent of a sandbox: init accepts each connection to the agent's socket inside as a channel (PROTO_ACCEPT), and
+ * each whole message on it is forwarded to coffer-vault, which alone parses it (vault/serve/agent.h). This file only
+ * splits the byte stream into messages; it holds no key.
  *
  * Invariants
- *  E1  What the vault has signed is in the audit log before a byte of it goes inside; without a log there is no signature.
- *      What it refused is there too: the first of its kind at once, those like it counted.
- *  E2  The vault has one message at a time. A program that says more than one message before it has its answer, or one that
- *      is longer than VAULT_ASK_MAX, is hung up on; so is one that does not read.
- *  E3  Few connections at a time, and so many in a second: who comes beyond that waits inside. One that has been silent for
- *      a while makes room when all places are taken.
- *  E4  Without a vault every request fails, and the connection stays.
- *  E5  What the vault wants a person asked about is held here while others go on: its message goes to the vault again, with
- *      the word that it is allowed, only after the guard has said so for it (net_sign.h). Denied, too late, no guard: a
- *      failure, and why in the log. One that is held keeps its place.
+ *  E1  A signature is in the audit log before a byte of it is sent inside; if the log cannot be written, the signature is
+ *      withheld. Refusals are logged as well: the first of a kind at once, its repetitions as a count.
+ *  E2  The vault has one message at a time. A program is hung up on if it sends more than one message before the response
+ *      to the first, or one longer than VAULT_ASK_MAX, or if it does not read.
+ *  E3  The number of connections and their rate are limited; further ones wait in the socket's backlog inside. When all
+ *      places are taken, one that has been silent for SILENT is hung up on.
+ *  E4  Without a vault every request fails, and the connection stays open.
+ *  E5  A message that needs approval is held here while others proceed. It is sent to the vault again, marked as allowed,
+ *      only after the guard reported an approval for it (net_sign.h). On denial, timeout or loss of the guard the request
+ *      fails, with the reason in the log. A held connection keeps its place.
  */
 #include "base/clock.h"
 #include "base/fd.h"
@@ -45,21 +46,21 @@ struct sv_asker {
 	struct sv *sv;
 	struct chan *ch;
 	struct buf in;	 /* not a whole message yet, or one that waits for its turn */
-	bool known;	 /* the vault has heard of it */
+	bool known;	 /* the vault was sent a message of it */
 	uint64_t heard;	 /* CLOCK_MONOTONIC ns */
 	struct buf last; /* the message that the vault has or had: to be sent again when it is allowed */
-	uint32_t ticket; /* not 0: a person is asked about that one; */
-	bool allowed;	 /* and has allowed it */
+	uint32_t ticket; /* not 0: approval of that message was requested */
+	bool allowed;	 /* and granted */
 	char ask[64];	 /* the question's id */
 	struct net_sign sign;
 };
 
-static void ask_next(struct sv *sv);
-static void accept_next(struct sv *sv);
+static void send_next_to_vault(struct sv *sv);
+static void accept_next_asker(struct sv *sv);
 
 /* --- the vault ---------------------------------------------------------------------------------------------------- */
 
-static int say_to_vault(struct sv *sv, uint32_t chan, bool allowed, const void *data, size_t len)
+static int send_to_vault(struct sv *sv, uint32_t chan, bool allowed, const void *data, size_t len)
 {
 	struct vault_msg m = { .type = VAULT_ASK, .id = ++sv->agent.last_id, .num = { chan, allowed } };
 	uint8_t out[VAULT_ASK_MAX + 64];
@@ -74,21 +75,21 @@ static int say_to_vault(struct sv *sv, uint32_t chan, bool allowed, const void *
 
 /* --- the guard ---------------------------------------------------------------------------------------------------- */
 
-static int say_to_guard(struct sv *sv, const void *data, size_t len)
+static int send_to_guard(struct sv *sv, const void *data, size_t len)
 {
 	int fd = sv->w_guard.events ? sv->w_guard.fd : -1;
 
-	/* One that is stopped takes nothing, and nobody here waits for it. */
+	/* Never waits: the guard may be stopped. */
 	return fd >= 0 && send(fd, data, len, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)len ? 0 : -EPIPE;
 }
 
-/* What was asked about is over, one way or another. */
-static void settle_question(struct sv_asker *a, enum net_msg_type how)
+/* Reports to the guard how the signature that was asked about ended, and forgets the message. */
+static void close_sign_ask(struct sv_asker *a, enum net_msg_type how)
 {
 	const struct net_msg m = { .type = how, .level = a->ticket };
 
 	if (a->ticket)
-		(void)!say_to_guard(a->sv, &m, sizeof(m));
+		(void)!send_to_guard(a->sv, &m, sizeof(m));
 	a->ticket = 0;
 	a->allowed = false;
 	buf_clear(&a->last);
@@ -103,7 +104,7 @@ static struct sv_asker *find_asker(struct sv *sv, uint32_t chan)
 	return NULL;
 }
 
-/* Its channel goes on until init says that it has ended. */
+/* Frees the asker. Its channel lives until init reports its end. */
 static void forget_asker(struct sv_asker *a)
 {
 	struct sv *sv = a->sv;
@@ -113,31 +114,31 @@ static void forget_asker(struct sv_asker *a)
 		p = &(*p)->next;
 	*p = a->next;
 	sv->agent.n_askers--;
-	/* What the vault has by now counts as used. */
-	settle_question(a, !a->allowed				   ? NET_SIGN_DROP
-			   : a->ch && sv->agent.asked == a->ch->id ? NET_SIGN_TAKEN
-								   : NET_SIGN_UNUSED);
+	/* An approval whose message was sent to the vault already counts as used. */
+	close_sign_ask(a, !a->allowed				  ? NET_SIGN_DROP
+			  : a->ch && sv->agent.asked == a->ch->id ? NET_SIGN_TAKEN
+								  : NET_SIGN_UNUSED);
 	if (a->ch)
 		a->ch->asker = NULL;
-	/* One that is lost makes the vault forget it a little later. */
+	/* If this message is lost, the vault forgets the connection a little later by itself. */
 	if (a->known && a->ch)
-		(void)!say_to_vault(sv, a->ch->id, false, NULL, 0);
+		(void)!send_to_vault(sv, a->ch->id, false, NULL, 0);
 	buf_release(&a->in);
 	buf_release(&a->last);
 	free(a);
 }
 
-static void hang_up(struct sv_asker *a)
+static void hang_up_asker(struct sv_asker *a)
 {
 	struct sv *sv = a->sv;
 
 	proto_add_u32(&sv->init.out, PROTO_SIGNAL, a->ch->id, SIGHUP);
 	sv_flush_init(sv);
 	forget_asker(a);
-	accept_next(sv);
+	accept_next_asker(sv);
 }
 
-static void reply(struct sv_asker *a, const void *data, size_t len)
+static void reply_to_asker(struct sv_asker *a, const void *data, size_t len)
 {
 	uint8_t out[LENGTH + VAULT_ASK_MAX];
 	uint32_t be = __builtin_bswap32((uint32_t)len);
@@ -146,7 +147,7 @@ static void reply(struct sv_asker *a, const void *data, size_t len)
 
 	if (len > VAULT_ASK_MAX || ch->in_closed || cost > ch->in_room ||
 	    conn_pending(&a->sv->init) > SV_INIT_HIGH) {
-		hang_up(a);
+		hang_up_asker(a);
 		return;
 	}
 	memcpy(out, &be, LENGTH);
@@ -156,11 +157,11 @@ static void reply(struct sv_asker *a, const void *data, size_t len)
 	sv_flush_init(a->sv);
 }
 
-static void reply_failure(struct sv_asker *a)
+static void fail_request(struct sv_asker *a)
 {
 	static const uint8_t failure = AGENT_FAILURE;
 
-	reply(a, &failure, 1);
+	reply_to_asker(a, &failure, 1);
 }
 
 static void vault_is_gone(struct sv *sv)
@@ -173,15 +174,15 @@ static void vault_is_gone(struct sv *sv)
 	for (struct sv_asker *p = sv->agent.askers; p; p = p->next)
 		p->known = false;
 	if (a) {
-		settle_question(a, NET_SIGN_UNUSED);
-		reply_failure(a);
+		close_sign_ask(a, NET_SIGN_UNUSED);
+		fail_request(a);
 	}
-	ask_next(sv);
+	send_next_to_vault(sv);
 }
 
 /* --- the log ------------------------------------------------------------------------------------------------------ */
 
-static void put_text(struct json *j, const char *key, struct slice s)
+static void put_slice(struct json *j, const char *key, struct slice s)
 {
 	if (s.len)
 		json_bytes(j, key, s.p, s.len);
@@ -191,15 +192,15 @@ static void describe_signature(const struct vault_msg *m, const struct sv_asker 
 {
 	struct json j = JSON_INIT(out);
 
-	put_text(&j, "secret", m->text[1]);
-	put_text(&j, "host", m->text[2]);
+	put_slice(&j, "secret", m->text[1]);
+	put_slice(&j, "host", m->text[2]);
 	if (m->num[2])
 		json_u64(&j, "port", m->num[2]);
-	put_text(&j, "user", m->text[3]);
+	put_slice(&j, "user", m->text[3]);
 	json_str(&j, "as", "ssh");
-	put_text(&j, "key", m->text[4]);
-	put_text(&j, "session", m->text[5]);
-	put_text(&j, "why", m->text[6]);
+	put_slice(&j, "key", m->text[4]);
+	put_slice(&j, "session", m->text[5]);
+	put_slice(&j, "why", m->text[6]);
 	if (a && a->allowed)
 		json_str(&j, "ask", a->ask);
 }
@@ -209,7 +210,7 @@ static void copy_slice(char *out, size_t size, struct slice s)
 	snprintf(out, size, "%.*s", (int)s.len, s.len ? s.p : "");
 }
 
-/* True: it is new, and is to be written down now. */
+/* True: a refusal of a new kind, to be logged now. False: it was added to the count of its kind. */
 static bool is_new_refusal(struct sv *sv, const struct vault_msg *m)
 {
 	struct sv_agent *g = &sv->agent;
@@ -226,7 +227,7 @@ static bool is_new_refusal(struct sv *sv, const struct vault_msg *m)
 			return false;
 		}
 	}
-	/* The last row is for all that have none. */
+	/* When the table is full, its last row counts all further kinds. */
 	if (g->n_refusals == SV_REFUSALS) {
 		g->refusals[SV_REFUSALS - 1].more++;
 		return false;
@@ -256,13 +257,13 @@ static void log_refusals(struct sv *sv)
 	}
 }
 
-static void on_log(struct timer *t)
+static void on_refusals_timer(struct timer *t)
 {
 	log_refusals(t->ctx);
 }
 
-/* E1. 0: it may be handed on. */
-static int write_down(struct sv *sv, const struct vault_msg *m, const struct sv_asker *a)
+/* supervise_agent.E1: writes the log line for the vault's reply. Only on 0 may the reply be sent inside. */
+static int log_vault_reply(struct sv *sv, const struct vault_msg *m, const struct sv_asker *a)
 {
 	autobuf struct buf b = BUF_INIT;
 
@@ -279,10 +280,10 @@ static int write_down(struct sv *sv, const struct vault_msg *m, const struct sv_
 	return sv_event(sv, m->num[1] == VAULT_SAID_SIGNED ? "secret.use" : "secret.refused", &b);
 }
 
-/* --- what a person is asked ----------------------------------------------------------------------------------------- */
+/* --- approval by a person ------------------------------------------------------------------------------------------- */
 
-/* A person's words, and those of the list: there are few of them, so each is a line of its own. */
-static void log_unsigned(struct sv_asker *a, const char *why)
+/* Denials by a person or by the ask server are few, so each is logged by itself and not counted. */
+static void log_denied_signature(struct sv_asker *a, const char *why)
 {
 	autobuf struct buf b = BUF_INIT;
 	struct json j = JSON_INIT(&b);
@@ -301,7 +302,7 @@ static void log_unsigned(struct sv_asker *a, const char *why)
 	(void)!sv_event(a->sv, "secret.refused", &b);
 }
 
-/* E5. The answer of the vault is a failure already; it waits here. */
+/* supervise_agent.E5: the vault requires approval. Asks the guard; the request waits here, or fails without a guard. */
 static void hold_for_approval(struct sv_asker *a, const struct vault_msg *m)
 {
 	struct net_sign *s = &a->sign;
@@ -313,16 +314,16 @@ static void hold_for_approval(struct sv_asker *a, const struct vault_msg *m)
 	copy_slice(s->what, sizeof(s->what), m->text[6]);
 	s->ticket = ++a->sv->agent.last_ticket;
 	a->ask[0] = '\0';
-	if (say_to_guard(a->sv, s, sizeof(*s)) < 0) {
-		log_unsigned(a, "nobody can be asked: the sandbox's guard does not take questions");
-		reply_failure(a);
+	if (send_to_guard(a->sv, s, sizeof(*s)) < 0) {
+		log_denied_signature(a, "nobody can be asked: the sandbox's guard does not take questions");
+		fail_request(a);
 		return;
 	}
 	a->ticket = s->ticket;
 	a->allowed = false;
 }
 
-static struct sv_asker *find_ticket(struct sv *sv, uint32_t ticket)
+static struct sv_asker *find_asker_by_ticket(struct sv *sv, uint32_t ticket)
 {
 	for (struct sv_asker *a = sv->agent.askers; a; a = a->next) {
 		if (ticket && a->ticket == ticket && !a->allowed)
@@ -331,34 +332,34 @@ static struct sv_asker *find_ticket(struct sv *sv, uint32_t ticket)
 	return NULL;
 }
 
-static void deny(struct sv_asker *a, const char *why)
+static void deny_signature(struct sv_asker *a, const char *why)
 {
-	/* The list knows: it was the one to say so. */
+	/* No report to the guard: the denial came from there, or the guard is gone. */
 	a->ticket = 0;
 	buf_clear(&a->last);
-	log_unsigned(a, why);
-	reply_failure(a);
+	log_denied_signature(a, why);
+	fail_request(a);
 }
 
 void sv_agent_verdict(struct sv *sv, uint32_t ticket, bool allow, const char *text)
 {
-	struct sv_asker *a = find_ticket(sv, ticket);
+	struct sv_asker *a = find_asker_by_ticket(sv, ticket);
 	size_t n = strcspn(text, " ");
 
-	/* One that has gone meanwhile has said so, which may have crossed this. */
+	/* The asker has disconnected; its NET_SIGN_DROP may have crossed this verdict. The approval is returned unused. */
 	if (!a) {
 		const struct net_msg m = { .type = NET_SIGN_UNUSED, .level = ticket };
 
 		if (allow)
-			(void)!say_to_guard(sv, &m, sizeof(m));
+			(void)!send_to_guard(sv, &m, sizeof(m));
 		return;
 	}
 	snprintf(a->ask, sizeof(a->ask), "%.*s", (int)n, text);
 	if (allow)
 		a->allowed = true;
 	else
-		deny(a, text[n] ? text + n + 1 : "it was denied");
-	ask_next(sv);
+		deny_signature(a, text[n] ? text + n + 1 : "it was denied");
+	send_next_to_vault(sv);
 }
 
 void sv_agent_unanswered(struct sv *sv)
@@ -369,11 +370,11 @@ void sv_agent_unanswered(struct sv *sv)
 		next = a->next;
 		if (!a->ticket || a->allowed)
 			continue;
-		deny(a, "nobody can be asked: the sandbox's guard is gone");
-		/* A hang-up may have taken others with it. */
+		deny_signature(a, "nobody can be asked: the sandbox's guard is gone");
+		/* A hang-up may have freed other askers: start again from the head. */
 		next = sv->agent.askers;
 	}
-	ask_next(sv);
+	send_next_to_vault(sv);
 }
 
 int sv_agent_said(struct sv *sv, const void *data, size_t len)
@@ -383,7 +384,7 @@ int sv_agent_said(struct sv *sv, const void *data, size_t len)
 
 	if (vault_msg_parse(VAULT_TO_CLIENT, data, len, 0, &m) < 0 || m.type != VAULT_SAID)
 		return -EPROTO;
-	/* That a connection has ended is answered too, by nothing. */
+	/* The end of a connection is answered as well, by an empty reply. */
 	if (m.num[0] != sv->agent.asked || m.text[0].len == 0)
 		return 0;
 	a = find_asker(sv, sv->agent.asked);
@@ -393,18 +394,18 @@ int sv_agent_said(struct sv *sv, const void *data, size_t len)
 			return -EPROTO;
 		if (a)
 			hold_for_approval(a, &m);
-		ask_next(sv);
+		send_next_to_vault(sv);
 		return 0;
 	}
-	if (write_down(sv, &m, a) == 0 && a) {
-		settle_question(a, m.num[1] == VAULT_SAID_SIGNED ? NET_SIGN_TAKEN : NET_SIGN_UNUSED);
-		reply(a, m.text[0].p, m.text[0].len);
+	if (log_vault_reply(sv, &m, a) == 0 && a) {
+		close_sign_ask(a, m.num[1] == VAULT_SAID_SIGNED ? NET_SIGN_TAKEN : NET_SIGN_UNUSED);
+		reply_to_asker(a, m.text[0].p, m.text[0].len);
 	}
-	ask_next(sv);
+	send_next_to_vault(sv);
 	return 0;
 }
 
-static void on_vault(struct watch *w, uint32_t events)
+static void on_vault_message(struct watch *w, uint32_t events)
 {
 	struct sv *sv = w->ctx;
 	uint8_t in[SAID_MAX];
@@ -426,15 +427,15 @@ void sv_agent_channel(struct sv *sv, int fd)
 	}
 	if (sv->agent.w.fd >= 0)
 		vault_is_gone(sv);
-	sv->agent.w = (struct watch){ .fd = fd, .fn = on_vault, .ctx = sv };
+	sv->agent.w = (struct watch){ .fd = fd, .fn = on_vault_message, .ctx = sv };
 	if (fd_set_nonblock(fd, true) < 0 || loop_watch(&sv->loop, &sv->agent.w, EPOLLIN) < 0)
 		vault_is_gone(sv);
 }
 
 /* --- programs inside ---------------------------------------------------------------------------------------------- */
 
-/* The length of the message that is there as a whole; 0: not yet, negative: none that could be. */
-static long whole_message(const struct sv_asker *a)
+/* The length of the first message if all of it has arrived; 0: not yet, negative: its length is not legal. */
+static long whole_message_length(const struct sv_asker *a)
 {
 	uint32_t be;
 
@@ -447,15 +448,15 @@ static long whole_message(const struct sv_asker *a)
 	return a->in.len - LENGTH >= be ? (long)be : 0;
 }
 
-/* 1: the vault has its message, or it failed; 0: it has none; negative: it was hung up on. */
-static int pass_message_to_vault(struct sv_asker *a)
+/* 1: the message was sent to the vault; 0: there is none to send; negative: the request failed or the asker was hung up on. */
+static int forward_message(struct sv_asker *a)
 {
 	struct sv *sv = a->sv;
-	long len = a->ticket ? 0 : whole_message(a);
+	long len = a->ticket ? 0 : whole_message_length(a);
 	int r;
 
 	if (len < 0) {
-		hang_up(a);
+		hang_up_asker(a);
 		return -EPIPE;
 	}
 	if (len == 0 && !a->allowed)
@@ -466,10 +467,10 @@ static int pass_message_to_vault(struct sv_asker *a)
 		buf_consume(&a->in, LENGTH + (size_t)len);
 	}
 	r = buf_error(&a->last) ? -ENOMEM
-				: say_to_vault(sv, a->ch->id, a->allowed, a->last.data, a->last.len);
+				: send_to_vault(sv, a->ch->id, a->allowed, a->last.data, a->last.len);
 	if (r < 0) {
-		settle_question(a, NET_SIGN_UNUSED);
-		reply_failure(a);
+		close_sign_ask(a, NET_SIGN_UNUSED);
+		fail_request(a);
 		return -EPIPE;
 	}
 	a->known = true;
@@ -477,16 +478,16 @@ static int pass_message_to_vault(struct sv_asker *a)
 	return 1;
 }
 
-/* Whoever has said something first of those that wait; the one that was served goes to the end of the row. */
-static void ask_next(struct sv *sv)
+/* If the vault is idle, sends it the next waiting message. The asker that was served moves to the end of the list. */
+static void send_next_to_vault(struct sv *sv)
 {
 	struct sv_asker *a = sv->agent.askers, *next;
 
 	for (; a && !sv->agent.asked; a = next) {
 		struct sv_asker **p;
-		int r = pass_message_to_vault(a);
+		int r = forward_message(a);
 
-		/* A hang-up may have taken others with it. */
+		/* A hang-up may have freed other askers: start again from the head. */
 		next = r < 0 ? sv->agent.askers : a->next;
 		if (r <= 0)
 			continue;
@@ -513,12 +514,12 @@ int sv_agent_output(struct chan *ch, const struct frame *f)
 		return 0;
 	a->heard = clock_nsec(CLOCK_MONOTONIC);
 	buf_add(&a->in, f->data, f->len);
-	/* E2 */
+	/* supervise_agent.E2: more than one message may not be queued. */
 	if (buf_error(&a->in) || a->in.len > LENGTH + VAULT_ASK_MAX) {
-		hang_up(a);
+		hang_up_asker(a);
 		return 0;
 	}
-	ask_next(ch->sv);
+	send_next_to_vault(ch->sv);
 	return 0;
 }
 
@@ -529,10 +530,10 @@ void sv_agent_started(struct chan *ch)
 	sv->agent.accepting = false;
 	if (ch->asker)
 		ch->asker->heard = clock_nsec(CLOCK_MONOTONIC);
-	accept_next(sv);
+	accept_next_asker(sv);
 }
 
-static void say_broken(struct sv *sv, const struct proto_exit *x)
+static void report_agent_down(struct sv *sv, const struct proto_exit *x)
 {
 	autobuf struct buf b = BUF_INIT;
 	struct json j = JSON_INIT(&b);
@@ -554,20 +555,20 @@ void sv_agent_ended(struct chan *ch, const struct proto_exit *x)
 		forget_asker(ch->asker);
 	sv_chan_free(ch);
 	if (!waited) {
-		accept_next(sv);
+		accept_next_asker(sv);
 		return;
 	}
-	/* Nobody can be accepted now; the sandbox may have its reasons. */
+	/* Accepting failed. ENOENT and EEXIST: init has no such socket, for good; other errors are retried after a pause. */
 	sv->agent.accepting = false;
 	if (x->value == ENOENT || x->value == EEXIST) {
-		say_broken(sv, x);
+		report_agent_down(sv, x);
 		return;
 	}
 	loop_timer(&sv->loop, &sv->agent.t, clock_nsec(CLOCK_MONOTONIC) + PAUSE);
 }
 
-/* E3. When all places are taken, those that have been silent for long enough go. */
-static bool evict_silent_asker(struct sv *sv, uint64_t now)
+/* supervise_agent.E3: is there a place for one more asker? If not, hangs up on the one that was silent longest. */
+static bool has_asker_place(struct sv *sv, uint64_t now)
 {
 	struct sv_asker *a, *best = NULL;
 
@@ -577,7 +578,7 @@ static bool evict_silent_asker(struct sv *sv, uint64_t now)
 		if (a->ch->id != sv->agent.asked && !a->ticket && (!best || a->heard < best->heard))
 			best = a;
 	}
-	/* Not hang_up(), which would come back here. */
+	/* Not hang_up_asker(), which would call back into this function. */
 	if (best && now - best->heard > SILENT) {
 		proto_add_u32(&sv->init.out, PROTO_SIGNAL, best->ch->id, SIGHUP);
 		sv_flush_init(sv);
@@ -586,7 +587,8 @@ static bool evict_silent_asker(struct sv *sv, uint64_t now)
 	return sv->agent.n_askers < PLACES && sv->n_chan < PROTO_CHANNELS - 1;
 }
 
-static bool may_come(struct sv_agent *g, uint64_t now)
+/* supervise_agent.E3: a token bucket over new connections. */
+static bool rate_allows_asker(struct sv_agent *g, uint64_t now)
 {
 	g->places += (double)(now - g->places_at) * NEW_RATE / (double)NSEC_PER_SEC;
 	g->places = g->places > NEW_BURST ? NEW_BURST : g->places;
@@ -597,14 +599,14 @@ static bool may_come(struct sv_agent *g, uint64_t now)
 	return true;
 }
 
-static void accept_next(struct sv *sv)
+static void accept_next_asker(struct sv *sv)
 {
 	uint64_t now = clock_nsec(CLOCK_MONOTONIC);
 	struct sv_asker *a;
 
 	if (sv->agent.accepting || sv->ended || sv->killed || sv->gone)
 		return;
-	a = evict_silent_asker(sv, now) && may_come(&sv->agent, now) ? calloc(1, sizeof(*a)) : NULL;
+	a = has_asker_place(sv, now) && rate_allows_asker(&sv->agent, now) ? calloc(1, sizeof(*a)) : NULL;
 	if (a)
 		a->ch = sv_chan_new(sv, NULL, 0);
 	if (!a || !a->ch) {
@@ -627,22 +629,22 @@ static void accept_next(struct sv *sv)
 	sv_flush_init(sv);
 }
 
-static void on_pause(struct timer *t)
+static void on_accept_pause(struct timer *t)
 {
-	accept_next(t->ctx);
+	accept_next_asker(t->ctx);
 }
 
 void sv_agent_begin(struct sv *sv)
 {
 	if (!sv->io->agent)
 		return;
-	sv->agent.t = (struct timer){ .fn = on_pause, .ctx = sv };
-	sv->agent.t_log = (struct timer){ .fn = on_log, .ctx = sv };
+	sv->agent.t = (struct timer){ .fn = on_accept_pause, .ctx = sv };
+	sv->agent.t_log = (struct timer){ .fn = on_refusals_timer, .ctx = sv };
 	sv->agent.places = NEW_BURST;
 	sv->agent.places_at = clock_nsec(CLOCK_MONOTONIC);
 	if (sv->io->agent_fd >= 0)
 		sv_agent_channel(sv, sv->io->agent_fd);
-	accept_next(sv);
+	accept_next_asker(sv);
 }
 
 void sv_agent_close(struct sv *sv)

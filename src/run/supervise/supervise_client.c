@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The control socket. Whoever connects is the same user as the launcher, or root; still, only the frames that a
- * client may send are passed on, and each client's queue is bounded by the credit it gave.
+ * The control socket (ctl.sock) and its clients: coffer exec, cp, stop, ps, checkpoint. A client is the launcher's own
+ * user, or root; still, only frames that a client may send are passed on to init, and each client's queue is bounded by
+ * the credit that it granted.
  */
 #include "base/clock.h"
 #include "base/fd.h"
@@ -71,16 +72,15 @@ void sv_client_drop(struct client *c)
 	free(c);
 }
 
-/* Not while it leaves its answers lying, nor while init has too much to take. */
-static bool may_read(const struct client *c)
+/* A client is not read while its own replies pile up unread, nor while init has too much queued. */
+static bool may_read_client(const struct client *c)
 {
 	return !c->closing && !c->sv->paused && conn_pending(&c->conn) < SV_CLIENT_HIGH;
 }
 
-/* Watches for what there is to do. */
-static int arm_client(struct client *c)
+static int watch_client(struct client *c)
 {
-	bool reads = may_read(c);
+	bool reads = may_read_client(c);
 
 	if (c->w.fd < 0)
 		return 0;
@@ -88,13 +88,13 @@ static int arm_client(struct client *c)
 			  (reads ? EPOLLIN : 0) | (conn_pending(&c->conn) ? EPOLLOUT : 0));
 }
 
-/* Writes what goes; a failure is seen by on_control_client(), never here: our caller still uses the client. */
+/* A write error only shuts the socket down: on_control_client() drops the client, since our caller still uses it. */
 void sv_client_flush(struct client *c)
 {
 	c->dirty = false;
 	if (conn_flush(&c->conn) < 0 && c->w.fd >= 0)
 		shutdown(c->w.fd, SHUT_RDWR);
-	if (arm_client(c) < 0 && c->w.fd >= 0)
+	if (watch_client(c) < 0 && c->w.fd >= 0)
 		shutdown(c->w.fd, SHUT_RDWR);
 }
 
@@ -112,7 +112,7 @@ void sv_clients_flush(struct sv *sv)
 	}
 }
 
-static int take_ping(struct sv *sv, struct client *c, const struct frame *f)
+static int forward_ping(struct sv *sv, struct client *c, const struct frame *f)
 {
 	struct ping *p = &sv->ping[sv->n_ping];
 
@@ -129,7 +129,7 @@ static int take_ping(struct sv *sv, struct client *c, const struct frame *f)
 	return 0;
 }
 
-static int take_stop(struct sv *sv, struct client *c, const struct frame *f)
+static int take_stop_request(struct sv *sv, struct client *c, const struct frame *f)
 {
 	autobuf struct buf fields = BUF_INIT;
 	struct json j = JSON_INIT(&fields);
@@ -147,14 +147,14 @@ static int take_stop(struct sv *sv, struct client *c, const struct frame *f)
 	return 0;
 }
 
-/* Only one that is kept. */
-static void add_limit(struct json *j, const char *key, const struct limit *l)
+/* Reports a limit only where it is enforced. */
+static void put_enforced_limit(struct json *j, const char *key, const struct limit *l)
 {
 	if (l->enforced && l->value != LIMIT_NONE)
 		json_u64(j, key, l->value);
 }
 
-static int take_stat(struct sv *sv, struct client *c)
+static int reply_stat(struct sv *sv, struct client *c)
 {
 	autobuf struct buf out = BUF_INIT;
 	struct json j = JSON_INIT(&out);
@@ -171,7 +171,7 @@ static int take_stat(struct sv *sv, struct client *c)
 	json_u64(&j, "uptime_us", (clock_nsec(CLOCK_MONOTONIC) - sv->started) / 1000);
 	json_u64(&j, "commands", commands);
 	if (st.has_memory) {
-		/* What can be taken back at once would only say how many files were read. */
+		/* Without the page cache that the kernel can reclaim at once: it only tells how many files were read. */
 		json_u64(&j, "memory",
 			 st.memory_now > st.memory_idle ? st.memory_now - st.memory_idle : st.memory_now);
 		json_u64(&j, "memory_cache", st.memory_idle);
@@ -184,8 +184,8 @@ static int take_stat(struct sv *sv, struct client *c)
 		json_u64(&j, "pids", st.pids_now);
 		json_u64(&j, "pids_refused", st.pids_refused);
 	}
-	add_limit(&j, "memory_limit", &sv->spec->limits.l[LIMIT_MEMORY]);
-	add_limit(&j, "pids_limit", &sv->spec->limits.l[LIMIT_PIDS]);
+	put_enforced_limit(&j, "memory_limit", &sv->spec->limits.l[LIMIT_MEMORY]);
+	put_enforced_limit(&j, "pids_limit", &sv->spec->limits.l[LIMIT_PIDS]);
 	json_end_obj(&j);
 	if (buf_error(&out))
 		return -ENOMEM;
@@ -193,15 +193,15 @@ static int take_stat(struct sv *sv, struct client *c)
 	return 0;
 }
 
-static int take_control(struct sv *sv, struct client *c, const struct frame *f)
+static int take_control_frame(struct sv *sv, struct client *c, const struct frame *f)
 {
 	switch (f->type) {
 	case PROTO_PING:
-		return take_ping(sv, c, f);
+		return forward_ping(sv, c, f);
 	case PROTO_STOP:
-		return take_stop(sv, c, f);
+		return take_stop_request(sv, c, f);
 	case PROTO_STAT:
-		return f->len ? -EPROTO : take_stat(sv, c);
+		return f->len ? -EPROTO : reply_stat(sv, c);
 	case PROTO_FREEZE:
 		return sv_freeze(sv, c, f);
 	case PROTO_ROLLBACK:
@@ -211,7 +211,7 @@ static int take_control(struct sv *sv, struct client *c, const struct frame *f)
 	}
 }
 
-static int pass_stdin(struct chan *ch, const struct frame *f)
+static int forward_stdin(struct chan *ch, const struct frame *f)
 {
 	uint32_t cost = f->len ? f->len + FRAME_HEAD : 0;
 
@@ -224,7 +224,7 @@ static int pass_stdin(struct chan *ch, const struct frame *f)
 	return 0;
 }
 
-static int pass_credit(struct chan *ch, const struct frame *f)
+static int forward_credit(struct chan *ch, const struct frame *f)
 {
 	uint32_t v;
 
@@ -235,7 +235,7 @@ static int pass_credit(struct chan *ch, const struct frame *f)
 	return 0;
 }
 
-static int pass_signal(struct chan *ch, const struct frame *f)
+static int forward_signal(struct chan *ch, const struct frame *f)
 {
 	uint32_t sig;
 
@@ -245,7 +245,7 @@ static int pass_signal(struct chan *ch, const struct frame *f)
 	return 0;
 }
 
-static int pass_resize(struct chan *ch, const struct frame *f)
+static int forward_resize(struct chan *ch, const struct frame *f)
 {
 	unsigned rows, cols;
 
@@ -255,8 +255,8 @@ static int pass_resize(struct chan *ch, const struct frame *f)
 	return 0;
 }
 
-/* To a command that is on its way or runs; one that has ended is past caring (P2). */
-static int take_for_chan(struct sv *sv, struct client *c, const struct frame *f)
+/* A frame for a command that starts or runs. For one that has ended it is late, not wrong, and is dropped (proto.P2). */
+static int take_command_frame(struct sv *sv, struct client *c, const struct frame *f)
 {
 	struct chan *ch = sv->chans;
 	int r;
@@ -267,10 +267,10 @@ static int take_for_chan(struct sv *sv, struct client *c, const struct frame *f)
 		return f->chan <= c->last_chan ? 0 : -EPROTO;
 	if (ch->state == CHAN_BODY)
 		return -EPROTO;
-	r = f->type == PROTO_STDIN    ? pass_stdin(ch, f)
-	    : f->type == PROTO_CREDIT ? pass_credit(ch, f)
-	    : f->type == PROTO_SIGNAL ? pass_signal(ch, f)
-				      : pass_resize(ch, f);
+	r = f->type == PROTO_STDIN    ? forward_stdin(ch, f)
+	    : f->type == PROTO_CREDIT ? forward_credit(ch, f)
+	    : f->type == PROTO_SIGNAL ? forward_signal(ch, f)
+				      : forward_resize(ch, f);
 	if (r == 0)
 		sv_flush_init(sv);
 	return r;
@@ -279,7 +279,7 @@ static int take_for_chan(struct sv *sv, struct client *c, const struct frame *f)
 int sv_client_frame(struct sv *sv, struct client *c, const struct frame *f)
 {
 	if (f->chan == 0)
-		return take_control(sv, c, f);
+		return take_control_frame(sv, c, f);
 	switch (f->type) {
 	case PROTO_START_DATA:
 		return sv_exec_body(c, f);
@@ -289,19 +289,19 @@ int sv_client_frame(struct sv *sv, struct client *c, const struct frame *f)
 	case PROTO_CREDIT:
 	case PROTO_SIGNAL:
 	case PROTO_RESIZE:
-		return take_for_chan(sv, c, f);
+		return take_command_frame(sv, c, f);
 	default:
 		return -EPROTO;
 	}
 }
 
-/* Frames that are there; stops early while init has too much to take. */
-static int take_frames(struct sv *sv, struct client *c)
+/* Handles the frames that have arrived; pauses all clients while init has too much queued. */
+static int take_client_frames(struct sv *sv, struct client *c)
 {
 	struct frame f;
 	int r = 0;
 
-	while (may_read(c) && (r = conn_next(&c->conn, &f)) > 0) {
+	while (may_read_client(c) && (r = conn_next(&c->conn, &f)) > 0) {
 		r = sv_client_frame(sv, c, &f);
 		if (r < 0)
 			return r;
@@ -311,16 +311,16 @@ static int take_frames(struct sv *sv, struct client *c)
 	return r < 0 ? r : 0;
 }
 
-/* All that can be done for a client now; it may be gone afterwards. */
+/* Reads, handles and writes for one client. The client may have been freed on return. */
 static void serve_client(struct client *c, int r)
 {
 	if (r >= 0)
-		r = take_frames(c->sv, c);
+		r = take_client_frames(c->sv, c);
 	if (r == -EPROTO && !c->closing)
 		r = sv_refuse(c, "the request is not well formed");
 	if (r >= 0)
 		r = conn_flush(&c->conn);
-	if (r < 0 || (c->closing && !conn_pending(&c->conn)) || arm_client(c) < 0)
+	if (r < 0 || (c->closing && !conn_pending(&c->conn)) || watch_client(c) < 0)
 		sv_client_drop(c);
 }
 
@@ -336,14 +336,14 @@ void sv_clients_resume(struct sv *sv)
 	struct client *next;
 
 	sv->paused = false;
-	/* Each may have frames that were read already: no event would tell of those. */
+	/* Frames already read into a client's buffer raise no further event. */
 	for (struct client *c = sv->clients; c; c = next) {
 		next = c->next;
 		serve_client(c, 0);
 	}
 }
 
-static void on_accept(struct watch *w, uint32_t events)
+static void on_control_accept(struct watch *w, uint32_t events)
 {
 	struct sv *sv = w->ctx;
 	autoclose int fd = accept4(w->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -352,7 +352,7 @@ static void on_accept(struct watch *w, uint32_t events)
 
 	(void)events;
 	if (fd < 0) {
-		/* Out of descriptors or memory: whoever waits keeps waiting, and we do not spin meanwhile. */
+		/* Out of descriptors or memory: the connection stays in the backlog, and a timer keeps us from spinning. */
 		if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
 			loop_unwatch(&sv->loop, w);
 			loop_timer(&sv->loop, &sv->t_listen, clock_nsec(CLOCK_MONOTONIC) + LISTEN_PAUSE);
@@ -376,7 +376,7 @@ static void listen_for_clients_again(struct timer *t)
 
 void sv_listen(struct sv *sv, int fd)
 {
-	sv->w_listen = (struct watch){ .fd = fd, .fn = on_accept, .ctx = sv };
+	sv->w_listen = (struct watch){ .fd = fd, .fn = on_control_accept, .ctx = sv };
 	sv->t_listen = (struct timer){ .fn = listen_for_clients_again, .ctx = sv };
 	if (sv->w_listen.fd >= 0)
 		listen_for_clients_again(&sv->t_listen);

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Signals to coffer, time limits, killing, and telling afterwards why it ended. */
+/*
+ * Signals to coffer, the time limit, killing, and the cause that is reported afterwards.
+ *
+ * What init claims about the end counts only where neither the launcher nor the kernel knows better (sv_settle()).
+ */
 #include "base/clock.h"
 #include "base/str.h"
 #include "run/supervise/supervise_int.h"
@@ -40,7 +44,7 @@ void sv_signal_main(struct sv *sv, int sig)
 	if (sv->ended || sv->killed)
 		return;
 	proto_add_u32(&sv->init.out, PROTO_SIGNAL, SV_MAIN_CHAN, (uint32_t)sig);
-	/* A stopped process does not see it before it goes on. */
+	/* A stopped process takes the signal only after SIGCONT. */
 	if (sig == SIGTERM || sig == SIGHUP)
 		proto_add_u32(&sv->init.out, PROTO_SIGNAL, SV_MAIN_CHAN, SIGCONT);
 	sv_flush_init(sv);
@@ -53,11 +57,11 @@ void sv_kill(struct sv *sv, enum run_cause cause)
 	if (sv->killed)
 		return;
 	sv->killed = true;
-	/* The kernel takes everything in the pid namespace along. ESRCH: it is dead already. */
+	/* With pid 1 the kernel kills everything in its pid namespace. ESRCH: it is dead already. */
 	if (sv->run->pidfd >= 0 && syscall(SYS_pidfd_send_signal, sv->run->pidfd, SIGKILL, NULL, 0) < 0 &&
 	    errno != ESRCH && !sv->error)
 		sv->error = err_sys(sv->err, -errno, "cannot kill the sandbox");
-	/* What is frozen does not die before it is thawed. */
+	/* A frozen process dies only when it is thawed. */
 	sv_thaw(sv);
 }
 
@@ -65,7 +69,7 @@ void sv_broken(struct sv *sv, const char *fmt, ...)
 {
 	va_list ap;
 
-	/* After the end, and after the first complaint, nothing it does matters. */
+	/* Only the first violation is recorded, and none after the command's end. */
 	if (sv->ended || sv->end->broken[0])
 		return;
 	va_start(ap, fmt);
@@ -74,7 +78,7 @@ void sv_broken(struct sv *sv, const char *fmt, ...)
 	sv_kill(sv, CAUSE_BROKEN);
 }
 
-static void on_kill(struct timer *t)
+static void on_kill_deadline(struct timer *t)
 {
 	struct sv *sv = t->ctx;
 
@@ -83,7 +87,7 @@ static void on_kill(struct timer *t)
 		loop_stop(&sv->loop);
 }
 
-static void on_timeout(struct timer *t)
+static void on_time_limit(struct timer *t)
 {
 	struct sv *sv = t->ctx;
 
@@ -94,10 +98,10 @@ static void on_timeout(struct timer *t)
 }
 
 /*
- * The kernel's choice of a victim is one of runsc's processes. Where that is one of those that gVisor runs its guests' code
- * in, gVisor waits for it for ever, and the command with it: so the first one is the end of the sandbox.
+ * gVisor only: the kernel's OOM killer picks one of runsc's processes. If that is one in which gVisor runs guest code,
+ * gVisor waits for it for ever, and so does the command. The first OOM kill therefore ends the sandbox.
  */
-static void on_oom_look(struct timer *t)
+static void on_oom_poll(struct timer *t)
 {
 	struct sv *sv = t->ctx;
 	struct cgroup_stat st = { 0 };
@@ -115,11 +119,11 @@ void sv_start_timeout(struct sv *sv)
 {
 	uint64_t limit = sv->spec->limits.l[LIMIT_TIMEOUT].value;
 
-	sv->t_kill = (struct timer){ .fn = on_kill, .ctx = sv };
-	sv->t_timeout = (struct timer){ .fn = on_timeout, .ctx = sv };
+	sv->t_kill = (struct timer){ .fn = on_kill_deadline, .ctx = sv };
+	sv->t_timeout = (struct timer){ .fn = on_time_limit, .ctx = sv };
 	if (limit != LIMIT_NONE)
 		loop_timer(&sv->loop, &sv->t_timeout, sv->started + limit);
-	sv->t_oom = (struct timer){ .fn = on_oom_look, .ctx = sv };
+	sv->t_oom = (struct timer){ .fn = on_oom_poll, .ctx = sv };
 	if (sv->cg && sv->run->layers.engine && str_eq(sv->run->layers.engine, "gvisor"))
 		loop_timer(&sv->loop, &sv->t_oom, sv->started + OOM_LOOK);
 }
@@ -146,8 +150,8 @@ void sv_stop(struct sv *sv, int sig, uint64_t grace_ns)
 		loop_timer(&sv->loop, &sv->t_kill, at);
 }
 
-/* Ctrl-C without a terminal of its own: passed on once, and meant seriously the second time. */
-static void interrupted(struct sv *sv)
+/* Ctrl-C for a command without a terminal of its own: passed on the first time, a kill the second time. */
+static void take_interrupt(struct sv *sv)
 {
 	uint64_t now = clock_nsec(CLOCK_MONOTONIC);
 
@@ -173,7 +177,7 @@ void sv_take_signal(struct sv *sv, int sig)
 		sv_prompt_redraw(sv);
 		break;
 	case SIGINT:
-		interrupted(sv);
+		take_interrupt(sv);
 		break;
 	case SIGQUIT:
 		note_stop(sv, SIGQUIT);
@@ -183,7 +187,7 @@ void sv_take_signal(struct sv *sv, int sig)
 		sv_stop(sv, sig, TERM_GRACE);
 		break;
 	}
-	/* It is over, and only a reader that does not read holds us up: whoever signals wants out. */
+	/* The sandbox has ended and only unread output keeps us here: the signal means that nobody wants the rest. */
 	if (sv->reaped && sig != SIGWINCH && sig != SIGTSTP)
 		loop_stop(&sv->loop);
 }
@@ -199,8 +203,8 @@ int sv_take_signals(struct sv *sv, struct err *e)
 	return pump_take_signals(&sv->pump, on_launcher_signal, sv, e);
 }
 
-/* Did it end because of a signal that came through us? A handler may have taken a while, but not for ever. */
-static bool was_stopped(const struct sv *sv)
+/* Did a signal that we passed on end it? The command's handler may have taken up to TERM_GRACE. */
+static bool ended_by_stop_signal(const struct sv *sv)
 {
 	const struct proto_exit *x = &sv->end->claim;
 
@@ -211,7 +215,7 @@ static bool was_stopped(const struct sv *sv)
 	return clock_nsec(CLOCK_MONOTONIC) - sv->stop_at < TERM_GRACE || sv->t_kill.armed;
 }
 
-/* By what init claims, when nothing of ours ended it. */
+/* The cause by init's claim, where the launcher did not end the sandbox. */
 static void settle_by_claim(struct sv *sv)
 {
 	struct run_end *end = sv->end;
@@ -219,10 +223,10 @@ static void settle_by_claim(struct sv *sv)
 	end->exit_code = proto_exit_code(&end->claim);
 	switch (end->claim.kind) {
 	case PROTO_EXITED:
-		end->cause = was_stopped(sv) ? CAUSE_STOPPED : CAUSE_EXIT;
+		end->cause = ended_by_stop_signal(sv) ? CAUSE_STOPPED : CAUSE_EXIT;
 		break;
 	case PROTO_SIGNALED:
-		end->cause = was_stopped(sv) ? CAUSE_STOPPED : CAUSE_SIGNAL;
+		end->cause = ended_by_stop_signal(sv) ? CAUSE_STOPPED : CAUSE_SIGNAL;
 		end->signal = (int)end->claim.value;
 		break;
 	default:
@@ -232,8 +236,8 @@ static void settle_by_claim(struct sv *sv)
 	}
 }
 
-/* We ended it. Its own code counts where it had the time to give one after being asked. */
-static void settle_by_us(struct sv *sv)
+/* The cause where the launcher ended the sandbox; the exit code follows from the cause, not from init. */
+static void settle_by_launcher(struct sv *sv)
 {
 	struct run_end *end = sv->end;
 
@@ -262,7 +266,7 @@ bool sv_pids_by_rlimit(const struct spec *s)
 	return l->value != LIMIT_NONE && l->how && (str_eq(l->how, "rlimit") || str_eq(l->how, "gvisor"));
 }
 
-/* Where no control group counts, only the sandbox can tell that the limit was reached. */
+/* Where no control group counts processes, only the sandbox can claim that the limit was reached. */
 static bool pids_are_claimed(const struct sv *sv)
 {
 	const struct proto_exit *x = &sv->end->claim;
@@ -273,7 +277,7 @@ static bool pids_are_claimed(const struct sv *sv)
 	       (x->kind == PROTO_NOT_STARTED && x->what == PROTO_WHAT_FORK && x->value == EAGAIN);
 }
 
-/* What the kernel says about a command that failed. */
+/* For a command that failed: the control group's counters tell whether memory or pids were exhausted. */
 static void settle_by_kernel(struct sv *sv)
 {
 	struct run_end *end = sv->end;
@@ -294,7 +298,7 @@ static void settle_by_kernel(struct sv *sv)
 	} else if (end->pids_hit && end->cause != CAUSE_BROKEN) {
 		end->cause = CAUSE_PIDS;
 	} else if (st.pids_refused > 0 && sv_pids_by_rlimit(sv->spec)) {
-		/* The control group is the outer limit of gVisor, which does not outlive it. */
+		/* The control group is gVisor's outer limit: gVisor dies when it is reached. */
 		end->cause = CAUSE_PIDS;
 		end->exit_code = 128 + SIGKILL;
 	}
@@ -310,7 +314,7 @@ void sv_settle(struct sv *sv)
 	end->saw_erofs = sv->pump.saw_erofs;
 	end->output_error = sv->pump.out.error ? sv->pump.out.error : sv->pump.err.error;
 	if (sv->cause != CAUSE_COUNT)
-		settle_by_us(sv);
+		settle_by_launcher(sv);
 	else
 		settle_by_claim(sv);
 	settle_by_kernel(sv);

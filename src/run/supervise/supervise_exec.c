@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Commands of clients: put together, logged, started by a message to init, and their output passed on. */
+/*
+ * Commands of clients (coffer exec, coffer cp): the start request is gathered, logged, merged with the sandbox's
+ * environment and sent to init; output and exit go back to the client. No command starts before its audit line is written.
+ */
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -14,7 +17,7 @@
 #define LOG_ARGS 64
 #define LOG_ARG_LEN 1024
 
-static void on_kill_timer(struct timer *t)
+static void on_hang_up_deadline(struct timer *t)
 {
 	struct chan *ch = t->ctx;
 
@@ -32,7 +35,7 @@ struct chan *sv_chan_new(struct sv *sv, struct client *c, uint32_t client_id)
 	ch->client = c;
 	ch->client_id = client_id;
 	ch->out_room = ch->in_room = PROTO_WINDOW;
-	ch->kill = (struct timer){ .fn = on_kill_timer, .ctx = ch };
+	ch->kill = (struct timer){ .fn = on_hang_up_deadline, .ctx = ch };
 	ch->next = sv->chans;
 	sv->chans = ch;
 	sv->n_chan++;
@@ -75,7 +78,8 @@ int sv_refuse(struct client *c, const char *text)
 	return 0;
 }
 
-/* P1, P2: channel numbers of a client only grow. */
+/* A piece of a start request. Sizes are capped (proto.P1); a client's channel numbers only grow, so a number that was
+ * used before is illegal (proto.P2). */
 int sv_exec_body(struct client *c, const struct frame *f)
 {
 	struct sv *sv = c->sv;
@@ -102,7 +106,7 @@ int sv_exec_body(struct client *c, const struct frame *f)
 	return 0;
 }
 
-static bool is_overridden(const char *var, char *const *env)
+static bool is_var_overridden(const char *var, char *const *env)
 {
 	size_t n = strcspn(var, "=") + 1;
 
@@ -113,31 +117,33 @@ static bool is_overridden(const char *var, char *const *env)
 	return false;
 }
 
-static void add_string(struct buf *b, const char *s)
+static void add_c_string(struct buf *b, const char *s)
 {
 	buf_add(b, s, strlen(s) + 1);
 }
 
-/* The body as init gets it: the sandbox's own environment with the client's variables over it. */
-static void merge_body(struct sv *sv, const struct proto_body *from, struct proto_start *s, struct buf *out)
+/* Builds the request that init gets: the client's command, and the sandbox's environment with the client's variables
+ * over it. */
+static void merge_environment(struct sv *sv, const struct proto_body *from, struct proto_start *s,
+			      struct buf *out)
 {
 	const struct strv *base = &sv->spec->env;
 	const char *cwd = from->cwd[0] ? from->cwd : sv->spec->cwd ? sv->spec->cwd : "/";
 
-	add_string(out, cwd);
+	add_c_string(out, cwd);
 	for (char **a = from->argv; *a; a++)
-		add_string(out, *a);
+		add_c_string(out, *a);
 	for (size_t i = 0; i < base->n; i++) {
-		if (is_overridden(base->v[i], from->env))
+		if (is_var_overridden(base->v[i], from->env))
 			continue;
-		add_string(out, base->v[i]);
+		add_c_string(out, base->v[i]);
 		s->envc++;
 	}
 	for (char **v = from->env; *v; v++)
-		add_string(out, *v);
+		add_c_string(out, *v);
 }
 
-static int log_start(struct chan *ch, const struct proto_body *b, const struct proto_start *s)
+static int log_exec_start(struct chan *ch, const struct proto_body *b, const struct proto_start *s)
 {
 	autobuf struct buf fields = BUF_INIT;
 	struct json j = JSON_INIT(&fields);
@@ -162,12 +168,12 @@ static int log_start(struct chan *ch, const struct proto_body *b, const struct p
 	return ch->sv->io->event(ch->sv->io->ctx, "exec.start", &fields);
 }
 
-/* Only what a client may ask for. */
-static bool may_start(const struct proto_start *s, const struct proto_body *b)
+/* Is this a request that clients may make? The flags of the main command, and builtins other than copying, are not. */
+static bool client_may_start(const struct proto_start *s, const struct proto_body *b)
 {
 	if (s->flags & (PROTO_F_MAIN | PROTO_F_PIDS))
 		return false;
-	/* Nobody would send a detached command its input, nor take the output of a copy. */
+	/* A detached command has no client that could send its input, or take a copy's output. */
 	if (s->flags & PROTO_F_DETACH && s->flags & (PROTO_F_STDIN | PROTO_F_BUILTIN))
 		return false;
 	if (!(s->flags & PROTO_F_BUILTIN))
@@ -180,11 +186,11 @@ static int start_exec(struct chan *ch, struct proto_start *s, const struct proto
 	autobuf struct buf merged = BUF_INIT;
 	struct sv *sv = ch->sv;
 
-	/* Before it happens, or it does not happen. */
+	/* The log line is written first; if that fails, nothing is started. */
 	ch->id = ++sv->last_chan;
-	if (log_start(ch, body, s) < 0)
+	if (log_exec_start(ch, body, s) < 0)
 		return sv_refuse(ch->client, "the audit log cannot be written, so nothing is started");
-	merge_body(sv, body, s, &merged);
+	merge_environment(sv, body, s, &merged);
 	if (buf_error(&merged))
 		return -ENOMEM;
 	ch->state = CHAN_STARTING;
@@ -221,7 +227,7 @@ int sv_exec_start(struct client *c, const struct frame *f)
 		return sv_refuse(c, "too many arguments and variables");
 	if (r < 0)
 		return r;
-	r = may_start(&s, &body) ? start_exec(ch, &s, &body) : -EPROTO;
+	r = client_may_start(&s, &body) ? start_exec(ch, &s, &body) : -EPROTO;
 	proto_body_release(&body);
 	return r;
 }
@@ -257,7 +263,7 @@ int sv_exec_output(struct chan *ch, const struct frame *f)
 	return 0;
 }
 
-static int log_end(struct chan *ch, const struct proto_exit *x)
+static int log_exec_end(struct chan *ch, const struct proto_exit *x)
 {
 	autobuf struct buf fields = BUF_INIT;
 	struct json j = JSON_INIT(&fields);
@@ -282,8 +288,8 @@ void sv_exec_ended(struct chan *ch, const struct proto_exit *x)
 		proto_add_exit(&c->conn.out, ch->client_id, &told);
 		sv_client_flush(c);
 	}
-	/* Behind the client's back, for speed: what it records has happened. When it fails the sandbox is ended. */
-	if (log_end(ch, x) < 0)
+	/* The log line is written after the client was told, for speed: it records a past event. Its failure ends the sandbox. */
+	if (log_exec_end(ch, x) < 0)
 		sv_kill(ch->sv, CAUSE_BROKEN);
 	sv_chan_free(ch);
 }
@@ -303,7 +309,7 @@ void sv_exec_hang_up(struct chan *ch)
 	ch->client = NULL;
 	proto_add_u32(&sv->init.out, PROTO_SIGNAL, ch->id, SIGHUP);
 	proto_add_u32(&sv->init.out, PROTO_SIGNAL, ch->id, SIGCONT);
-	/* What its client had not taken yet will never be asked for again. */
+	/* Nobody will grant the output that the client had not taken: grant it now, so that the command can end. */
 	if (PROTO_WINDOW - ch->out_room >= PROTO_CREDIT_MIN) {
 		ch->out_owed = 0;
 		proto_add_u32(&sv->init.out, PROTO_CREDIT, ch->id, PROTO_WINDOW - ch->out_room);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Standing still for a client: from PROTO_FREEZE until its connection ends, or its time is up. By the control group
- * where there is one; else every process is stopped from outside. A sandbox that cannot be made to stand still runs on,
- * and the client is told so.
+ * Freezing the sandbox for a client that takes a checkpoint: from PROTO_FREEZE until the client disconnects or its time
+ * is up. The control group's freezer is used where there is one; otherwise every process is stopped by a signal from
+ * outside. If neither works the sandbox runs on, and the client is told so. Also the end of a sandbox for a rollback.
  */
 #include "base/clock.h"
 #include "base/fd.h"
@@ -12,11 +12,11 @@
 
 #include <errno.h>
 
-static enum proto_frozen freeze(struct sv *sv)
+static enum proto_frozen freeze_sandbox(struct sv *sv)
 {
 	if (sv->cg && cgroup_freeze(sv->cg, true, NULL) == 0)
 		return PROTO_FROZEN_GROUP;
-	/* One that is half frozen goes on. -EOPNOTSUPP is fine: there is no such group. */
+	/* A half frozen group is thawed again. -EOPNOTSUPP: there is no freezer, so nothing was frozen. */
 	if (sv->cg && cgroup_freeze(sv->cg, false, NULL) == -ETIMEDOUT)
 		return PROTO_FROZEN_NOT;
 	if (sv->run->pid > 1 && proctree_stop(&sv->freeze.tree, sv->run->pid, NULL) == 0)
@@ -34,13 +34,13 @@ void sv_thaw(struct sv *sv)
 	loop_timer_off(&sv->loop, &f->t);
 	if (f->how == PROTO_FROZEN_SIGNALS)
 		proctree_continue(&f->tree);
-	/* One that cannot be thawed has no future. */
+	/* A sandbox that cannot be thawed is ended. */
 	if (f->how == PROTO_FROZEN_GROUP && cgroup_freeze(sv->cg, false, NULL) < 0 && !sv->killed)
 		sv_broken(sv, "it cannot be thawed");
 	f->how = PROTO_FROZEN_NOT;
 }
 
-static void on_freeze_late(struct timer *t)
+static void on_freeze_timeout(struct timer *t)
 {
 	struct sv *sv = t->ctx;
 	struct client *c = sv->freeze.by;
@@ -50,8 +50,8 @@ static void on_freeze_late(struct timer *t)
 		sv_client_flush(c);
 }
 
-/* The answer goes out with the layers' descriptor, so it cannot wait behind other frames. */
-static int answer_frozen(struct sv *sv, struct client *c)
+/* The reply carries the descriptor of the layers, so it is sent by itself and not queued after other frames. */
+static int send_frozen_reply(struct sv *sv, struct client *c)
 {
 	autobuf struct buf b = BUF_INIT;
 	int fd = sv->spec->layers_fd;
@@ -75,11 +75,11 @@ int sv_freeze(struct sv *sv, struct client *c, const struct frame *f)
 		return sv_refuse(c, "it stands still for somebody else already");
 	if (sv->killed || sv->ended)
 		return sv_refuse(c, "it is ending");
-	sv->freeze.how = freeze(sv);
+	sv->freeze.how = freeze_sandbox(sv);
 	sv->freeze.by = c;
-	sv->freeze.t = (struct timer){ .fn = on_freeze_late, .ctx = sv };
+	sv->freeze.t = (struct timer){ .fn = on_freeze_timeout, .ctx = sv };
 	loop_timer(&sv->loop, &sv->freeze.t, clock_nsec(CLOCK_MONOTONIC) + ms * NSEC_PER_MSEC);
-	r = answer_frozen(sv, c);
+	r = send_frozen_reply(sv, c);
 	if (r < 0)
 		sv_thaw(sv);
 	return r;

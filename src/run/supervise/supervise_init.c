@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What init sends, which is what the sandbox likes to send. A table says which frame may come on a channel in which
- * state; whatever else comes ends the sandbox (P2). Nothing here sizes memory by what it is told.
+ * Frames from init, which means from the sandbox: hostile. A table lists the frames that are legal on a channel in each
+ * state; any other frame ends the sandbox (proto.P2). No memory is allocated by a size that init states.
  */
 #include "run/supervise/supervise_int.h"
 
@@ -11,13 +11,13 @@
 #define IN_STARTING (1u << CHAN_STARTING)
 #define IN_RUNNING (1u << CHAN_RUNNING)
 
-struct rule {
+struct frame_rule {
 	uint8_t type;
 	uint8_t states;
 	const char *name;
 };
 
-static const struct rule rules[] = {
+static const struct frame_rule frame_rules[] = {
 	{ PROTO_STARTED, IN_STARTING, "started" },
 	{ PROTO_STDOUT, IN_RUNNING, "output" },
 	{ PROTO_STDERR, IN_RUNNING, "error output" },
@@ -27,11 +27,11 @@ static const struct rule rules[] = {
 	{ PROTO_EXIT, IN_STARTING | IN_RUNNING, "exit" },
 };
 
-static const struct rule *find_rule(uint8_t type)
+static const struct frame_rule *find_frame_rule(uint8_t type)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(rules); i++) {
-		if (rules[i].type == type)
-			return &rules[i];
+	for (size_t i = 0; i < ARRAY_SIZE(frame_rules); i++) {
+		if (frame_rules[i].type == type)
+			return &frame_rules[i];
 	}
 	return NULL;
 }
@@ -45,7 +45,7 @@ struct chan *sv_find_chan(struct sv *sv, uint32_t id)
 	return NULL;
 }
 
-static int take_hello(struct sv *sv, const struct frame *f)
+static int take_init_hello(struct sv *sv, const struct frame *f)
 {
 	uint32_t version;
 
@@ -61,7 +61,7 @@ static int take_hello(struct sv *sv, const struct frame *f)
 	return 0;
 }
 
-static int take_pong(struct sv *sv, const struct frame *f)
+static int take_init_pong(struct sv *sv, const struct frame *f)
 {
 	struct ping p;
 
@@ -79,7 +79,7 @@ static int take_pong(struct sv *sv, const struct frame *f)
 	return 0;
 }
 
-static int take_exit(struct sv *sv, struct chan *ch, const struct frame *f)
+static int take_init_exit(struct sv *sv, struct chan *ch, const struct frame *f)
 {
 	struct proto_exit x;
 
@@ -103,12 +103,12 @@ static int take_exit(struct sv *sv, struct chan *ch, const struct frame *f)
 	sv->ended = true;
 	pump_finish(&sv->pump);
 	sv_chan_free(ch);
-	/* Init exits by itself now; this makes sure. */
+	/* Init exits by itself after the main command; the kill makes sure of it. */
 	sv_kill(sv, CAUSE_COUNT);
 	return 0;
 }
 
-static int take_started(struct chan *ch, const struct frame *f)
+static int take_init_started(struct chan *ch, const struct frame *f)
 {
 	uint32_t pid;
 
@@ -128,8 +128,8 @@ static int take_started(struct chan *ch, const struct frame *f)
 	return 0;
 }
 
-/* Credit for a client's input, and the end of it. */
-static int take_input_frame(struct chan *ch, const struct frame *f)
+/* Init grants more input to a channel, or says that its command reads no more. */
+static int take_input_credit(struct chan *ch, const struct frame *f)
 {
 	uint32_t v;
 
@@ -153,13 +153,13 @@ static int take_input_frame(struct chan *ch, const struct frame *f)
 	return 0;
 }
 
-static int take_for_chan(struct sv *sv, struct chan *ch, const struct frame *f)
+static int dispatch_init_frame(struct sv *sv, struct chan *ch, const struct frame *f)
 {
 	switch (f->type) {
 	case PROTO_STARTED:
-		return take_started(ch, f);
+		return take_init_started(ch, f);
 	case PROTO_EXIT:
-		return take_exit(sv, ch, f);
+		return take_init_exit(sv, ch, f);
 	case PROTO_STDOUT:
 	case PROTO_STDERR:
 		return ch->is_main    ? pump_frame(&sv->pump, f)
@@ -169,26 +169,26 @@ static int take_for_chan(struct sv *sv, struct chan *ch, const struct frame *f)
 	case PROTO_TTY_IS:
 		return ch->is_main ? sv_say_tty(sv, f) : -EPROTO;
 	default:
-		return ch->is_main ? pump_frame(&sv->pump, f) : take_input_frame(ch, f);
+		return ch->is_main ? pump_frame(&sv->pump, f) : take_input_credit(ch, f);
 	}
 }
 
 int sv_init_frame(struct sv *sv, const struct frame *f)
 {
-	const struct rule *rule;
+	const struct frame_rule *rule;
 	struct chan *ch;
 
 	if (!sv->hello)
-		return take_hello(sv, f);
+		return take_init_hello(sv, f);
 	if (f->type == PROTO_PONG && f->chan == 0)
-		return take_pong(sv, f);
-	rule = find_rule(f->type);
+		return take_init_pong(sv, f);
+	rule = find_frame_rule(f->type);
 	if (!rule) {
 		sv_broken(sv, "it sends a message of unknown type %u", f->type);
 		return -EPROTO;
 	}
 	ch = f->chan ? sv_find_chan(sv, f->chan) : NULL;
-	if (!ch || !(rule->states & (1u << ch->state)) || take_for_chan(sv, ch, f) < 0) {
+	if (!ch || !(rule->states & (1u << ch->state)) || dispatch_init_frame(sv, ch, f) < 0) {
 		sv_broken(sv, "it sends %s that is not legal now", rule->name);
 		return -EPROTO;
 	}

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of supervise() share.
+ * State and functions shared by the files of supervise():
  *
- *   supervise.c         setting up, the loop, and taking it all down
+ *   supervise.c         set-up, the loop, tear-down
  *   supervise_init.c    frames from init: hostile
  *   supervise_client.c  the control socket and its clients
- *   supervise_exec.c    starting a client's command, and its end
- *   supervise_end.c     signals, time, and how it came to an end
+ *   supervise_exec.c    start and end of a client's command
+ *   supervise_end.c     signals, time limit, and the cause of the end
  *   supervise_disk.c    the disk limit
  *   supervise_port.c    connections from outside to ports inside
  *   supervise_agent.c   connections of programs inside to the ssh-agent outside
- *   supervise_net.c     what the guard says of the network
- *   supervise_say.c     when a line for the caller can be written without drawing over the command's screen
- *   supervise_prompt.c  asking the person at the caller's terminal
- *   supervise_freeze.c  standing still for a checkpoint, and ending for a rollback
+ *   supervise_net.c     messages of the guard about the network
+ *   supervise_say.c     notices on stderr that do not garble the command's screen
+ *   supervise_prompt.c  the prompt for pending asks on the caller's terminal
+ *   supervise_freeze.c  freezing for a checkpoint, ending for a rollback
  */
 #ifndef RUN_SUPERVISE_INT_H
 #define RUN_SUPERVISE_INT_H
@@ -30,15 +30,15 @@
 
 #define SV_CLIENTS 64		  /* connected at once */
 #define SV_CLIENT_CHANNELS 64	  /* commands of one client */
-#define SV_INIT_HIGH (1u << 20)	  /* clients are not read while init has this much to take */
-#define SV_CLIENT_HIGH (1u << 20) /* nor one that has this much to take itself */
+#define SV_INIT_HIGH (1u << 20)	  /* bytes queued for init: no client is read above this */
+#define SV_CLIENT_HIGH (1u << 20) /* bytes queued for a client: it is not read above this */
 #define SV_PINGS 16
 #define SV_MAIN_CHAN 1
 #define SV_ENGINE_LOG_MAX (1u << 20)
 
 enum chan_state {
-	CHAN_BODY,     /* the client is still sending what to start; init knows nothing of it */
-	CHAN_STARTING, /* sent to init, no answer yet */
+	CHAN_BODY,     /* the client is still sending the start request; init does not know the channel */
+	CHAN_STARTING, /* sent to init, no reply yet */
 	CHAN_RUNNING
 };
 
@@ -48,31 +48,31 @@ struct port_listener;
 struct sv;
 struct sv_asker;
 
-/* One command. The main one has no client, nor has a detached one that was started; any other whose client has gone has
- * none either, and is being hung up on. */
+/* One command, or a connection of a port or of the ssh-agent. `client` is NULL for the main command, for a detached one
+ * that was started, and for one whose client has disconnected; the last is being hung up on. */
 struct chan {
 	struct chan *next;
 	struct sv *sv;
 	uint32_t id; /* towards init; 0 in CHAN_BODY */
 	struct client *client;
-	uint32_t client_id; /* what the client calls it */
+	uint32_t client_id; /* the client's number of the channel */
 	enum chan_state state;
 	unsigned flags;
 	bool is_main;
-	bool detached;		/* started with PROTO_F_DETACH: it goes on without its client */
+	bool detached;		/* started with PROTO_F_DETACH: runs on without its client */
 	bool is_port;		/* no command: a connection from outside (supervise_port.c) */
-	bool is_agent;		/* no command: somebody inside at the ssh-agent (supervise_agent.c) */
+	bool is_agent;		/* no command: a program inside at the ssh-agent (supervise_agent.c) */
 	struct sv_asker *asker; /* NULL when it was hung up on */
-	struct port_conn *port; /* NULL when whoever connected is gone */
+	struct port_conn *port; /* NULL when the peer is gone */
 	struct buf body;
-	uint32_t out_room; /* output that init may still send (P3) */
-	uint32_t out_owed; /* output thrown away, to be granted again */
+	uint32_t out_room; /* output that init may still send (proto.P3) */
+	uint32_t out_owed; /* output dropped, to be granted again */
 	uint32_t in_room;  /* input that the client may still send */
 	bool in_eof, in_closed;
 	uint64_t output; /* bytes towards the client, against the output limit */
 	bool cut;
 	uint64_t started;  /* CLOCK_MONOTONIC ns */
-	struct timer kill; /* hung up on: SIGKILL when it does not go */
+	struct timer kill; /* after SIGHUP: the deadline for SIGKILL */
 };
 
 struct client {
@@ -84,8 +84,8 @@ struct client {
 	uid_t uid;
 	uint32_t last_chan;
 	unsigned n_chan;
-	bool dirty;   /* something was queued for it in this round */
-	bool closing; /* a last word is on its way out; nothing more is read */
+	bool dirty;   /* frames were queued for it in this round */
+	bool closing; /* an error frame is being sent; nothing more is read */
 };
 
 struct ping {
@@ -94,7 +94,7 @@ struct ping {
 	uint32_t len;
 };
 
-/* Refusals of the ssh-agent that are the same are counted, and written down together. */
+/* Equal refusals of the ssh-agent are counted and logged together. */
 #define SV_REFUSALS 16
 struct sv_refusal {
 	char name[64], host[256];
@@ -106,55 +106,55 @@ struct sv_agent {
 	struct watch w; /* the vault's channel; -1: there is none now */
 	struct sv_asker *askers;
 	unsigned n_askers;
-	bool accepting;	    /* one of these waits for somebody to come */
+	bool accepting;	    /* one of the askers is a PROTO_ACCEPT without a connection yet */
 	uint32_t asked;	    /* the channel whose message the vault has; 0: none */
 	uint32_t last_id;   /* of messages to the vault */
-	double places;	    /* newcomers that may still come now */
+	double places;	    /* token bucket: connections that may be accepted now */
 	uint64_t places_at; /* CLOCK_MONOTONIC ns */
 	struct timer t, t_log;
 	struct sv_refusal refusals[SV_REFUSALS];
 	size_t n_refusals;
-	uint32_t last_ticket; /* of questions to the guard */
+	uint32_t last_ticket; /* of approvals requested from the guard */
 	bool said_broken;
 };
 
-/* One question that the list has, and that waits. */
+/* One pending ask of the ask server's list. */
 struct sv_question {
 	json_t *ask;
-	bool later; /* the person has left it to others */
+	bool later; /* left pending: not shown again here */
 };
 
 struct sv_prompt {
-	bool on;       /* there is somebody, who has not said never */
-	struct askc c; /* follows the list; -1: not yet */
+	bool on;       /* asks are shown: there is a terminal, and nobody typed `never` */
+	struct askc c; /* follows the ask server's list; -1: not yet */
 	struct watch w;
 	struct sv_question q[ASKS_OPEN_MAX];
 	size_t n;
 	bool active;			/* the terminal is ours: pump_hold() */
-	bool ending;			/* until the last word is written */
-	char id[ASK_ID_MAX];		/* which one is shown */
-	char digest[HASH_HEX_LEN + 1];	/* of what is shown */
+	bool ending;			/* until the last line is written */
+	char id[ASK_ID_MAX];		/* of the ask that is shown; empty: none */
+	char digest[HASH_HEX_LEN + 1];	/* of the text that is shown */
 	char code[PROMPT_CODE_LEN + 1]; /* empty before the last page */
-	struct prompt_text text;	/* of it, for a terminal of this size */
+	struct prompt_text text;	/* laid out for a terminal of this size: */
 	unsigned rows, cols;
 	unsigned page, pages, behind;
 	bool all; /* as after `more` */
 	struct prompt_line line;
-	unsigned row;	 /* questions without a pause */
-	uint64_t row_at; /* CLOCK_MONOTONIC ns: when the last one was over */
+	unsigned row;	 /* asks shown in a row, without a pause */
+	uint64_t row_at; /* CLOCK_MONOTONIC ns: end of the last one */
 	struct watch w_in;
 	struct sink out;
 	struct termmodes modes; /* of the command, when it was interrupted */
 };
 
-/* Lines that wait until the command's terminal has no screen of its own, or until its end (supervise_say.c). */
+/* Notices that wait until the command draws no screen of its own, or until its end (supervise_say.c). */
 #define SV_NOTICES 48
 struct sv_notices {
 	struct net_msg v[SV_NOTICES];
 	size_t n;
-	uint64_t left_out; /* lines for which there was no room */
-	bool asked;	   /* init was asked how the terminal is, and has not answered */
-	bool is_late;	   /* in time: it is not waited for with a question (N4) */
+	uint64_t left_out; /* notices beyond the cap */
+	bool asked;	   /* init was asked for the terminal's state and has not replied */
+	bool is_late;	   /* the reply is overdue: pending asks go into the title (supervise_say.N4) */
 	struct timer t;
 };
 
@@ -174,7 +174,7 @@ struct disk_watch {
 };
 
 struct freeze {
-	struct client *by; /* NULL: it runs */
+	struct client *by; /* the client that froze it; NULL: it runs */
 	enum proto_frozen how;
 	struct proctree tree;
 	struct timer t;
@@ -203,7 +203,7 @@ struct sv {
 	struct chan *chans;
 	unsigned n_chan;
 	uint32_t last_chan;
-	size_t bodies;		    /* bytes of all start bodies that are not complete */
+	size_t bodies;		    /* bytes of all start requests that are not complete */
 	struct ping ping[SV_PINGS]; /* in the order they were sent to init */
 	unsigned n_ping;
 	struct client *clients;
@@ -218,30 +218,30 @@ struct sv {
 	uint64_t started; /* CLOCK_MONOTONIC ns */
 	bool ended;	  /* PROTO_EXIT of the main command has come */
 	bool lasts;	  /* io->lasting() was called */
-	bool told;	  /* io->ended() was called: *end stays as it is */
+	bool told;	  /* io->ended() was called: *end is final */
 	bool killed;	  /* pid 1 was sent SIGKILL */
 	bool rolled;	  /* killed to be rolled back: clients are told so */
 	bool reaped;
-	bool gone;	      /* init's stream has ended or is not listened to any more */
-	enum run_cause cause; /* CAUSE_COUNT: nothing of ours ended it */
-	int stop_signal;      /* what we passed on or asked for that may be why it ended */
+	bool gone;	      /* init's stream has ended or is not read any more */
+	enum run_cause cause; /* CAUSE_COUNT: the launcher did not end it */
+	int stop_signal;      /* the last signal passed on that may have ended the command; 0: none */
 	uint64_t stop_at;     /* CLOCK_MONOTONIC ns, of the last one */
 	uint64_t last_int;    /* CLOCK_MONOTONIC ns of the last SIGINT */
-	int error;	      /* negative errno: an internal failure, told by *err */
+	int error;	      /* negative errno: an internal failure, described in *err */
 	struct err *err;
 };
 
 /* supervise.c */
 void sv_flush_init(struct sv *sv);
 void sv_maybe_stop(struct sv *sv);
-/* It is to be found by others from now on, if it was not already. */
+/* Makes the run visible to other commands (io->lasting()), if it is not visible already. */
 void sv_lasts(struct sv *sv);
 /* An event for the audit log that must not be missing: a failure ends the sandbox. */
 int sv_event(struct sv *sv, const char *type, const struct buf *fields) MUST_CHECK;
 
 /* supervise_init.c */
 struct chan *sv_find_chan(struct sv *sv, uint32_t id);
-/* Handles one frame from init; -EPROTO ends the sandbox, and sv->end->broken says what it did. */
+/* Handles one frame from init. -EPROTO ends the sandbox; sv->end->broken then names the violation. */
 int sv_init_frame(struct sv *sv, const struct frame *f) MUST_CHECK;
 
 /* supervise_client.c */
@@ -249,7 +249,7 @@ void sv_listen(struct sv *sv, int fd);
 int sv_client_add(struct sv *sv, int fd, pid_t pid, uid_t uid) MUST_CHECK;
 int sv_client_frame(struct sv *sv, struct client *c, const struct frame *f) MUST_CHECK;
 void sv_client_flush(struct client *c);
-/* Has what was queued sent at the end of this round: one message and one awakening for many frames. */
+/* Sends queued frames at the end of this round: one write and one wake-up for many frames. */
 void sv_client_later(struct client *c);
 void sv_clients_flush(struct sv *sv);
 void sv_client_drop(struct client *c);
@@ -261,9 +261,9 @@ int sv_exec_start(struct client *c, const struct frame *f) MUST_CHECK;
 int sv_exec_output(struct chan *ch, const struct frame *f) MUST_CHECK;
 void sv_exec_ended(struct chan *ch, const struct proto_exit *x);
 void sv_exec_hang_up(struct chan *ch);
-/* It runs, and its client was told: from now on nobody waits for it. */
+/* The command runs and its client was told; from now on it has no client. */
 void sv_exec_detach(struct chan *ch);
-/* Output that nobody wants: granted again, so that whoever writes is not held up. */
+/* Output that is dropped is granted again, so that the writer does not block. */
 void sv_drop_output(struct chan *ch, uint32_t cost);
 struct chan *sv_chan_new(struct sv *sv, struct client *c, uint32_t client_id);
 void sv_chan_free(struct chan *ch);
@@ -272,42 +272,42 @@ int sv_refuse(struct client *c, const char *text);
 
 /* supervise_end.c */
 int sv_take_signals(struct sv *sv, struct err *e) MUST_CHECK;
-void sv_take_signal(struct sv *sv, int sig); /* as if coffer had got it */
+void sv_take_signal(struct sv *sv, int sig); /* as if coffer had received it */
 void sv_signal_main(struct sv *sv, int sig);
 void sv_kill(struct sv *sv, enum run_cause cause);
 void sv_stop(struct sv *sv, int sig, uint64_t grace_ns);
 void sv_broken(struct sv *sv, const char *fmt, ...) PRINTF_LIKE(2, 3);
 void sv_start_timeout(struct sv *sv);
 bool sv_pids_by_rlimit(const struct spec *s); /* does no control group of the host count the processes? */
-void sv_settle(struct sv *sv);		      /* fills in *sv->end once all is over */
+void sv_settle(struct sv *sv);		      /* fills in *sv->end after the end */
 
 /* supervise_freeze.c */
 int sv_freeze(struct sv *sv, struct client *c, const struct frame *f) MUST_CHECK;
 int sv_rollback(struct sv *sv, struct client *c, const struct frame *f) MUST_CHECK;
-void sv_thaw(struct sv *sv); /* fine when it runs */
+void sv_thaw(struct sv *sv); /* does nothing when it is not frozen */
 
 /* supervise_port.c */
 int sv_ports_open(struct sv *sv) MUST_CHECK;
 void sv_ports_close(struct sv *sv);
-void sv_port_begin(struct sv *sv, int fd, uint16_t inside); /* whoever connected; takes fd */
-size_t sv_port_waiting(const struct chan *ch);		    /* bytes that it has not taken */
+void sv_port_begin(struct sv *sv, int fd, uint16_t inside); /* an accepted connection; takes fd */
+size_t sv_port_waiting(const struct chan *ch);		    /* bytes that the peer has not taken */
 void sv_port_started(struct chan *ch);
 int sv_port_output(struct chan *ch, const struct frame *f) MUST_CHECK;
-int sv_port_input(struct chan *ch) MUST_CHECK; /* there is credit again, or its end has come */
+int sv_port_input(struct chan *ch) MUST_CHECK; /* init granted input, or reads no more */
 void sv_port_ended(struct chan *ch, const struct proto_exit *x);
 
 /* supervise_agent.c */
 void sv_agent_begin(struct sv *sv);
-void sv_agent_channel(struct sv *sv, int fd); /* a vault that was started again; takes fd */
+void sv_agent_channel(struct sv *sv, int fd); /* the channel of a restarted vault; takes fd */
 void sv_agent_close(struct sv *sv);
 void sv_agent_started(struct chan *ch);
 int sv_agent_output(struct chan *ch, const struct frame *f) MUST_CHECK;
 void sv_agent_ended(struct chan *ch, const struct proto_exit *x);
-/* What the vault says; by the watch, and for tests. */
+/* Handles one message of the vault; extern for the fuzz target and tests. */
 int sv_agent_said(struct sv *sv, const void *data, size_t len) MUST_CHECK;
-/* A person has answered, or time has: NET_ALLOW and NET_DENY of the guard. */
+/* NET_ALLOW or NET_DENY of the guard: an approver decided, or the ask timed out. */
 void sv_agent_verdict(struct sv *sv, uint32_t ticket, bool allow, const char *text);
-/* The guard is gone: whatever waits for a person fails. */
+/* The guard is gone: requests that wait for approval fail. */
 void sv_agent_unanswered(struct sv *sv);
 
 /* supervise_net.c */
@@ -317,16 +317,16 @@ int sv_guard_watch(struct sv *sv) MUST_CHECK;
 void sv_say(struct sv *sv, const struct net_msg *m);
 void sv_say_text(struct sv *sv, enum net_msg_type type, enum net_level level, const char *text);
 int sv_say_tty(struct sv *sv, const struct frame *f) MUST_CHECK; /* PROTO_TTY_IS */
-/* The terminal is the caller's again: what waits is written there. */
+/* The terminal is the caller's again: writes the queued notices. */
 void sv_say_rest(struct sv *sv);
 
 /* supervise_prompt.c */
 void sv_prompt_begin(struct sv *sv);
-/* Something waits for a person. False: it is to be said in a line. */
+/* An ask is pending. False: it is not shown here, so a notice has to announce it. */
 bool sv_prompt_asked(struct sv *sv);
 void sv_prompt_round(struct sv *sv);   /* after each round of the loop */
-void sv_prompt_redraw(struct sv *sv);  /* somebody else had the terminal */
-void sv_prompt_resized(struct sv *sv); /* it may have another size */
+void sv_prompt_redraw(struct sv *sv);  /* another program had the terminal */
+void sv_prompt_resized(struct sv *sv); /* the terminal may have another size */
 void sv_prompt_close(struct sv *sv);
 
 /* supervise_disk.c */

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the guard says of the network while the command runs: lines for the caller, and that there is none to be had. */
+/*
+ * Messages of the guard while the command runs: notices about the network, pending asks, verdicts on ssh signatures, a
+ * new channel to the vault, and a network that failed. The guard's disappearance does not end the sandbox: its network is
+ * refused from then on, and the audit log says so.
+ */
 #include "codec/term/termrows.h"
 #include "ipc/fdpass.h"
 #include "run/supervise/supervise_int.h"
@@ -12,8 +16,8 @@
 #define GUARD_GONE \
 	"the guard process is gone, and with it the sandbox's network: everything it tries is refused"
 
-/* A line of the terminal's and no more: what the agent wrote is its end, and begins no other row. */
-static void say_asked(struct sv *sv, enum net_level level, const char *text)
+/* One row of the terminal: text that the sandbox wrote comes last in it and is cut, so it cannot start a second row. */
+static void say_pending_ask(struct sv *sv, enum net_level level, const char *text)
 {
 	autobuf struct buf line = BUF_INIT;
 	unsigned rows, cols;
@@ -36,7 +40,7 @@ static void guard_is_gone(struct sv *sv)
 	(void)!sv_event(sv, "net.down", &fields);
 }
 
-static void on_guard(struct watch *w, uint32_t events)
+static void on_guard_message(struct watch *w, uint32_t events)
 {
 	struct sv *sv = w->ctx;
 	struct net_msg m;
@@ -44,7 +48,7 @@ static void on_guard(struct watch *w, uint32_t events)
 	int r, fd = -1;
 
 	(void)events;
-	/* The socket itself blocks: others use it so. */
+	/* The socket is blocking because other processes share it; this call does not wait. */
 	r = fdpass_recv_some(w->fd, &m, sizeof(m), &len, &fd, 1);
 	if (r == -EINTR || r == -EAGAIN)
 		return;
@@ -61,7 +65,7 @@ static void on_guard(struct watch *w, uint32_t events)
 	if (m.type == NET_SAY)
 		sv_say(sv, &m);
 	if (m.type == NET_ASKED && !sv_prompt_asked(sv))
-		say_asked(sv, (enum net_level)m.level, m.text);
+		say_pending_ask(sv, (enum net_level)m.level, m.text);
 	if (m.type == NET_ALLOW || m.type == NET_DENY)
 		sv_agent_verdict(sv, m.level, m.type == NET_ALLOW, m.text);
 	if (m.type == NET_FAILED && !sv->ended && !sv->killed) {
@@ -72,6 +76,6 @@ static void on_guard(struct watch *w, uint32_t events)
 
 int sv_guard_watch(struct sv *sv)
 {
-	sv->w_guard = (struct watch){ .fd = sv->io->guard_fd, .fn = on_guard, .ctx = sv };
+	sv->w_guard = (struct watch){ .fd = sv->io->guard_fd, .fn = on_guard_message, .ctx = sv };
 	return sv->w_guard.fd < 0 ? 0 : loop_watch(&sv->loop, &sv->w_guard, EPOLLIN);
 }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ports of this machine that lead inside (ports.h): each connection that comes is a channel on which init dials.
+ * Published ports (-p, ports.h): each accepted connection becomes a channel on which init connects to the port inside.
  *
- * Both ends are strangers: whoever connects, and the sandbox. What waits for either is bounded by the channel's credit
- * (P3), and the places are few: when all are taken, one that has been silent for a while makes room, else the newcomer is
- * reset. A client that has said all it will, and hears nothing for a while, is let go of.
+ * Both ends are hostile: the peer that connects, and the sandbox. Bytes queued for either are bounded by the channel's
+ * credit (proto.P3), and so is the number of connections: when all places are taken, the one that has been silent longest
+ * is reset if it was silent for SILENT, otherwise the new one is. A peer that has half-closed its connection and then
+ * neither sends nor receives for LINGER is reset, too.
  */
 #include "base/clock.h"
 #include "run/supervise/supervise_int.h"
@@ -42,18 +43,18 @@ struct port_listener {
 	uint16_t inside;
 };
 
-static void arm_port_conn(struct port_conn *p);
+static void watch_port_conn(struct port_conn *p);
 
-static void reset(int fd)
+static void reset_and_close(int fd)
 {
 	const struct linger now = { .l_onoff = 1 };
 
-	/* Best effort: without it the other side sees a plain end. */
+	/* Best effort: without it the peer sees an ordinary close. */
 	(void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
 	fd_close(fd);
 }
 
-/* The client is gone, whatever the channel still does. */
+/* Closes the peer's socket and frees the connection; `hard`: by a reset. The channel lives until init ends it. */
 static void forget_port_conn(struct port_conn *p, bool hard)
 {
 	struct sv *sv = p->sv;
@@ -66,7 +67,7 @@ static void forget_port_conn(struct port_conn *p, bool hard)
 	loop_unwatch(&sv->loop, &p->w);
 	loop_timer_off(&sv->loop, &p->t_linger);
 	if (hard)
-		reset(p->w.fd);
+		reset_and_close(p->w.fd);
 	else
 		fd_close(p->w.fd);
 	if (p->ch)
@@ -75,8 +76,8 @@ static void forget_port_conn(struct port_conn *p, bool hard)
 	free(p);
 }
 
-/* Nobody wants the channel any more: init closes it, and what is on its way is thrown away. */
-static void hang_up(struct port_conn *p, bool hard)
+/* Tells init to close the channel, and grants its outstanding output, which is then dropped. Frees the connection. */
+static void hang_up_port_conn(struct port_conn *p, bool hard)
 {
 	struct sv *sv = p->sv;
 	struct chan *ch = p->ch;
@@ -97,7 +98,7 @@ static void hang_up(struct port_conn *p, bool hard)
 	sv_flush_init(sv);
 }
 
-static void on_linger(struct timer *t)
+static void on_linger_deadline(struct timer *t)
 {
 	struct port_conn *p = t->ctx;
 	uint64_t now = clock_nsec(CLOCK_MONOTONIC);
@@ -105,11 +106,11 @@ static void on_linger(struct timer *t)
 	if (now - p->heard < LINGER)
 		loop_timer(&p->sv->loop, t, p->heard + LINGER);
 	else
-		hang_up(p, true);
+		hang_up_port_conn(p, true);
 }
 
-/* What the client has taken is granted again. */
-static void grant(struct port_conn *p)
+/* Grants init as much output as the peer has taken. */
+static void grant_port_output(struct port_conn *p)
 {
 	struct chan *ch = p->ch;
 	uint32_t waits = (uint32_t)(p->out.len - p->off), give;
@@ -124,8 +125,8 @@ static void grant(struct port_conn *p)
 	sv_flush_init(p->sv);
 }
 
-/* 0, or negative: the client is gone. */
-static int push(struct port_conn *p)
+/* Writes queued output. Negative: the peer is gone. */
+static int send_to_peer(struct port_conn *p)
 {
 	while (p->off < p->out.len) {
 		ssize_t n =
@@ -150,7 +151,7 @@ static int push(struct port_conn *p)
 	return 0;
 }
 
-static bool may_read(const struct port_conn *p)
+static bool may_read_peer(const struct port_conn *p)
 {
 	const struct chan *ch = p->ch;
 
@@ -158,7 +159,7 @@ static bool may_read(const struct port_conn *p)
 	       conn_pending(&p->sv->init) < SV_INIT_HIGH;
 }
 
-static void half_close(struct port_conn *p)
+static void half_close_peer(struct port_conn *p)
 {
 	frame_add(&p->sv->init.out, PROTO_STDIN, p->ch->id, NULL, 0);
 	p->ch->in_eof = true;
@@ -166,8 +167,8 @@ static void half_close(struct port_conn *p)
 	loop_timer(&p->sv->loop, &p->t_linger, p->heard + LINGER);
 }
 
-/* 0, or negative: the client is gone. */
-static int pull(struct port_conn *p)
+/* Passes input on to init, within its credit. Negative: the peer is gone. */
+static int read_from_peer(struct port_conn *p)
 {
 	struct chan *ch = p->ch;
 	char chunk[CHUNK];
@@ -177,7 +178,7 @@ static int pull(struct port_conn *p)
 	if (n < 0)
 		return errno == EAGAIN || errno == EINTR ? 0 : -errno;
 	if (n == 0) {
-		half_close(p);
+		half_close_peer(p);
 	} else {
 		frame_add(&p->sv->init.out, PROTO_STDIN, ch->id, chunk, (uint32_t)n);
 		ch->in_room -= FRAME_HEAD + (uint32_t)n;
@@ -187,39 +188,39 @@ static int pull(struct port_conn *p)
 	return 0;
 }
 
-static void on_conn(struct watch *w, uint32_t events)
+static void on_port_conn(struct watch *w, uint32_t events)
 {
 	struct port_conn *p = w->ctx;
 	int r = events & EPOLLERR ? -ECONNRESET : 0;
 
 	if (r == 0 && events & EPOLLOUT)
-		r = push(p);
-	if (r == 0 && events & (EPOLLIN | EPOLLHUP) && may_read(p))
-		r = pull(p);
-	/* Gone both ways: nobody is left to read, even when nothing may be read now. */
-	if (r == 0 && events & EPOLLHUP && !may_read(p))
+		r = send_to_peer(p);
+	if (r == 0 && events & (EPOLLIN | EPOLLHUP) && may_read_peer(p))
+		r = read_from_peer(p);
+	/* Closed in both directions: hang up even though the credit forbids reading now. */
+	if (r == 0 && events & EPOLLHUP && !may_read_peer(p))
 		r = -EPIPE;
 	if (r < 0) {
-		hang_up(p, true);
+		hang_up_port_conn(p, true);
 		return;
 	}
 	if (p->closing && p->out.len == 0) {
 		forget_port_conn(p, false);
 		return;
 	}
-	grant(p);
-	arm_port_conn(p);
+	grant_port_output(p);
+	watch_port_conn(p);
 }
 
-static void arm_port_conn(struct port_conn *p)
+static void watch_port_conn(struct port_conn *p)
 {
-	uint32_t ev = (may_read(p) ? EPOLLIN : 0) | (p->out.len > p->off ? EPOLLOUT : 0) | LOOP_HANG_UP;
+	uint32_t ev = (may_read_peer(p) ? EPOLLIN : 0) | (p->out.len > p->off ? EPOLLOUT : 0) | LOOP_HANG_UP;
 
 	if (loop_watch(&p->sv->loop, &p->w, ev) < 0)
-		hang_up(p, true);
+		hang_up_port_conn(p, true);
 }
 
-static struct port_conn *longest_silent(struct sv *sv)
+static struct port_conn *find_longest_silent(struct sv *sv)
 {
 	struct port_conn *best = NULL;
 
@@ -230,16 +231,17 @@ static struct port_conn *longest_silent(struct sv *sv)
 	return best;
 }
 
-static bool evict_port_conn(struct sv *sv)
+/* Is there a place for one more connection? If not, resets the one that was silent longest, to free one. */
+static bool has_port_place(struct sv *sv)
 {
 	struct port_conn *p;
 
 	if (sv->n_port_conns < PLACES && sv->n_chan < PROTO_CHANNELS - 1)
 		return true;
-	p = longest_silent(sv);
-	/* A channel is free again only once init has said so: the next one that comes finds it. */
+	p = find_longest_silent(sv);
+	/* The channel becomes free only when init reports its end, so it may serve the next connection, not this one. */
 	if (p && clock_nsec(CLOCK_MONOTONIC) - p->heard > SILENT)
-		hang_up(p, true);
+		hang_up_port_conn(p, true);
 	return sv->n_port_conns < PLACES && sv->n_chan < PROTO_CHANNELS - 1;
 }
 
@@ -252,13 +254,13 @@ void sv_port_begin(struct sv *sv, int fd, uint16_t inside)
 		p->ch = sv_chan_new(sv, NULL, 0);
 	if (!p || !p->ch) {
 		free(p);
-		reset(fd);
+		reset_and_close(fd);
 		return;
 	}
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	p->sv = sv;
-	p->w = (struct watch){ .fd = fd, .fn = on_conn, .ctx = p };
-	p->t_linger = (struct timer){ .fn = on_linger, .ctx = p };
+	p->w = (struct watch){ .fd = fd, .fn = on_port_conn, .ctx = p };
+	p->t_linger = (struct timer){ .fn = on_linger_deadline, .ctx = p };
 	p->heard = clock_nsec(CLOCK_MONOTONIC);
 	p->next = sv->port_conns;
 	sv->port_conns = p;
@@ -272,7 +274,7 @@ void sv_port_begin(struct sv *sv, int fd, uint16_t inside)
 	sv_flush_init(sv);
 }
 
-static void on_accept(struct watch *w, uint32_t events)
+static void on_port_accept(struct watch *w, uint32_t events)
 {
 	struct port_listener *l = w->ctx;
 	struct sv *sv = l->sv;
@@ -286,8 +288,8 @@ static void on_accept(struct watch *w, uint32_t events)
 		}
 		return;
 	}
-	if (sv->ended || sv->killed || !evict_port_conn(sv))
-		reset(fd);
+	if (sv->ended || sv->killed || !has_port_place(sv))
+		reset_and_close(fd);
 	else
 		sv_port_begin(sv, fd, l->inside);
 }
@@ -314,7 +316,7 @@ int sv_ports_open(struct sv *sv)
 
 		l->sv = sv;
 		l->inside = ports->v[i].inside;
-		l->w = (struct watch){ .fd = ports->v[i].fd, .fn = on_accept, .ctx = l };
+		l->w = (struct watch){ .fd = ports->v[i].fd, .fn = on_port_accept, .ctx = l };
 		l->t = (struct timer){ .fn = listen_on_port_again, .ctx = l };
 		listen_on_port_again(&l->t);
 	}
@@ -341,7 +343,7 @@ size_t sv_port_waiting(const struct chan *ch)
 void sv_port_started(struct chan *ch)
 {
 	if (ch->port)
-		arm_port_conn(ch->port);
+		watch_port_conn(ch->port);
 }
 
 int sv_port_output(struct chan *ch, const struct frame *f)
@@ -358,12 +360,12 @@ int sv_port_output(struct chan *ch, const struct frame *f)
 	}
 	ch->out_room -= cost;
 	buf_add(&p->out, f->data, f->len);
-	if (buf_error(&p->out) || push(p) < 0) {
-		hang_up(p, true);
+	if (buf_error(&p->out) || send_to_peer(p) < 0) {
+		hang_up_port_conn(p, true);
 		return 0;
 	}
-	grant(p);
-	arm_port_conn(p);
+	grant_port_output(p);
+	watch_port_conn(p);
 	return 0;
 }
 
@@ -371,10 +373,10 @@ int sv_port_input(struct chan *ch)
 {
 	if (!ch->port)
 		return 0;
-	/* Nobody inside reads any more: what the client still sends is refused by the kernel. */
+	/* The program inside reads no more: with SHUT_RD the kernel refuses further input of the peer. */
 	if (ch->in_closed)
 		(void)shutdown(ch->port->w.fd, SHUT_RD);
-	arm_port_conn(ch->port);
+	watch_port_conn(ch->port);
 	return 0;
 }
 
@@ -389,10 +391,10 @@ void sv_port_ended(struct chan *ch, const struct proto_exit *x)
 		if (x->kind == PROTO_NOT_STARTED || p->out.len == 0) {
 			forget_port_conn(p, x->kind == PROTO_NOT_STARTED);
 		} else {
-			/* A reader that does not read is waited for as long as any other that is silent. */
+			/* The rest of the output is offered to the peer for LINGER. */
 			p->heard = clock_nsec(CLOCK_MONOTONIC);
 			loop_timer(&p->sv->loop, &p->t_linger, p->heard + LINGER);
-			arm_port_conn(p);
+			watch_port_conn(p);
 		}
 	}
 	sv_chan_free(ch);

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Asking the person at the terminal of `coffer run` (prompt.h has the words, doc/adr/0020 the reasons). The list is the guard's:
- * it is followed over its socket as by any other client, and answers go the same way.
+ * The prompt for pending asks on the terminal of `coffer run` (texts: prompt.h, reasons: doc/adr/0020). The ask server is
+ * another process: this file follows its list over the socket like any other client and answers the same way.
  *
  * Invariants
- *  R1  While a question is shown the terminal is ours alone: nothing that the command prints reaches it, nothing that is typed
- *      reaches the command, and what was typed before is thrown away, when it begins and when its end is said. Only its own
- *      process group in the foreground takes it.
- *  R2  What is held back is held within the command's credit; all of it comes afterwards, in order.
- *  R3  An answer names the digest of what was shown. One that was given elsewhere, time, or the end of the command takes the
- *      question away, and says so.
- *  R4  What is shown was laid out for the terminal's size. With another one it is shown anew, from its first page, and an answer to
- *      what stood there before is none.
- *  R5  A question never keeps a command, a signal or the end of a sandbox waiting, nor a person: Ctrl-C gives the terminal back
- *      with everything left as it is, `never` ends it for the run.
+ *  R1  While an ask is shown the terminal is ours alone: no output of the command reaches it and no key reaches the
+ *      command. Input typed before the ask appeared, or before its end was reported, is discarded. Only the foreground
+ *      process group takes the terminal.
+ *  R2  Output is held back within the command's credit, and all of it is written afterwards, in order.
+ *  R3  An answer carries the digest of the text that was shown. An answer given elsewhere, the timeout, or the end of the
+ *      command removes the ask from the screen, with a line that says so.
+ *  R4  The text is laid out for the terminal's size. After a resize it is shown again from its first page, and an answer
+ *      to the old layout does not count.
+ *  R5  A prompt delays neither the command's end, nor a signal, nor the person: Ctrl-C gives the terminal back and leaves
+ *      every ask pending, `never` turns the prompt off for the run.
  */
 #include "base/clock.h"
 #include "base/fd.h"
@@ -33,7 +33,7 @@
 #include <termios.h>
 #include <unistd.h>
 
-#define PAUSE (60 * NSEC_PER_SEC) /* without a question: the next one is the first again */
+#define PAUSE (60 * NSEC_PER_SEC) /* without an ask: resets the count of asks in a row */
 
 static struct sv_question *find_question(struct sv_prompt *p, const char *id)
 {
@@ -53,8 +53,8 @@ static void drop_question(struct sv_prompt *p, struct sv_question *q)
 	p->n--;
 }
 
-/* Those that somebody waits for, and that were not left to others. */
-static bool is_due(const struct sv_question *q)
+/* Is a request waiting for this ask, and was it not left to other approvers? Asks to widen the policy have no waiters. */
+static bool is_question_due(const struct sv_question *q)
 {
 	return !q->later && (json_integer_value(json_object_get(q->ask, "waiters")) > 0 ||
 			     str_eq(jsonget_text(q->ask, "kind"), "widen"));
@@ -62,12 +62,12 @@ static bool is_due(const struct sv_question *q)
 
 /* --- the terminal ------------------------------------------------------------------------------------------------- */
 
-static bool is_foreground(const struct sv *sv)
+static bool prompt_is_foreground(const struct sv *sv)
 {
 	return tcgetpgrp(sv->io->prompt->in) == getpgrp();
 }
 
-static void write_text(struct sv_prompt *p, const struct buf *b)
+static void write_prompt_text(struct sv_prompt *p, const struct buf *b)
 {
 	if (!buf_error(b))
 		sink_write(&p->out, b->data, b->len);
@@ -81,31 +81,31 @@ static void write_prompt_line(struct sv_prompt *p, const char *fmt, ...)
 	autobuf struct buf b = BUF_INIT;
 	va_list ap;
 
-	/* R1: what was typed before this is read was not meant for the command. Afterwards it may be. */
+	/* supervise_prompt.R1: input typed before the person reads this line was not meant for the command. */
 	(void)tcflush(p->w_in.fd, TCIFLUSH);
 	va_start(ap, fmt);
 	vsnprintf(raw, sizeof(raw), fmt, ap);
 	va_end(ap);
 	buf_addf(&b, "coffer: %s\r\n", str_safe(raw, safe, sizeof(safe)));
-	write_text(p, &b);
+	write_prompt_text(p, &b);
 }
 
-static int new_code(struct sv_prompt *p)
+static int new_prompt_code(struct sv_prompt *p)
 {
 	uint8_t random[64];
 
-	/* It does not wait: the kernel had its entropy long before there was a sandbox. */
+	/* Does not wait: the kernel's random generator is seeded long before a sandbox runs. */
 	if (getrandom(random, sizeof(random), GRND_NONBLOCK) != (ssize_t)sizeof(random))
 		return -EAGAIN;
 	return prompt_code(random, sizeof(random), p->code);
 }
 
-static unsigned behind(const struct sv_prompt *p)
+static unsigned count_further_questions(const struct sv_prompt *p)
 {
 	unsigned n = 0;
 
 	for (size_t i = 0; i < p->n; i++)
-		n += is_due(&p->q[i]) && !str_eq(jsonget_text(p->q[i].ask, "id"), p->id);
+		n += is_question_due(&p->q[i]) && !str_eq(jsonget_text(p->q[i].ask, "id"), p->id);
 	return n;
 }
 
@@ -126,7 +126,7 @@ static void describe_question(const struct sv *sv, const struct sv_question *q, 
 				      .waiting = p->behind };
 }
 
-/* The page that it is at, on an empty screen; the last one with the code. */
+/* Clears the screen and shows the current page; the last page has the code that allows. */
 static int show_page(struct sv *sv, bool reset, const char *note)
 {
 	struct sv_prompt *p = &sv->prompt;
@@ -136,9 +136,9 @@ static int show_page(struct sv *sv, bool reset, const char *note)
 
 	if (!q)
 		return -EAGAIN;
-	if (p->page + 1 == p->pages && !p->code[0] && new_code(p) < 0)
+	if (p->page + 1 == p->pages && !p->code[0] && new_prompt_code(p) < 0)
 		return -EAGAIN;
-	/* R1 */
+	/* supervise_prompt.R1: keys typed before the page is shown do not answer it. */
 	(void)tcflush(sv->io->prompt->in, TCIFLUSH);
 	p->line = (struct prompt_line){ 0 };
 	describe_question(sv, q, &s);
@@ -148,11 +148,12 @@ static int show_page(struct sv *sv, bool reset, const char *note)
 	else
 		buf_adds(&b, "\033[H\033[2J");
 	prompt_show(&s, &b);
-	write_text(p, &b);
+	write_prompt_text(p, &b);
 	return buf_error(&b);
 }
 
-/* From the first page, for the size that the terminal has now (R4). -EMSGSIZE: it has no room. */
+/* Lays the ask out for the terminal's present size and shows its first page (supervise_prompt.R4). -EMSGSIZE: the
+ * terminal is too small. */
 static int show_question(struct sv *sv, bool all, bool reset)
 {
 	struct sv_prompt *p = &sv->prompt;
@@ -164,7 +165,7 @@ static int show_question(struct sv *sv, bool all, bool reset)
 	p->code[0] = '\0';
 	p->page = 0;
 	p->all = all;
-	p->behind = behind(p);
+	p->behind = count_further_questions(p);
 	tty_size(sv->io->prompt->out, &p->rows, &p->cols);
 	sv->io->prompt->show(sv->io->prompt->ctx, q->ask, termrows_cols(p->cols), all, &p->text);
 	if (buf_error(&p->text.text) || buf_error(&p->text.act))
@@ -174,7 +175,7 @@ static int show_question(struct sv *sv, bool all, bool reset)
 	return p->pages ? show_page(sv, reset, NULL) : -EMSGSIZE;
 }
 
-static bool is_resized(const struct sv *sv)
+static bool terminal_is_resized(const struct sv *sv)
 {
 	unsigned rows, cols;
 
@@ -184,7 +185,7 @@ static bool is_resized(const struct sv *sv)
 
 /* --- taking it, and giving it back -------------------------------------------------------------------------------- */
 
-static void give_back(struct sv *sv)
+static void give_terminal_back(struct sv *sv)
 {
 	struct sv_prompt *p = &sv->prompt;
 
@@ -197,21 +198,21 @@ static void give_back(struct sv *sv)
 	p->row_at = clock_nsec(CLOCK_MONOTONIC);
 }
 
-static void on_written(void *ctx)
+static void on_prompt_written(void *ctx)
 {
 	struct sv *sv = ctx;
 	struct sv_prompt *p = &sv->prompt;
 
-	/* A terminal that takes nothing is gone. */
+	/* A write error means that the terminal is gone. */
 	if (p->out.error) {
 		p->on = false;
 		p->ending = true;
 	}
 	if (p->active && p->ending && (p->out.error || sink_is_empty(&p->out)))
-		give_back(sv);
+		give_terminal_back(sv);
 }
 
-static void on_typed(struct watch *w, uint32_t events);
+static void on_prompt_input(struct watch *w, uint32_t events);
 
 static int take_terminal(struct sv *sv)
 {
@@ -224,14 +225,14 @@ static int take_terminal(struct sv *sv)
 	p->active = true;
 	p->modes = sv->pump.modes;
 	if (loop_watch(&sv->loop, &p->w_in, EPOLLIN) < 0) {
-		give_back(sv);
+		give_terminal_back(sv);
 		return -EIO;
 	}
 	return 0;
 }
 
-/* Nothing is shown any more: the terminal goes back when all is written. */
-static void retire(struct sv *sv)
+/* If no ask is shown, restores the command's terminal modes; the terminal is given back once that is written. */
+static void retire_prompt(struct sv *sv)
 {
 	struct sv_prompt *p = &sv->prompt;
 	autobuf struct buf b = BUF_INIT;
@@ -241,8 +242,8 @@ static void retire(struct sv *sv)
 	p->ending = true;
 	buf_adds(&b, "\r\n");
 	termmodes_restore(&p->modes, &b);
-	write_text(p, &b);
-	on_written(sv);
+	write_prompt_text(p, &b);
+	on_prompt_written(sv);
 }
 
 static void forget_question(struct sv_prompt *p)
@@ -251,8 +252,8 @@ static void forget_question(struct sv_prompt *p)
 	prompt_text_release(&p->text);
 }
 
-/* The one that is at hand cannot be shown, for this reason. */
-static void cannot_show(struct sv *sv, int why)
+/* The current ask cannot be shown: prints how to see it elsewhere, and leaves it pending. */
+static void report_unshowable(struct sv *sv, int why)
 {
 	struct sv_prompt *p = &sv->prompt;
 	struct sv_question *q = find_question(p, p->id);
@@ -260,7 +261,7 @@ static void cannot_show(struct sv *sv, int why)
 	write_prompt_line(
 		p, "question %s %s: coffer ask show %s", p->id,
 		why == -EMSGSIZE ? "needs more room than this terminal has" : "cannot be shown here", p->id);
-	/* Others may be shorter. */
+	/* Another ask may be short enough; other errors turn the prompt off. */
 	p->on = p->on && why == -EMSGSIZE;
 	if (q)
 		q->later = true;
@@ -275,7 +276,7 @@ static void begin_question(struct sv *sv, const struct sv_question *q)
 	if (!p->active && clock_nsec(CLOCK_MONOTONIC) - p->row_at > PAUSE)
 		p->row = 0;
 	p->row++;
-	/* What is shown of who asks is read from where others find it. */
+	/* The text about the asker is read from the run's directory, so that must be visible to others by now. */
 	sv_lasts(sv);
 	snprintf(p->id, sizeof(p->id), "%s", jsonget_text(q->ask, "id"));
 	snprintf(p->digest, sizeof(p->digest), "%s", jsonget_text(q->ask, "digest"));
@@ -286,60 +287,61 @@ static void begin_question(struct sv *sv, const struct sv_question *q)
 	}
 	r = show_question(sv, false, true);
 	if (r < 0)
-		cannot_show(sv, r);
+		report_unshowable(sv, r);
 }
 
-/* In the background nobody is asked: what waits has been said in a line, and stays. */
-static void next_question(struct sv *sv)
+/* Shows the next due ask. In the background none is shown: its notice was printed, and it stays pending. */
+static void begin_next_question(struct sv *sv)
 {
 	struct sv_prompt *p = &sv->prompt;
 
 	for (size_t i = 0; i < p->n; i++) {
 		if (!p->on || p->id[0] || p->ending || sv->ended || sv->killed || sv->told)
 			return;
-		if (!is_due(&p->q[i]))
+		if (!is_question_due(&p->q[i]))
 			continue;
-		if (p->active || is_foreground(sv))
+		if (p->active || prompt_is_foreground(sv))
 			begin_question(sv, &p->q[i]);
 		else
 			p->q[i].later = true;
 	}
 }
 
-/* This one is over. Another takes its place at once, or nobody does. */
+/* The current ask is over: shows the next one, or gives the terminal back. */
 static void finish_question(struct sv *sv)
 {
 	forget_question(&sv->prompt);
-	next_question(sv);
-	retire(sv);
+	begin_next_question(sv);
+	retire_prompt(sv);
 }
 
 /* --- what is typed ------------------------------------------------------------------------------------------------ */
 
-static void give_up(struct sv *sv, int why)
+static void give_question_up(struct sv *sv, int why)
 {
-	cannot_show(sv, why);
+	report_unshowable(sv, why);
 	finish_question(sv);
 }
 
-/* The same page and code: what is asked for and how it is answered stay on the screen, whatever is typed. */
-static void show_again(struct sv *sv, const char *note)
+/* Shows the same page and code again, so that the request and the possible answers stay visible whatever is typed. */
+static void show_question_again(struct sv *sv, const char *note)
 {
-	int r = is_resized(sv) ? show_question(sv, sv->prompt.all, false) : show_page(sv, false, note);
+	int r = terminal_is_resized(sv) ? show_question(sv, sv->prompt.all, false)
+					: show_page(sv, false, note);
 
 	if (r < 0)
-		give_up(sv, r);
+		give_question_up(sv, r);
 }
 
-static void next_page(struct sv *sv)
+static void show_next_page(struct sv *sv)
 {
 	struct sv_prompt *p = &sv->prompt;
 
 	p->page += p->page + 1 < p->pages;
-	show_again(sv, NULL);
+	show_question_again(sv, NULL);
 }
 
-static void send_answer(struct sv *sv, struct ask_answer *a)
+static void send_prompt_answer(struct sv *sv, struct ask_answer *a)
 {
 	struct sv_prompt *p = &sv->prompt;
 	autoaskc struct askc c = ASKC_INIT;
@@ -352,8 +354,8 @@ static void send_answer(struct sv *sv, struct ask_answer *a)
 	if (r == 0)
 		r = askc_answer(&c, p->id, p->digest, a, NULL, &e);
 	if (r == -EINVAL) {
-		/* It can be answered otherwise. */
-		show_again(sv, e.msg);
+		/* The server refused this kind of answer; another one is possible. */
+		show_question_again(sv, e.msg);
 		return;
 	}
 	if (r < 0)
@@ -388,14 +390,14 @@ static void take_typed_line(struct sv *sv)
 
 	switch (prompt_parse(p->line.text, p->code, &a)) {
 	case PROMPT_ALLOW:
-		/* R4 */
-		if (is_resized(sv))
-			show_again(sv, NULL);
+		/* supervise_prompt.R4: an answer to the old layout does not count. */
+		if (terminal_is_resized(sv))
+			show_question_again(sv, NULL);
 		else
-			send_answer(sv, &a);
+			send_prompt_answer(sv, &a);
 		return;
 	case PROMPT_DENY:
-		send_answer(sv, &a);
+		send_prompt_answer(sv, &a);
 		return;
 	case PROMPT_NEVER:
 		p->on = false;
@@ -407,19 +409,19 @@ static void take_typed_line(struct sv *sv)
 	case PROMPT_MORE:
 		r = show_question(sv, true, false);
 		if (r < 0)
-			give_up(sv, r);
+			give_question_up(sv, r);
 		return;
 	case PROMPT_UNKNOWN:
-		show_again(sv, last ? "Not understood. Type the code to allow, or: deny, later."
-				    : "Not understood. Enter shows the next page.");
+		show_question_again(sv, last ? "Not understood. Type the code to allow, or: deny, later."
+					     : "Not understood. Enter shows the next page.");
 		return;
 	case PROMPT_EMPTY:
-		next_page(sv);
+		show_next_page(sv);
 		return;
 	}
 }
 
-static void suspend(struct sv *sv)
+static void suspend_prompt(struct sv *sv)
 {
 	struct err e = ERR_INIT;
 
@@ -428,7 +430,7 @@ static void suspend(struct sv *sv)
 	} else {
 		tty_restore();
 		raise(SIGSTOP);
-		/* Here again after SIGCONT. */
+		/* Continued by SIGCONT. */
 		if (tty_raw(sv->io->prompt->in, &e) < 0) {
 			leave_question(sv, true);
 			return;
@@ -444,21 +446,21 @@ static void take_typed_key(struct sv *sv, enum prompt_key k)
 		take_typed_line(sv);
 		break;
 	case PROMPT_KEY_SPOILT:
-		show_again(sv, "That line had more than letters in it, and was thrown away.");
+		show_question_again(sv, "That line had more than letters in it, and was thrown away.");
 		break;
 	case PROMPT_KEY_INTERRUPT:
 		write_prompt_line(&sv->prompt, "interrupted");
 		leave_question(sv, true);
 		break;
 	case PROMPT_KEY_SUSPEND:
-		suspend(sv);
+		suspend_prompt(sv);
 		break;
 	case PROMPT_KEY_NONE:
 		break;
 	}
 }
 
-static void on_typed(struct watch *w, uint32_t events)
+static void on_prompt_input(struct watch *w, uint32_t events)
 {
 	struct sv *sv = w->ctx;
 	struct sv_prompt *p = &sv->prompt;
@@ -470,18 +472,18 @@ static void on_typed(struct watch *w, uint32_t events)
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n <= 0) {
-		/* There is no terminal any more. */
+		/* The terminal is gone. */
 		p->on = false;
 		leave_question(sv, true);
 		return;
 	}
-	/* What stands behind an answer is not one to the next question. */
+	/* Input after an answer is discarded: it must not answer the next ask. */
 	while (at < (size_t)n && p->active && !p->ending) {
 		autobuf struct buf echo = BUF_INIT;
 		enum prompt_key k = prompt_line_take(&p->line, in + at, (size_t)n - at, &used, &echo);
 
 		at += used;
-		write_text(p, &echo);
+		write_prompt_text(p, &echo);
 		if (k == PROMPT_KEY_NONE)
 			continue;
 		take_typed_key(sv, k);
@@ -492,8 +494,8 @@ static void on_typed(struct watch *w, uint32_t events)
 
 /* --- the list ----------------------------------------------------------------------------------------------------- */
 
-/* What has become of the one that is shown. */
-static void say_over(struct sv_prompt *p, const json_t *ask)
+/* Prints how the ask that is shown has ended. */
+static void report_question_end(struct sv_prompt *p, const json_t *ask)
 {
 	const json_t *a = json_object_get(ask, "answer");
 	const char *state = jsonget_text(ask, "state");
@@ -529,7 +531,7 @@ static int take_ask(void *ctx, json_t *ask)
 	}
 	if (p->active && !p->ending && str_eq(p->id, jsonget_text(ask, "id"))) {
 		sink_write(&p->out, "\r\n", 2);
-		say_over(p, ask);
+		report_question_end(p, ask);
 		p->id[0] = '\0';
 	}
 	if (q)
@@ -537,7 +539,7 @@ static int take_ask(void *ctx, json_t *ask)
 	return 0;
 }
 
-static void lost(struct sv *sv)
+static void prompt_server_lost(struct sv *sv)
 {
 	struct sv_prompt *p = &sv->prompt;
 
@@ -551,7 +553,7 @@ static void lost(struct sv *sv)
 	}
 }
 
-static void on_list(struct watch *w, uint32_t events)
+static void on_ask_list(struct watch *w, uint32_t events)
 {
 	struct sv *sv = w->ctx;
 	struct sv_prompt *p = &sv->prompt;
@@ -560,14 +562,14 @@ static void on_list(struct watch *w, uint32_t events)
 
 	(void)events;
 	if (askc_follow_read(&p->c, take_ask, sv, &e) < 0) {
-		lost(sv);
+		prompt_server_lost(sv);
 		return;
 	}
 	if (shown && !p->id[0]) {
 		finish_question(sv);
 	} else {
-		next_question(sv);
-		retire(sv);
+		begin_next_question(sv);
+		retire_prompt(sv);
 	}
 }
 
@@ -580,7 +582,7 @@ static int follow_asks(struct sv *sv)
 		return 0;
 	if (askc_open(&p->c, sv->io->run_fd, &e) < 0)
 		return -EPIPE;
-	p->w = (struct watch){ .fd = p->c.fd, .fn = on_list, .ctx = sv };
+	p->w = (struct watch){ .fd = p->c.fd, .fn = on_ask_list, .ctx = sv };
 	if (askc_follow_begin(&p->c, false, &e) == 0 && loop_watch(&sv->loop, &p->w, EPOLLIN) == 0)
 		return 0;
 	askc_close(&p->c);
@@ -593,7 +595,7 @@ bool sv_prompt_asked(struct sv *sv)
 {
 	struct sv_prompt *p = &sv->prompt;
 
-	if (!p->on || sv->ended || sv->killed || (!p->active && !is_foreground(sv)))
+	if (!p->on || sv->ended || sv->killed || (!p->active && !prompt_is_foreground(sv)))
 		return false;
 	if (follow_asks(sv) < 0) {
 		p->on = false;
@@ -609,15 +611,15 @@ void sv_prompt_redraw(struct sv *sv)
 	int r = p->active && !p->ending && p->id[0] ? show_question(sv, p->all, true) : 0;
 
 	if (r < 0)
-		give_up(sv, r);
+		give_question_up(sv, r);
 }
 
 void sv_prompt_resized(struct sv *sv)
 {
 	const struct sv_prompt *p = &sv->prompt;
 
-	if (p->active && !p->ending && p->id[0] && is_resized(sv))
-		show_again(sv, NULL);
+	if (p->active && !p->ending && p->id[0] && terminal_is_resized(sv))
+		show_question_again(sv, NULL);
 }
 
 void sv_prompt_round(struct sv *sv)
@@ -639,11 +641,11 @@ void sv_prompt_begin(struct sv *sv)
 
 	if (!o)
 		return;
-	/* Others watch these descriptors too, and epoll takes each once. */
+	/* Duplicates, because the pump watches the originals and epoll accepts each descriptor once. */
 	in = fcntl(o->in, F_DUPFD_CLOEXEC, 3);
 	out = fcntl(o->out, F_DUPFD_CLOEXEC, 3);
-	p->w_in = (struct watch){ .fd = in, .fn = on_typed, .ctx = sv };
-	sink_init(&p->out, &sv->loop, out, on_written, sv);
+	p->w_in = (struct watch){ .fd = in, .fn = on_prompt_input, .ctx = sv };
+	sink_init(&p->out, &sv->loop, out, on_prompt_written, sv);
 	p->on = in >= 0 && out >= 0;
 }
 
@@ -655,7 +657,7 @@ void sv_prompt_close(struct sv *sv)
 	if (!sv->io->prompt)
 		return;
 	if (p->active)
-		give_back(sv);
+		give_terminal_back(sv);
 	while (p->n)
 		drop_question(p, &p->q[0]);
 	prompt_text_release(&p->text);

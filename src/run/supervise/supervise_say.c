@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lines for the caller's stderr while the command runs.
+ * Notices for the caller's stderr while the command runs: network denials, pending asks. They must not garble a screen
+ * that the command draws, and the command must not be able to hide them.
  *
  * Invariants
- *  N1  Nothing is written over a screen that the command draws itself: while its terminal is raw, or has modes that only such
- *      programs set, lines wait. So they do until init has said how the terminal is: that is the sandbox's word, and one that
- *      lies or is silent delays lines, no more.
- *  N2  What waits is told with the next line that can be written, at the latest when the command has ended: once for each
- *      thing, with how often. There is a cap, and what is beyond it is counted.
- *      A question that waits for a person is also put into the terminal's title, which draws over nothing.
- *  N4  An init that does not answer within SAY_WAIT keeps no question from the person: it goes into the title, as over a screen.
+ *  N1  Nothing is written over a screen that the command draws: while its terminal is raw, or has modes that only
+ *      full-screen programs set, notices are queued. They are also queued until init has reported the terminal's state.
+ *      That report is the sandbox's claim: a false or missing one delays notices and does nothing else.
+ *  N2  Queued notices are written with the next one that may be written, at the latest when the command has ended; equal
+ *      ones once, with their count. The queue is capped, and notices beyond the cap are counted.
+ *      A pending ask is also shown in the terminal's title, which draws over nothing.
  *  N3  A stderr that is not the command's terminal is written to at once.
- *  N4  On the command's terminal, lines begin with the end of whatever sequence it had begun, with plain colours and letters; and
- *      where it leaves a screen of its own behind, with a reset of the terminal. So it hides no line by how it ends.
+ *  N4  If init does not report within SAY_WAIT, a pending ask is shown in the title, as over a full-screen program.
+ *  N5  On the command's terminal, notices begin by ending any escape sequence that the command had begun and by setting
+ *      plain colours and characters; where the command leaves full-screen modes set, by a reset of the terminal. So the
+ *      command cannot hide a notice by the state in which it leaves the terminal.
  */
 #include "approval/prompt.h"
 #include "base/clock.h"
@@ -25,13 +27,13 @@
 
 #define SAY_WAIT (2 * NSEC_PER_SEC)
 
-/* Is stderr the terminal that the command has, too? */
-static bool shares_terminal(const struct sv *sv)
+/* Is stderr the same terminal that the command has? */
+static bool stderr_is_command_terminal(const struct sv *sv)
 {
 	return sv->pump.tty && !sv->pump.err.capped;
 }
 
-static void add_notice(const struct sv *sv, const struct net_msg *m, struct buf *out)
+static void format_notice(const struct sv *sv, const struct net_msg *m, struct buf *out)
 {
 	char text[NET_MSG_TEXT];
 
@@ -39,22 +41,22 @@ static void add_notice(const struct sv *sv, const struct net_msg *m, struct buf 
 	sv->io->say((enum net_level)m->level, text, out);
 }
 
-/* N4. Not more than needed: the command may go on. */
+/* supervise_say.N5: ends a sequence and resets colours and characters. No more than that: the command may go on. */
 static const char line_reset[] = "\x18\033\\\033[0m\033(B\017\033[4l";
 
-static void add_reset(const struct sv *sv, struct buf *out)
+static void add_terminal_reset(const struct sv *sv, struct buf *out)
 {
-	if (shares_terminal(sv) && sv->notices.n)
+	if (stderr_is_command_terminal(sv) && sv->notices.n)
 		buf_adds(out, termmodes_is_default(&sv->pump.modes) ? line_reset : prompt_reset);
 }
 
-/* N2. Lines that count nothing are told once when they are the same. */
+/* supervise_say.N2: notices about the same subject are merged; plain ones, which have no subject, by their text. */
 static bool is_same_notice(const struct net_msg *a, const struct net_msg *b)
 {
 	return a->about == b->about && (a->about != NET_SAY_PLAIN || str_eq(a->text, b->text));
 }
 
-static void keep_notice(struct sv_notices *l, const struct net_msg *m)
+static void queue_notice(struct sv_notices *l, const struct net_msg *m)
 {
 	for (size_t i = 0; i < l->n; i++) {
 		if (is_same_notice(&l->v[i], m)) {
@@ -68,26 +70,26 @@ static void keep_notice(struct sv_notices *l, const struct net_msg *m)
 		l->left_out++;
 }
 
-static void add_notices(struct sv *sv, struct buf *out)
+static void take_all_notices(struct sv *sv, struct buf *out)
 {
 	struct sv_notices *l = &sv->notices;
 
-	add_reset(sv, out);
+	add_terminal_reset(sv, out);
 	for (size_t i = 0; i < l->n; i++)
-		add_notice(sv, &l->v[i], out);
+		format_notice(sv, &l->v[i], out);
 	if (l->left_out) {
 		struct net_msg m = { .level = NET_LEVEL_NOTE };
 
 		snprintf(m.text, sizeof(m.text), "%llu more lines were left out (coffer net log)",
 			 (unsigned long long)l->left_out);
-		add_notice(sv, &m, out);
+		format_notice(sv, &m, out);
 	}
 	l->n = 0;
 	l->left_out = 0;
 }
 
-/* The last question that waits: somebody who looks at the command's screen would not learn of it in time. */
-static void set_title(struct sv *sv)
+/* Shows the latest pending ask in the title: a person who watches a full-screen program would miss a queued notice. */
+static void show_ask_in_title(struct sv *sv)
 {
 	autobuf struct buf b = BUF_INIT;
 	const struct net_msg *m = NULL;
@@ -105,13 +107,13 @@ static void set_title(struct sv *sv)
 		sink_write(&sv->pump.err, b.data, b.len);
 }
 
-static void on_notices_late(struct timer *t)
+static void on_terminal_report_timeout(struct timer *t)
 {
 	struct sv *sv = t->ctx;
 
 	sv->notices.is_late = true;
 	if (!sv->told && !sv->ended)
-		set_title(sv);
+		show_ask_in_title(sv);
 }
 
 void sv_say(struct sv *sv, const struct net_msg *m)
@@ -119,25 +121,25 @@ void sv_say(struct sv *sv, const struct net_msg *m)
 	autobuf struct buf line = BUF_INIT;
 	struct sv_notices *l = &sv->notices;
 
-	/* Once the caller was told of the end, its terminal is its own again. */
+	/* After io->ended() the terminal belongs to the caller. */
 	if (!sv->io->say || sv->told)
 		return;
-	if (!shares_terminal(sv)) {
-		add_notice(sv, m, &line);
+	if (!stderr_is_command_terminal(sv)) {
+		format_notice(sv, m, &line);
 		if (line.len)
 			sink_write(&sv->pump.err, line.data, line.len);
 		return;
 	}
-	keep_notice(l, m);
+	queue_notice(l, m);
 	if (sv->ended || sv->killed)
 		return;
 	if (l->asked ? l->is_late : !termmodes_is_default(&sv->pump.modes))
-		set_title(sv);
+		show_ask_in_title(sv);
 	if (l->asked || !termmodes_is_default(&sv->pump.modes))
 		return;
 	l->asked = true;
 	l->is_late = false;
-	l->t = (struct timer){ .fn = on_notices_late, .ctx = sv };
+	l->t = (struct timer){ .fn = on_terminal_report_timeout, .ctx = sv };
 	loop_timer(&sv->loop, &l->t, clock_nsec(CLOCK_MONOTONIC) + SAY_WAIT);
 	frame_add(&sv->init.out, PROTO_TTY_ASK, SV_MAIN_CHAN, NULL, 0);
 	sv_flush_init(sv);
@@ -161,10 +163,10 @@ int sv_say_tty(struct sv *sv, const struct frame *f)
 	sv->notices.asked = false;
 	loop_timer_off(&sv->loop, &sv->notices.t);
 	if (raw || !termmodes_is_default(&sv->pump.modes)) {
-		set_title(sv);
+		show_ask_in_title(sv);
 		return 0;
 	}
-	add_notices(sv, &lines);
+	take_all_notices(sv, &lines);
 	if (lines.len)
 		sink_write(&sv->pump.err, lines.data, lines.len);
 	return 0;
@@ -176,8 +178,8 @@ void sv_say_rest(struct sv *sv)
 
 	if (!sv->io->say || sv->io->err < 0)
 		return;
-	add_notices(sv, &lines);
-	/* A stderr that is gone is nobody's error. */
+	take_all_notices(sv, &lines);
+	/* A closed stderr is not an error of the run. */
 	if (lines.len)
 		(void)!fd_write_all(sv->io->err, lines.data, lines.len);
 }

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Raw mode of the caller's terminal, and its restoration on every way out: by call, by exit() and by fatal signals.
+ * One terminal per process.
+ */
 #include "run/supervise/tty.h"
 
 #include "base/cleanup.h"
@@ -10,7 +14,7 @@
 #include <sys/ioctl.h>
 #include <termios.h>
 
-/* Process-wide because a signal handler and exit() must find it. */
+/* Process-wide, because a signal handler and exit() must find it. */
 static struct termios saved;
 static volatile sig_atomic_t raw_fd = -1;
 
@@ -31,7 +35,7 @@ void tty_restore(void)
 
 	if (fd >= 0) {
 		raw_fd = -1;
-		/* From the background it would stop us; and nothing here may wait for a terminal that is held up. */
+		/* SIGTTOU would stop us in the background. TCSANOW: never wait for a terminal whose output is stopped. */
 		sigaction(SIGTTOU, &ignore, &old);
 		tcsetattr(fd, TCSANOW, &saved);
 		sigaction(SIGTTOU, &old, NULL);
@@ -39,19 +43,20 @@ void tty_restore(void)
 	errno = keep;
 }
 
-static void on_fatal(int sig)
+static void on_fatal_signal(int sig)
 {
 	tty_restore();
-	/* The handler was for once: this time the signal does what it always did. */
+	/* SA_RESETHAND has removed this handler, so the signal now has its default effect. */
 	raise(sig);
 }
 
-/* Only where nobody else has a handler; those that supervise() takes by descriptor never come here. */
-static void guard_signals(void)
+/* Installs the handler for signals that still have their default action. Those that supervise() takes by signalfd are
+ * blocked and never get here. */
+static void restore_on_fatal_signals(void)
 {
 	static const int fatal[] = { SIGSEGV, SIGBUS, SIGABRT, SIGILL, SIGFPE,
 				     SIGTERM, SIGHUP, SIGINT,  SIGQUIT };
-	struct sigaction sa = { .sa_handler = on_fatal, .sa_flags = (int)SA_RESETHAND }, old;
+	struct sigaction sa = { .sa_handler = on_fatal_signal, .sa_flags = (int)SA_RESETHAND }, old;
 
 	sigemptyset(&sa.sa_mask);
 	for (size_t i = 0; i < ARRAY_SIZE(fatal); i++) {
@@ -70,7 +75,7 @@ int tty_raw(int fd, struct err *e)
 	if (!prepared) {
 		if (atexit(tty_restore) != 0)
 			return err_set(e, -ENOMEM, "cannot arrange for the terminal to be restored");
-		guard_signals();
+		restore_on_fatal_signals();
 		prepared = true;
 	}
 	t = saved;

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory, CPU and processes of a running sandbox, for coffer ps and coffer stats. The launcher's reply comes first;
+ * figures that no control group counts are summed over the processes in /proc.
+ */
 #include "run/supervise/usage.h"
 
 #include "base/clock.h"
@@ -40,7 +44,7 @@ static int parse_usage(const struct buf *text, struct usage *u, uint64_t *ret_pi
 	return 0;
 }
 
-static int add_from_procs(struct procs *procs, pid_t pid, struct usage *u, struct err *e)
+static int add_usage_from_procs(struct procs *procs, pid_t pid, struct usage *u, struct err *e)
 {
 	bool memory = u->memory == USAGE_UNKNOWN;
 	struct procs_sum sum;
@@ -48,7 +52,7 @@ static int add_from_procs(struct procs *procs, pid_t pid, struct usage *u, struc
 
 	if (r < 0)
 		return r;
-	/* Not there, or not for us to see: it stays unknown. */
+	/* The processes are gone or not visible to us: the figures stay unknown. */
 	if (procs_sum(procs, pid, memory, &sum) < 0)
 		return 0;
 	if (memory) {
@@ -77,7 +81,7 @@ int usage_read(int run_fd, struct procs *procs, struct usage *ret, struct err *e
 		r = parse_usage(&text, &u, &pid, e);
 	if (r == 0 && pid <= INT32_MAX && pid > 0 &&
 	    (u.memory == USAGE_UNKNOWN || u.cpu_usec == USAGE_UNKNOWN || u.pids == USAGE_UNKNOWN))
-		r = add_from_procs(procs, (pid_t)pid, &u, e);
+		r = add_usage_from_procs(procs, (pid_t)pid, &u, e);
 	if (r == 0)
 		*ret = u;
 	return r;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a running sandbox uses: asked of its launcher, which reads the control group. What no control group counts is
- * summed over its processes instead; the launcher, fenced off from /proc, cannot do that and we can.
+ * Resource usage of a running sandbox, as its launcher reads it from the control group. Figures that no control group
+ * counts are summed over the sandbox's processes here: the launcher has no access to /proc.
  */
 #ifndef RUN_USAGE_H
 #define RUN_USAGE_H

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Choosing the engine of a run. See choose.h. */
 #include "sandbox/engine/choose.h"
 
 #include "base/fd.h"
@@ -14,10 +15,10 @@ void choice_release(struct choice *c)
 }
 
 /*
- * runsc is root of the sandbox's user namespace, and what the command writes is written by runsc in the command's name.
- * So both ids must be mapped, unless they are one.
+ * runsc is root of the sandbox's user namespace, and writes files for the command under the command's id. Both ids must be
+ * mapped, unless they are the same.
  */
-static int plan_ids(struct state *st, const struct spec *s, bool *map_ids, struct err *e)
+static int check_gvisor_ids(struct state *st, const struct spec *s, bool *map_ids, struct err *e)
 {
 	struct ids ids = IDS_INIT;
 	int r;
@@ -40,25 +41,25 @@ static int plan_ids(struct state *st, const struct spec *s, bool *map_ids, struc
 	return 0;
 }
 
-static int take_gvisor(const char *named, struct state *st, struct spec *s, bool *map_ids, struct choice *c,
-		       struct err *e)
+static int choose_gvisor(const char *named, struct state *st, struct spec *s, bool *map_ids, struct choice *c,
+			 struct err *e)
 {
 	int r = runsc_open(named, &c->runsc, e);
 
-	/* It knows no ambient capabilities, and those of a user that is not root end with exec. */
+	/* gVisor has no ambient capabilities, and other capabilities of a user that is not root are lost at exec. */
 	if (r == 0 && s->caps && s->uid != 0) {
 		r = err_set(e, -EINVAL, "engine gvisor gives capabilities (--cap) to root inside only");
 		err_hint(e, r, "add --user 0, or use --engine ns");
 	}
 	if (r == 0)
-		r = plan_ids(st, s, map_ids, e);
+		r = check_gvisor_ids(st, s, map_ids, e);
 	if (r == 0)
 		r = runsc_check(&c->runsc, st, e);
 	if (r < 0)
 		return r;
 	s->runsc_fd = fcntl(c->runsc.fd, F_DUPFD_CLOEXEC, 3);
 	if (s->runsc_fd < 0)
-		return err_sys(e, -errno, "cannot hold %s", c->runsc.path);
+		return err_sys(e, -errno, "cannot keep %s open", c->runsc.path);
 	s->gv_hostnet = c->runsc.hostnet[0] != '\0';
 	c->engine = &engine_gvisor;
 	return 0;
@@ -75,15 +76,15 @@ int choose_engine(const char *want, const char *runsc, struct state *st, struct 
 	ret->engine = &engine_ns;
 	ret->by_itself = is_auto;
 	if (want && str_eq(want, "ns"))
-		return runsc ? err_set(e, -EINVAL, "--runsc does not go with engine ns") : 0;
+		return runsc ? err_set(e, -EINVAL, "--runsc cannot be combined with --engine ns") : 0;
 	r = runsc ? 0 : runsc_from_env(&runsc, e);
 	if (r < 0)
 		return r;
 	ret->named = runsc != NULL;
-	r = take_gvisor(runsc, st, s, map_ids, ret, &why);
+	r = choose_gvisor(runsc, st, s, map_ids, ret, &why);
 	if (r == 0)
 		return 0;
-	/* One that was named is wanted: no choice is left. */
+	/* An engine or a runsc that was named is not replaced by another. */
 	if (!is_auto || runsc) {
 		*e = why;
 		return r;

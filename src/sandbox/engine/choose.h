@@ -13,19 +13,18 @@
 
 struct choice {
 	const struct engine *engine;
-	bool by_itself;	    /* "auto": worth a line */
-	char why[256];	    /* auto, and not gvisor: why not */
-	bool named;	    /* somebody named the runsc: the option, or COFFER_RUNSC */
-	struct runsc runsc; /* what gvisor runs on */
+	bool by_itself;	    /* "auto": the caller gets a line about it */
+	char why[256];	    /* of "auto" that is not gvisor: why not */
+	bool named;	    /* the runsc was named, by the option or COFFER_RUNSC */
+	struct runsc runsc; /* the program of engine gvisor */
 };
 
 #define CHOICE_INIT ((struct choice){ .runsc = RUNSC_INIT })
 
 /*
  * `want` is one of ENGINE_NAMES, NULL: auto. `runsc` names one (runsc_open()), NULL: the one of COFFER_RUNSC, else the
- * usual one. Only where nobody named an engine or a runsc may the choice be ns because gvisor cannot be had; whatever
- * was named and cannot be had is an error. With gvisor the spec gets the program, and *map_ids is set where a range of
- * ids is needed.
+ * usual one. Only where neither an engine nor a runsc was named may the choice fall back to ns; a named one that cannot be
+ * used is an error. With gvisor the spec gets the program, and *map_ids is set where a range of ids is needed.
  */
 int choose_engine(const char *want, const char *runsc, struct state *st, struct spec *s, bool *map_ids,
 		  struct choice *ret, struct err *e) MUST_CHECK;

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The built-in engine, from outside: a child in new namespaces (ns_inside.c), its ids, its control group.
+ * Engine ns, the launcher's side: forks a child into new namespaces (ns_inside.c), writes its id maps, hands it its trees
+ * and its control group, and waits for its exec of coffer-init. Engine gvisor uses the same functions (engine_ns.h).
  *
- * When this returns success the child has exec'ed coffer-init, confined; when it fails there is no child left.
+ * Messages of the child are read only here. It is still trusted code while it sends them: nothing of the sandbox runs
+ * before its exec, which closes the socket.
  */
-#include "sandbox/engine/engine.h"
+#include "sandbox/engine/engine_ns.h"
 
 #include "base/fd.h"
 #include "ipc/fdpass.h"
@@ -24,8 +26,8 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-/* One tree of the host for a sandbox that root starts: its owners as they are, seen through the sandbox's ids. */
-static int idmapped_tree(int fd, int userns, const char *path, struct layers *l, struct err *e)
+/* Opens a tree of the host for a sandbox that root starts: an idmapped mount shows its owners as the sandbox's ids. */
+static int open_idmapped_tree(int fd, int userns, const char *path, struct layers *l, struct err *e)
 {
 	autoclose int tree = mnt_tree(fd, "", true);
 	int r;
@@ -35,13 +37,14 @@ static int idmapped_tree(int fd, int userns, const char *path, struct layers *l,
 	r = mnt_idmap(tree, userns);
 	if (r == 0)
 		l->idmapped = true;
-	/* A file system without idmapped mounts shows its files as nobody's: less use, no less wall. */
+	/* On a file system without idmapped mounts the files belong to nobody inside: less useful, no less safe. */
 	else if (r != -EINVAL && r != -EOPNOTSUPP)
 		return err_sys(e, r, "cannot map the owners of %s", path);
 	return TAKE_FD(tree);
 }
 
-/* What is handed over: files of control groups, which are the group's own, then trees, which are closed afterwards. */
+/* The descriptors that go with "go": files of control groups, which stay the group's own, then trees, which are closed
+ * once they are sent. */
 struct handed {
 	int fds[CGROUP_CTL_COUNT + NS_TREES_MAX];
 	size_t n;
@@ -49,9 +52,9 @@ struct handed {
 	struct layers *layers;
 };
 
-static int hand(struct handed *h, int fd, const char *path, struct err *e)
+static int add_tree(struct handed *h, int fd, const char *path, struct err *e)
 {
-	int tree = idmapped_tree(fd, h->userns, path, h->layers, e);
+	int tree = open_idmapped_tree(fd, h->userns, path, h->layers, e);
 
 	if (tree < 0)
 		return tree;
@@ -59,20 +62,20 @@ static int hand(struct handed *h, int fd, const char *path, struct err *e)
 	return 0;
 }
 
-static int host_root_trees(const struct spec *s, struct handed *h, struct err *e)
+static int add_host_root_trees(const struct spec *s, struct handed *h, struct err *e)
 {
-	int r = s->ws_fd >= 0 ? hand(h, s->ws_fd, s->ws_path, e) : 0;
+	int r = s->ws_fd >= 0 ? add_tree(h, s->ws_fd, s->ws_path, e) : 0;
 
 	if (r == 0 && spec_needs_layers(s))
-		r = hand(h, s->layers_fd, s->run_path, e);
+		r = add_tree(h, s->layers_fd, s->run_path, e);
 	if (r == 0 && s->home_fd >= 0)
-		r = hand(h, s->home_fd, s->home_path, e);
+		r = add_tree(h, s->home_fd, s->home_path, e);
 	if (r == 0 && s->from_fd >= 0)
-		r = hand(h, s->from_fd, s->run_path, e);
+		r = add_tree(h, s->from_fd, s->run_path, e);
 	for (size_t i = 0; r == 0 && i < s->n_binds; i++)
-		r = hand(h, s->binds[i].fd, s->binds[i].src, e);
+		r = add_tree(h, s->binds[i].fd, s->binds[i].src, e);
 	for (size_t i = 0; r == 0 && i < s->n_lowers; i++)
-		r = hand(h, s->lowers[i].fd, s->lowers[i].path, e);
+		r = add_tree(h, s->lowers[i].fd, s->lowers[i].path, e);
 	return r;
 }
 
@@ -105,7 +108,7 @@ static int send_go(const struct spec *s, const struct cgroup *cg, int sync, pid_
 		if (userns < 0)
 			return err_sys(e, -errno, "cannot open the sandbox's user namespace");
 		h.userns = userns;
-		r = host_root_trees(s, &h, e);
+		r = add_host_root_trees(s, &h, e);
 	}
 	go.tasks = (uint8_t)tasks;
 	go.fds = (uint8_t)h.n;
@@ -118,8 +121,8 @@ static int send_go(const struct spec *s, const struct cgroup *cg, int sync, pid_
 	return r < 0 && e->code == 0 ? err_sys(e, r, "cannot hand the sandbox its files") : r;
 }
 
-/* What the child said while it built. */
-union word {
+/* A message of the child while it builds; told apart by their lengths. */
+union child_message {
 	struct err err;
 	struct ns_ready ready;
 	struct ns_ca_later ca;
@@ -128,124 +131,80 @@ union word {
 
 static_assert(sizeof(struct ns_ca_later) != WALL_WORD, "they are told apart by their length");
 
-static int take_word(struct engine_run *run, const union word *w, size_t len, const int *fds, size_t n,
-		     struct err *e)
+static int take_child_message(struct engine_run *run, const union child_message *m, size_t len,
+			      const int *fds, size_t n, struct err *e)
 {
 	struct layers *l = &run->layers;
 
-	if (len == sizeof(w->wall) && run->wall.tcp4 < 0 && wall_unpack(w->wall, fds, n, &run->wall) == 0)
+	if (len == sizeof(m->wall) && run->wall.tcp4 < 0 && wall_unpack(m->wall, fds, n, &run->wall) == 0)
 		return 0;
-	if (len == sizeof(w->ca) && n == ROOTFS_CA_FILES && w->ca.type[0] == NS_SYNC_CA &&
+	if (len == sizeof(m->ca) && n == ROOTFS_CA_FILES && m->ca.type[0] == NS_SYNC_CA &&
 	    run->ca_later[0] < 0) {
 		memcpy(run->ca_later, fds, sizeof(run->ca_later));
 		return 0;
 	}
-	if (len == sizeof(w->ready) && !l->engine) {
-		l->landlock_abi = w->ready.landlock_abi;
-		l->cgroupns = w->ready.cgroupns;
-		l->timens = w->ready.timens;
+	if (len == sizeof(m->ready) && !l->engine) {
+		l->landlock_abi = m->ready.landlock_abi;
+		l->cgroupns = m->ready.cgroupns;
+		l->timens = m->ready.timens;
 		l->engine = "ns";
 		return 0;
 	}
-	if (len == sizeof(w->err)) {
-		*e = w->err;
+	if (len == sizeof(m->err)) {
+		*e = m->err;
 		return e->code < 0 ? e->code : -EIO;
 	}
 	return err_set(e, -EPROTO, "the sandbox died while it was being built");
 }
 
-/* Waits for the child's exec, which closes the socket, and reads what it said before: one wake-up, not two. */
-static int wait_ready(int sync, bool wants_wall, struct engine_run *run, struct err *e)
+/* Receives one message of the child. 1: the socket was closed instead; *e is not set then. */
+static int receive_child_message(struct engine_run *run, struct err *e)
 {
-	struct pollfd p = { .fd = sync };
-	union word w;
-	int fds[WALL_FDS], n, r = 0;
-	size_t len;
+	union child_message m;
+	int fds[WALL_FDS], n;
+	size_t len = 0;
+
+	/* The kernel reports a reset once, ahead of the messages, when the child died with some of ours unread. */
+	do {
+		n = fdpass_recv_some(run->sync, &m, sizeof(m), &len, fds, ARRAY_SIZE(fds));
+	} while (n == -ECONNRESET);
+	if (n == -EPIPE)
+		return 1;
+	if (n < 0)
+		return err_set(e, -EPIPE, "the sandbox died while it was being built");
+	return take_child_message(run, &m, len, fds, (size_t)n, e);
+}
+
+/* Waits for the child's exec, which closes the socket, before it reads the messages: one wake-up, not two. */
+static int wait_for_exec(struct engine_run *run, bool wants_wall, struct err *e)
+{
+	struct pollfd p = { .fd = run->sync };
+	int r;
 
 	while (poll(&p, 1, -1) < 0) {
 		if (errno != EINTR)
 			return err_sys(e, -errno, "cannot wait for the sandbox");
 	}
-	while (r == 0) {
-		/* Reset: told once when it died without having read all, before what it said itself. */
-		do {
-			n = fdpass_recv_some(sync, &w, sizeof(w), &len, fds, ARRAY_SIZE(fds));
-		} while (n == -ECONNRESET);
-		if (n < 0 && (n != -EPIPE || !run->layers.engine || wants_wall != (run->wall.tcp4 >= 0)))
-			return err_set(e, -EPIPE, "the sandbox died while it was being built");
-		if (n < 0)
-			return 0;
-		r = take_word(run, &w, len, fds, (size_t)n, e);
-	}
-	return r;
-}
-
-/* A sandbox with an authority of its own waits, with its wall built, for the certificate. */
-static int send_ca(int sync, const struct engine_meanwhile *m, struct engine_run *run, struct err *e)
-{
-	autoclose int ca = -1;
-	char c = NS_SYNC_CA;
-	union word w;
-	int fds[WALL_FDS], r;
-	size_t len = 0;
-
-	do {
-		r = fdpass_recv_some(sync, &w, sizeof(w), &len, fds, ARRAY_SIZE(fds));
-	} while (r == -ECONNRESET);
+	while ((r = receive_child_message(run, e)) == 0)
+		;
 	if (r < 0)
+		return r;
+	/* ns_inside.N2: closed without "ready" is no exec. */
+	if (!run->layers.engine || wants_wall != (run->wall.tcp4 >= 0))
 		return err_set(e, -EPIPE, "the sandbox died while it was being built");
-	r = take_word(run, &w, len, fds, (size_t)r, e);
-	if (r < 0)
-		return r;
-	ca = m->ca(m->ctx, &run->wall, e);
-	if (ca < 0)
-		return ca;
-	r = fdpass_send(sync, &c, 1, &ca, 1);
-	/* -EPIPE: it failed, and says why where everybody looks for it. */
-	return r < 0 && r != -EPIPE ? err_sys(e, r, "cannot hand the sandbox its certificate") : 0;
+	run->sync = fd_close(run->sync);
+	return 0;
 }
 
-static void fill_layers(const struct spec *s, struct layers *l)
+/* For a send that failed with r: a child that failed first has sent its own reason, which says more. */
+static int child_failure(struct engine_run *run, int r, struct err *e)
 {
-	l->userns = l->pidns = l->mountns = l->netns = l->ipcns = l->utsns = true;
-	l->seccomp = l->no_new_privs = l->caps_dropped = true;
-	l->outside_uid = ids_outside_uid(&s->ids);
-	l->mapped_ids = s->ids.range ? IDS_BLOCK : 1;
-	l->rlimit_pids = "rlimit";
-	if (!l->landlock_abi)
-		l->landlock_off = s->nested ? "--nested needs mounts" : "the kernel has none";
-	if (!l->cgroupns)
-		l->cgroupns_off = "the kernel has none";
-	if (!l->timens)
-		l->timens_off = "the kernel has none";
-}
+	int why;
 
-/* The parent's part while the child builds. */
-static int attend(const struct spec *s, const struct cgroup *cg, const struct engine_meanwhile *m,
-		  struct engine_run *run, int sync, struct err *e)
-{
-	int r = s->ids.range ? send_mapped(s, sync, run->pid, e) : 0;
-
-	if (r == 0) {
-		r = m->prepare(m->ctx, run->pid, run->pidfd, e);
-		if (r < 0)
-			return r;
-		r = send_go(s, cg, sync, run->pid, &run->layers, e);
-	}
-	if (r == 0) {
-		r = m->rest(m->ctx, run->stream, e);
-		if (r < 0)
-			return r;
-	}
-	/* -EPIPE: the child failed first, and its reason is waiting for us. */
-	if (r < 0 && r != -EPIPE && r != -ESRCH)
+	if (r != -EPIPE && r != -ESRCH)
 		return r;
-	if (r == 0 && s->ca) {
-		r = send_ca(sync, m, run, e);
-		if (r < 0)
-			return r;
-	}
-	return wait_ready(sync, s->net != NET_NONE && !s->ca, run, e);
+	why = wait_for_exec(run, false, e);
+	return why < 0 ? why : r;
 }
 
 static int clone_error(int r, struct err *e)
@@ -257,9 +216,9 @@ static int clone_error(int r, struct err *e)
 			refused ? " (in a chroot the kernel makes no user namespaces)" : "");
 }
 
-/* Forks the child; the parent keeps run->stream and *ret_sync. */
-static int ns_spawn(const struct spec *s, struct cgroup *cg, int init_fd, const struct gv_start *gv,
-		    struct engine_run *run, int *ret_sync, struct err *e)
+/* Forks the child; run gets the launcher's ends of both sockets. */
+static int fork_child(const struct spec *s, struct cgroup *cg, int init_fd, const struct gv_start *gv,
+		      struct engine_run *run, struct err *e)
 {
 	int cgroup_fd = cgroup_clone_fd(cg);
 	int stream[2], sync[2];
@@ -272,6 +231,7 @@ static int ns_spawn(const struct spec *s, struct cgroup *cg, int init_fd, const 
 		fd_close(stream[1]);
 		return err_sys(e, -errno, "cannot make a socket pair");
 	}
+	run->sync = sync[0];
 	pid = ns_fork(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID, cgroup_fd, &run->pidfd);
 	if (pid == 0) {
 		struct ns_inside in = { s, sync[1], stream[1], init_fd, gv };
@@ -282,18 +242,16 @@ static int ns_spawn(const struct spec *s, struct cgroup *cg, int init_fd, const 
 	}
 	fd_close(sync[1]);
 	fd_close(stream[1]);
-	*ret_sync = sync[0];
 	if (pid < 0)
 		return clone_error(pid, e);
 	run->pid = pid;
-	return 0;
+	return fd_set_nonblock(run->stream, true);
 }
 
-int ns_start_with(const struct spec *s, struct cgroup *cg, const struct engine_meanwhile *m,
-		  const struct gv_start *gv, struct engine_run *ret, struct err *e)
+int ns_spawn_with(const struct spec *s, struct cgroup *cg, const struct gv_start *gv, struct engine_run *run,
+		  struct err *e)
 {
-	autoclose int init_fd = helper_open("coffer-init", e), sync = -1;
-	struct engine_run run = ENGINE_RUN_INIT;
+	autoclose int init_fd = helper_open("coffer-init", e);
 	int r;
 
 	if (init_fd < 0)
@@ -302,34 +260,86 @@ int ns_start_with(const struct spec *s, struct cgroup *cg, const struct engine_m
 		return err_set(e, -E2BIG, "too many -v options: at most %d", NS_BINDS_MAX);
 	if (s->n_lowers > ROOT_LOWERS_MAX)
 		return err_set(e, -E2BIG, "the image has too many layers: at most %d", ROOT_LOWERS_MAX);
-	r = ns_spawn(s, cg, init_fd, gv, &run, &sync, e);
-	if (r == 0)
-		r = fd_set_nonblock(run.stream, true);
-	if (r == 0)
-		r = attend(s, cg, m, &run, sync, e);
-	if (r < 0) {
-		fd_close(run.stream);
-		wall_release(&run.wall);
-		fd_close(run.ca_later[0]);
-		fd_close(run.ca_later[1]);
-		if (run.pid > 0) {
-			kill(run.pid, SIGKILL);
-			while (waitpid(run.pid, NULL, 0) < 0 && errno == EINTR)
-				;
-		}
-		fd_close(run.pidfd);
-		return r;
+	r = fork_child(s, cg, init_fd, gv, run, e);
+	if (r == 0 && s->ids.range) {
+		r = send_mapped(s, run->sync, run->pid, e);
+		r = r < 0 ? child_failure(run, r, e) : 0;
 	}
-	if (!gv)
-		fill_layers(s, &run.layers);
-	*ret = run;
+	return r;
+}
+
+static int ns_spawn(const struct spec *s, struct cgroup *cg, struct engine_run *run, struct err *e)
+{
+	return ns_spawn_with(s, cg, NULL, run, e);
+}
+
+int ns_release(const struct spec *s, const struct cgroup *cg, struct engine_run *run, struct err *e)
+{
+	int r = send_go(s, cg, run->sync, run->pid, &run->layers, e);
+
+	return r < 0 ? child_failure(run, r, e) : 0;
+}
+
+int engine_wait_wall(struct engine_run *run, struct err *e)
+{
+	int r = receive_child_message(run, e);
+
+	return r > 0 ? err_set(e, -EPIPE, "the sandbox died while it was being built") : r;
+}
+
+int engine_give_ca(struct engine_run *run, int ca_fd, struct err *e)
+{
+	char c = NS_SYNC_CA;
+	int r = fdpass_send(run->sync, &c, 1, &ca_fd, 1);
+
+	/* -EPIPE: the child failed, and wait_ready() reads its reason. */
+	return r < 0 && r != -EPIPE ? err_sys(e, r, "cannot hand the sandbox its certificate") : 0;
+}
+
+int ns_wait_exec(const struct spec *s, struct engine_run *run, struct err *e)
+{
+	/* Where spec->ca the wall has a new owner already. */
+	return wait_for_exec(run, s->net != NET_NONE && !s->ca, e);
+}
+
+static int ns_wait_ready(const struct spec *s, struct engine_run *run, struct err *e)
+{
+	struct layers *l = &run->layers;
+	int r = ns_wait_exec(s, run, e);
+
+	if (r < 0)
+		return r;
+	l->userns = l->pidns = l->mountns = l->netns = l->ipcns = l->utsns = true;
+	l->seccomp = l->no_new_privs = l->caps_dropped = true;
+	l->outside_uid = ids_outside_uid(&s->ids);
+	l->mapped_ids = s->ids.range ? IDS_BLOCK : 1;
+	l->rlimit_pids = "rlimit";
+	if (!l->landlock_abi)
+		l->landlock_off = s->nested ? "--nested needs mounts" : "the kernel has none";
+	if (!l->cgroupns)
+		l->cgroupns_off = "the kernel has none";
+	if (!l->timens)
+		l->timens_off = "the kernel has none";
 	return 0;
 }
 
-static int ns_start(const struct spec *s, struct cgroup *cg, const struct engine_meanwhile *m,
-		    struct engine_run *ret, struct err *e)
+void engine_drop(struct engine_run *run)
 {
-	return ns_start_with(s, cg, m, NULL, ret, e);
+	fd_close(run->stream);
+	fd_close(run->sync);
+	wall_release(&run->wall);
+	fd_close(run->ca_later[0]);
+	fd_close(run->ca_later[1]);
+	if (run->pid > 0) {
+		kill(run->pid, SIGKILL);
+		while (waitpid(run->pid, NULL, 0) < 0 && errno == EINTR)
+			;
+	}
+	fd_close(run->pidfd);
+	fd_close(run->log);
+	*run = ENGINE_RUN_INIT;
 }
 
-const struct engine engine_ns = { .name = "ns", .start = ns_start };
+const struct engine engine_ns = {
+	.name = "ns", .spawn = ns_spawn, .release = ns_release, .wait_ready = ns_wait_ready
+};

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Writing config.json of runsc's bundle. See gv_config.h. Nothing here reads a file. */
 #include "sandbox/engine/gv_config.h"
 
 #include "base/json.h"
@@ -13,7 +14,7 @@
 #define MASK_MOUNTS 128 /* each costs runsc descriptors and a millisecond */
 
 /* "net_raw" as "CAP_NET_RAW". */
-static void add_cap(struct json *j, const char *name)
+static void add_cap_json(struct json *j, const char *name)
 {
 	char upper[40] = "CAP_";
 
@@ -22,17 +23,17 @@ static void add_cap(struct json *j, const char *name)
 	json_str(j, NULL, upper);
 }
 
-static void add_caps(struct json *j, const char *set, uint64_t caps)
+static void add_caps_json(struct json *j, const char *set, uint64_t caps)
 {
 	json_arr(j, set);
 	for (int cap = 0; cap < 64 && caps_name(cap); cap++) {
 		if (caps & (1ULL << cap))
-			add_cap(j, caps_name(cap));
+			add_cap_json(j, caps_name(cap));
 	}
 	json_end_arr(j);
 }
 
-static void add_rlimit(struct json *j, const char *type, uint64_t soft, uint64_t hard)
+static void add_rlimit_json(struct json *j, const char *type, uint64_t soft, uint64_t hard)
 {
 	json_obj(j, NULL);
 	json_str(j, "type", type);
@@ -45,17 +46,17 @@ static void add_rlimit(struct json *j, const char *type, uint64_t soft, uint64_t
  * The limits of processes are the guest's own: a control group would count runsc's threads too, and when it refuses
  * one of those the whole sandbox dies.
  */
-static void add_rlimits(struct json *j, const struct limits *l)
+static void add_rlimits_json(struct json *j, const struct limits *l)
 {
 	json_arr(j, "rlimits");
-	add_rlimit(j, "RLIMIT_CORE", 0, 0);
-	add_rlimit(j, "RLIMIT_NOFILE", l->l[LIMIT_NOFILE_SOFT].value, l->l[LIMIT_NOFILE_HARD].value);
-	add_rlimit(j, "RLIMIT_NPROC", l->l[LIMIT_PIDS].value, l->l[LIMIT_PIDS].value);
-	add_rlimit(j, "RLIMIT_FSIZE", l->l[LIMIT_DISK].value, l->l[LIMIT_DISK].value);
+	add_rlimit_json(j, "RLIMIT_CORE", 0, 0);
+	add_rlimit_json(j, "RLIMIT_NOFILE", l->l[LIMIT_NOFILE_SOFT].value, l->l[LIMIT_NOFILE_HARD].value);
+	add_rlimit_json(j, "RLIMIT_NPROC", l->l[LIMIT_PIDS].value, l->l[LIMIT_PIDS].value);
+	add_rlimit_json(j, "RLIMIT_FSIZE", l->l[LIMIT_DISK].value, l->l[LIMIT_DISK].value);
 	json_end_arr(j);
 }
 
-static void add_process(struct json *j, const struct spec *s)
+static void add_process_json(struct json *j, const struct spec *s)
 {
 	json_obj(j, "process");
 	json_obj(j, "user");
@@ -71,18 +72,18 @@ static void add_process(struct json *j, const struct spec *s)
 	json_str(j, "cwd", "/");
 	json_bool(j, "noNewPrivileges", true);
 	json_obj(j, "capabilities");
-	add_caps(j, "bounding", s->caps);
-	add_caps(j, "effective", s->caps);
-	add_caps(j, "permitted", s->caps);
-	add_caps(j, "inheritable", s->caps);
-	add_caps(j, "ambient", s->caps);
+	add_caps_json(j, "bounding", s->caps);
+	add_caps_json(j, "effective", s->caps);
+	add_caps_json(j, "permitted", s->caps);
+	add_caps_json(j, "inheritable", s->caps);
+	add_caps_json(j, "ambient", s->caps);
 	json_end_obj(j);
-	add_rlimits(j, &s->limits);
+	add_rlimits_json(j, &s->limits);
 	json_end_obj(j);
 }
 
-static void add_mount(struct json *j, const char *dst, const char *type, const char *src,
-		      const char *const *options)
+static void add_mount_json(struct json *j, const char *dst, const char *type, const char *src,
+			   const char *const *options)
 {
 	json_obj(j, NULL);
 	json_str(j, "destination", dst);
@@ -95,7 +96,8 @@ static void add_mount(struct json *j, const char *dst, const char *type, const c
 	json_end_obj(j);
 }
 
-static void add_tmpfs(struct json *j, const struct spec *s, const char *dst, unsigned mode, uint64_t bytes)
+static void add_tmpfs_json(struct json *j, const struct spec *s, const char *dst, unsigned mode,
+			   uint64_t bytes)
 {
 	char size[40], m[24], uid[24], gid[24];
 	const char *const options[] = { size, m, uid, gid, "nosuid", "nodev", NULL };
@@ -104,24 +106,24 @@ static void add_tmpfs(struct json *j, const struct spec *s, const char *dst, uns
 	snprintf(m, sizeof(m), "mode=%o", mode);
 	snprintf(uid, sizeof(uid), "uid=%u", s->uid);
 	snprintf(gid, sizeof(gid), "gid=%u", s->gid);
-	add_mount(j, dst, "tmpfs", "tmpfs", options);
+	add_mount_json(j, dst, "tmpfs", "tmpfs", options);
 }
 
-static void add_bind(struct json *j, const char *dst, const char *src, bool writable)
+static void add_bind_json(struct json *j, const char *dst, const char *src, bool writable)
 {
 	const char *const options[] = { "rbind", writable ? "rw" : "ro", "nosuid", "nodev", NULL };
 
-	add_mount(j, dst, "bind", src, options);
+	add_mount_json(j, dst, "bind", src, options);
 }
 
 bool gv_directfs(const struct spec *s)
 {
 	if (s->n_masks > MASK_MOUNTS)
 		return false;
-	/* Who may unmount in gVisor takes its cover away. */
+	/* A command that may unmount in gVisor could remove the mounts that hide files. */
 	if (s->n_masks && s->caps & (1ULL << CAP_SYS_ADMIN))
 		return false;
-	/* JSON has no way to name what is not UTF-8; that is rare enough to look no closer. */
+	/* JSON cannot have a name that is not UTF-8. Such names are rare enough to exclude all that are not ASCII. */
 	for (size_t i = 0; i < s->n_masks; i++) {
 		for (const char *p = s->masks[i].path; *p; p++) {
 			if ((unsigned char)*p >= 0x80)
@@ -131,7 +133,7 @@ bool gv_directfs(const struct spec *s)
 	return true;
 }
 
-static void add_masks(struct json *j, const struct spec *s)
+static void add_masks_json(struct json *j, const struct spec *s)
 {
 	autobuf struct buf src = BUF_INIT, dst = BUF_INIT;
 
@@ -141,11 +143,11 @@ static void add_masks(struct json *j, const struct spec *s)
 		buf_addf(&src, "%s/%s", gv_workspace_in_root(s) ? GV_ROOT ROOTFS_WORKSPACE : GV_WORKSPACE,
 			 s->masks[i].path);
 		buf_addf(&dst, "%s/%s", ROOTFS_WORKSPACE, s->masks[i].path);
-		add_bind(j, buf_cstr(&dst), buf_cstr(&src), false);
+		add_bind_json(j, buf_cstr(&dst), buf_cstr(&src), false);
 	}
 }
 
-static void add_mounts(struct json *j, const struct spec *s)
+static void add_mounts_json(struct json *j, const struct spec *s)
 {
 	static const char *const none[] = { NULL };
 	uint64_t tmp = s->limits.l[LIMIT_TMP].value;
@@ -154,26 +156,26 @@ static void add_mounts(struct json *j, const struct spec *s)
 	char src[32];
 
 	json_arr(j, "mounts");
-	add_mount(j, "/proc", "proc", "proc", none);
-	add_tmpfs(j, s, "/dev/shm", 01777, s->limits.l[LIMIT_SHM].value);
-	add_tmpfs(j, s, "/tmp", 01777, tmp);
-	/* A root that brings its own has these too, in its layer. */
+	add_mount_json(j, "/proc", "proc", "proc", none);
+	add_tmpfs_json(j, s, "/dev/shm", 01777, s->limits.l[LIMIT_SHM].value);
+	add_tmpfs_json(j, s, "/tmp", 01777, tmp);
+	/* The root of an image has these directories itself, and they are in its layer. */
 	if (!image) {
-		add_tmpfs(j, s, "/run", 0755, tmp);
-		add_tmpfs(j, s, "/var/tmp", 01777, tmp);
+		add_tmpfs_json(j, s, "/run", 0755, tmp);
+		add_tmpfs_json(j, s, "/var/tmp", 01777, tmp);
 	}
 	if (s->home_fd >= 0)
-		add_bind(j, home, GV_HOME, true);
+		add_bind_json(j, home, GV_HOME, true);
 	else if (!image)
-		add_tmpfs(j, s, home, 0700, tmp);
+		add_tmpfs_json(j, s, home, 0700, tmp);
 	if (!gv_workspace_in_root(s))
-		add_bind(j, ROOTFS_WORKSPACE, GV_WORKSPACE, s->ws_mode == WS_RW);
-	add_masks(j, s);
+		add_bind_json(j, ROOTFS_WORKSPACE, GV_WORKSPACE, s->ws_mode == WS_RW);
+	add_masks_json(j, s);
 	if (spec_has_ca(s))
-		add_bind(j, ROOTFS_CA_DIR, GV_CA, false);
+		add_bind_json(j, ROOTFS_CA_DIR, GV_CA, false);
 	for (size_t i = 0; i < s->n_binds; i++) {
 		snprintf(src, sizeof(src), GV_BIND, i);
-		add_bind(j, s->binds[i].dst, src, s->binds[i].writable);
+		add_bind_json(j, s->binds[i].dst, src, s->binds[i].writable);
 	}
 	json_end_arr(j);
 }
@@ -185,19 +187,19 @@ void gv_config(const struct spec *s, struct buf *out)
 
 	json_obj(&j, NULL);
 	json_str(&j, "ociVersion", "1.0.2");
-	add_process(&j, s);
+	add_process_json(&j, s);
 	json_obj(&j, "root");
 	json_str(&j, "path", GV_ROOT);
 	json_bool(&j, "readonly", false);
 	json_end_obj(&j);
 	json_str(&j, "hostname", s->hostname);
-	add_mounts(&j, s);
+	add_mounts_json(&j, s);
 	json_obj(&j, "linux");
 	json_arr(&j, "namespaces");
 	for (size_t i = 0; i < ARRAY_SIZE(namespaces); i++) {
 		json_obj(&j, NULL);
 		json_str(&j, "type", namespaces[i]);
-		/* The one that runsc is started in, where the wall's other end is. */
+		/* The namespace that runsc is started in has one end of the wall's interface pair. */
 		if (s->net != NET_NONE && str_eq(namespaces[i], "network"))
 			json_str(&j, "path", "/proc/self/ns/net");
 		json_end_obj(&j);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Becoming runsc: descriptors, limits, the command line, exec. See gv_inside.h. */
 #include "sandbox/engine/gv_inside.h"
 
 #include "base/fd.h"
@@ -16,8 +17,8 @@
 
 enum { FD_STREAM = GV_STREAM_FD, FD_INIT, FD_LOG, FD_RUNSC, FD_COUNT };
 
-/* Puts descriptors where the command line below says they are. None of them is closed by exec but runsc's own. */
-static int arrange_fds(const struct ns_inside *in, int init_fd, struct err *e)
+/* Puts the descriptors where runsc's command line expects them. All of them but that of runsc's program survive exec. */
+static int arrange_runsc_fds(const struct ns_inside *in, int init_fd, struct err *e)
 {
 	int want[FD_COUNT] = {
 		[FD_STREAM] = in->stream, [FD_LOG] = in->gv->log_fd, [FD_RUNSC] = in->gv->runsc_fd
@@ -26,12 +27,12 @@ static int arrange_fds(const struct ns_inside *in, int init_fd, struct err *e)
 	char path[32];
 	autoclose int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
-	/* The program itself is read by gVisor's loader, so a mere place of it does not do. */
+	/* gVisor's loader reads the program, so an O_PATH descriptor is not enough. */
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", init_fd);
 	want[FD_INIT] = open(path, O_RDONLY | O_CLOEXEC);
 	if (want[FD_INIT] < 0)
 		return err_sys(e, -errno, "cannot open coffer-init for gVisor");
-	/* Out of the way first: one may stand where another goes. */
+	/* Moved out of the way first: one may have the number that another needs. */
 	for (int i = FD_STREAM; i < FD_COUNT; i++) {
 		moved[i] = fcntl(want[i], F_DUPFD_CLOEXEC, FD_COUNT + 64);
 		if (moved[i] < 0)
@@ -49,10 +50,10 @@ static int arrange_fds(const struct ns_inside *in, int init_fd, struct err *e)
 }
 
 /*
- * gVisor sets the modes that a command asks for, on the host's own files. What is bound through is the host's to use, and
- * a setuid file there would be one on the host. The lock is around runsc, so what broke out of gVisor has it too.
+ * gVisor sets the modes that a command asks for on the host's own files. In a writable bind, a setuid file would be one on
+ * the host. The filter is around runsc, so a command that broke out of gVisor is under it too.
  */
-static int lock_setid(const struct spec *s, struct err *e)
+static int deny_setid_modes(const struct spec *s, struct err *e)
 {
 	struct sock_filter insns[SECCOMP_MAX_INSNS];
 	bool bound = s->ws_mode == WS_RW;
@@ -67,8 +68,8 @@ static int lock_setid(const struct spec *s, struct err *e)
 	return r < 0 ? r : seccomp_install(insns, n, e);
 }
 
-/* The outer limit of processes where no control group counts them; where one does it comes first, for it tells. */
-static int limit_tasks(const struct spec *s, struct err *e)
+/* The outer limit of processes where no control group counts them. Where one does, its limit is lower: it reports refusals. */
+static int limit_host_tasks(const struct spec *s, struct err *e)
 {
 	uint64_t pids = s->limits.l[LIMIT_PIDS].value, most = gv_tasks(pids) + 64;
 	struct rlimit l;
@@ -84,10 +85,10 @@ static int limit_tasks(const struct spec *s, struct err *e)
 }
 
 /*
- * How many names gVisor remembers. Its own number, a thousand, is less than a source tree has, and every name beyond it
- * costs a round trip to the host each time. Each holds a descriptor, so it depends on how many there may be.
+ * The size of gVisor's cache of names. Its default, a thousand, is less than a source tree has, and every name beyond it
+ * costs a round trip to the host each time. Each entry holds a descriptor, so the size depends on their limit.
  */
-static void set_dcache(char *arg, size_t cap)
+static void format_dcache(char *arg, size_t cap)
 {
 	struct rlimit l = { 0 };
 	uint64_t n;
@@ -98,7 +99,7 @@ static void set_dcache(char *arg, size_t cap)
 	snprintf(arg, cap, "--dcache=%llu", (unsigned long long)n);
 }
 
-static const char *network(const struct spec *s)
+static const char *network_option(const struct spec *s)
 {
 	if (s->net == NET_NONE)
 		return "--network=none";
@@ -107,7 +108,7 @@ static const char *network(const struct spec *s)
 
 int gv_exec(const struct ns_inside *in, int init_fd, struct err *e)
 {
-	/* The sync socket goes with exec, which is how the launcher knows; it may stand where a descriptor goes. */
+	/* Exec closes the sync socket, which tells the launcher. It may have a number that another descriptor needs. */
 	int sync = fcntl(in->sync, F_DUPFD_CLOEXEC, FD_COUNT + 32);
 	struct ns_ready ready = { 0 };
 	char dcache[32];
@@ -116,7 +117,7 @@ int gv_exec(const struct ns_inside *in, int init_fd, struct err *e)
 		"runsc",
 		root,
 		"--platform=systrap",
-		network(in->spec),
+		network_option(in->spec),
 		"--ignore-cgroups",
 		"--overlay2=none",
 		gv_directfs(in->spec) ? "--directfs=true" : "--directfs=false",
@@ -138,7 +139,7 @@ int gv_exec(const struct ns_inside *in, int init_fd, struct err *e)
 	char *envp[] = { NULL };
 	int runsc;
 
-	set_dcache(dcache, sizeof(dcache));
+	format_dcache(dcache, sizeof(dcache));
 
 	if (sync < 0) {
 		err_sys(e, -errno, "cannot arrange descriptors");
@@ -148,8 +149,8 @@ int gv_exec(const struct ns_inside *in, int init_fd, struct err *e)
 		err_sys(e, -errno, "cannot set no_new_privs");
 		return sync;
 	}
-	runsc = arrange_fds(in, init_fd, e);
-	if (runsc < 0 || limit_tasks(in->spec, e) < 0 || lock_setid(in->spec, e) < 0 ||
+	runsc = arrange_runsc_fds(in, init_fd, e);
+	if (runsc < 0 || limit_host_tasks(in->spec, e) < 0 || deny_setid_modes(in->spec, e) < 0 ||
 	    fdpass_send(sync, &ready, sizeof(ready), NULL, 0) < 0)
 		return sync;
 	syscall(SYS_execveat, runsc, "", argv, envp, AT_EMPTY_PATH);

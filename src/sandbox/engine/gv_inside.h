@@ -2,9 +2,9 @@
 /*
  * The first process of a gvisor sandbox, from the moment its root is built to the exec of runsc.
  *
- * The same namespaces as engine ns are around it, and runsc with all its processes lives in them: pid 1 is `runsc run`
- * itself, so that its death is the death of the sandbox, and what breaks out of gVisor's kernel finds itself in a user
- * namespace without rights, a network namespace without a wire, and a root with nothing in it.
+ * runsc with all its processes lives in the same namespaces as an ns sandbox. pid 1 is `runsc run` itself, so its death is
+ * the death of the sandbox. Code that breaks out of gVisor's kernel finds itself in a user namespace without rights, a network
+ * namespace without a way out, and a root with nothing in it.
  *
  * Invariants
  *  G1  Before exec: no_new_privs, the pid 1 of a pid namespace that dies with the launcher, root of a user namespace
@@ -19,11 +19,11 @@
 
 struct gv_start {
 	int runsc_fd; /* the program, O_PATH */
-	int log_fd;   /* where runsc writes what it has to say */
+	int log_fd;   /* a pipe for runsc's log, stdout and stderr */
 };
 
-/* Becomes runsc; returns only on failure, with a message and the descriptor to send it over: the old one may be
- * something else by then. */
+/* Executes runsc. Returns only on failure, with a message in *e and the descriptor to send it over: in->sync may have been
+ * replaced by then. */
 int gv_exec(const struct ns_inside *in, int init_fd, struct err *e);
 
 #endif

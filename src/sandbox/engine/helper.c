@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Finding and judging our own helper programs, and others that are named by path. See helper.h. */
 #include "sandbox/engine/helper.h"
 
 #include "base/cleanup.h"
@@ -12,26 +13,26 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static bool may_own(uid_t uid, const struct stat *self)
+static bool is_trusted_owner(uid_t uid, const struct stat *self)
 {
 	return uid == 0 || uid == geteuid() || uid == self->st_uid;
 }
 
-static bool may_group_write(gid_t gid, const struct stat *self)
+static bool is_trusted_group(gid_t gid, const struct stat *self)
 {
 	/* A user's private group (umask 002) is the user. */
 	return gid == 0 || gid == getegid() || (gid == self->st_gid && (self->st_mode & S_IWGRP));
 }
 
-/* Could only those replace or change it who could change the running program too? */
-static bool is_trusted(const struct stat *st, const struct stat *self)
+/* Whether only those can write to it who could change the running program too. */
+static bool is_as_trusted_as(const struct stat *st, const struct stat *self)
 {
-	if (!may_own(st->st_uid, self) || (st->st_mode & S_IWOTH))
+	if (!is_trusted_owner(st->st_uid, self) || (st->st_mode & S_IWOTH))
 		return false;
-	return !(st->st_mode & S_IWGRP) || may_group_write(st->st_gid, self);
+	return !(st->st_mode & S_IWGRP) || is_trusted_group(st->st_gid, self);
 }
 
-static int open_in(const char *dir, const char *name, int flags, const struct stat *self, struct err *e)
+static int open_trusted(const char *dir, const char *name, int flags, const struct stat *self, struct err *e)
 {
 	autoclose int dir_fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	autoclose int fd = -1;
@@ -44,21 +45,21 @@ static int open_in(const char *dir, const char *name, int flags, const struct st
 		return -errno;
 	if (fstat(dir_fd, &st) < 0)
 		return err_sys(e, -errno, "cannot look at %s", dir);
-	if (!is_trusted(&st, self)) {
+	if (!is_as_trusted_as(&st, self)) {
 		err_set(e, -EPERM, "will not run %s/%s: others may write to that directory", dir, name);
 		return err_hint(e, -EPERM, "chmod go-w %s", dir);
 	}
 	if (fstat(fd, &st) < 0)
 		return err_sys(e, -errno, "cannot look at %s/%s", dir, name);
-	if (!S_ISREG(st.st_mode) || !(st.st_mode & S_IXUSR) || !is_trusted(&st, self))
+	if (!S_ISREG(st.st_mode) || !(st.st_mode & S_IXUSR) || !is_as_trusted_as(&st, self))
 		return err_set(e, -EPERM,
 			       "will not run %s/%s: it is not an executable file, or others may write to it",
 			       dir, name);
 	return TAKE_FD(fd);
 }
 
-/* The running program's directory into `dir` and its status into *self. */
-static int self_dir(char dir[PATH_MAX], struct stat *self)
+/* Puts the running program's directory into `dir` and its status into *self. */
+static int own_directory(char dir[PATH_MAX], struct stat *self)
 {
 	ssize_t n = readlink("/proc/self/exe", dir, PATH_MAX - 1);
 	char *slash;
@@ -79,13 +80,13 @@ int helper_open(const char *name, struct err *e)
 	char dir[PATH_MAX];
 	int r;
 
-	r = self_dir(dir, &self);
+	r = own_directory(dir, &self);
 	if (r == 0)
-		r = open_in(dir, name, O_PATH, &self, e);
+		r = open_trusted(dir, name, O_PATH, &self, e);
 	else
 		snprintf(dir, sizeof(dir), "the program's own directory");
 	if (r == -ENOENT || r == -EACCES || r == -ENOTDIR)
-		r = open_in(COFFER_LIBEXECDIR, name, O_PATH, &self, e);
+		r = open_trusted(COFFER_LIBEXECDIR, name, O_PATH, &self, e);
 	if (r >= 0 || r == -EPERM)
 		return r;
 	err_set(e, r, "cannot find the helper program %s in %s or %s: %s", name, dir, COFFER_LIBEXECDIR,
@@ -106,7 +107,7 @@ int helper_open_path(const char *path, struct err *e)
 		return err_sys(e, -errno, "cannot look at the program itself");
 	slash = strrchr(real, '/');
 	*slash = '\0';
-	r = open_in(slash == real ? "/" : real, slash + 1, O_RDONLY | O_NONBLOCK | O_NOCTTY, &self, e);
+	r = open_trusted(slash == real ? "/" : real, slash + 1, O_RDONLY | O_NONBLOCK | O_NOCTTY, &self, e);
 	return r < 0 && r != -EPERM ? err_sys(e, r, "cannot open %s", path) : r;
 }
 
@@ -116,7 +117,7 @@ int helper_check_fd(int fd, const char *path, struct err *e)
 
 	if (fstat(fd, &st) < 0 || stat("/proc/self/exe", &self) < 0)
 		return err_sys(e, -errno, "cannot look at %s", path);
-	if (!is_trusted(&st, &self))
+	if (!is_as_trusted_as(&st, &self))
 		return err_set(e, -EPERM, "will not run %s: others may write to it", path);
 	return 0;
 }

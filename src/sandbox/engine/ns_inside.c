@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The sandbox's first process, in the order of its life: outer user namespace, trees, root, network; then the inner user
+ * namespace and every fence; then exec. The invariants are in ns_inside.h. Nothing foreign runs in this process, and it opens
+ * nothing of the host by a name that the sandbox could have changed without checking that it is the same file.
+ */
 #include "sandbox/engine/ns_inside.h"
 
 #include "base/fd.h"
@@ -36,7 +41,7 @@ size_t ns_tree_count(const struct spec *s)
 	return NS_TREES_FIXED + s->n_binds + s->n_lowers;
 }
 
-/* The same file as the one that was checked outside, opened again in this mount namespace. */
+/* Opens the file that was checked outside again, in this mount namespace, and fails if it is not the same one. */
 static int open_checked(const char *path, int checked_fd, struct err *e)
 {
 	autoclose int tree = mnt_tree(AT_FDCWD, path, true);
@@ -51,7 +56,7 @@ static int open_checked(const char *path, int checked_fd, struct err *e)
 	return TAKE_FD(tree);
 }
 
-static int open_from(const struct spec *s, struct err *e)
+static int open_from_layer(const struct spec *s, struct err *e)
 {
 	autofree char *path = NULL;
 
@@ -60,7 +65,7 @@ static int open_from(const struct spec *s, struct err *e)
 	return open_checked(path, s->from_fd, e);
 }
 
-/* An ordinary user's trees are opened here; the host root's come over the socket, idmapped. */
+/* Opens the trees of an ordinary user. Those of the host's root come over the socket, idmapped. */
 static int open_trees(const struct ns_inside *in, int *fds, struct err *e)
 {
 	const struct spec *s = in->spec;
@@ -69,12 +74,12 @@ static int open_trees(const struct ns_inside *in, int *fds, struct err *e)
 		fds[i] = -1;
 	if (s->ws_fd >= 0 && (fds[0] = open_checked(s->ws_path, s->ws_fd, e)) < 0)
 		return fds[0];
-	/* Disk images are the host root's: these layers are in the run's directory, or will be. */
+	/* Only the host's root has disk images: these layers are in the run's directory, or will be. */
 	if (spec_needs_layers(s) && (fds[1] = open_checked(s->run_path, s->run_fd, e)) < 0)
 		return fds[1];
 	if (s->home_fd >= 0 && (fds[2] = open_checked(s->home_path, s->home_fd, e)) < 0)
 		return fds[2];
-	if (s->from_fd >= 0 && (fds[3] = open_from(s, e)) < 0)
+	if (s->from_fd >= 0 && (fds[3] = open_from_layer(s, e)) < 0)
 		return fds[3];
 	for (size_t i = 0; i < s->n_binds; i++) {
 		int *fd = &fds[NS_TREES_FIXED + i];
@@ -93,12 +98,12 @@ static int open_trees(const struct ns_inside *in, int *fds, struct err *e)
 	return 0;
 }
 
-/* Root of the outer user namespace, with none of the caller's groups. */
+/* Becomes root of the outer user namespace, with none of the caller's groups. */
 static int become_builder(const struct ids *ids, struct err *e)
 {
 	if (!ids->range)
 		return 0;
-	/* Changing ids makes a process undumpable, and its files in /proc root's alone. */
+	/* A process that changes its ids becomes undumpable, and its files in /proc then belong to the host's root. */
 	if (setgroups(0, NULL) < 0 || setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0 ||
 	    prctl(PR_SET_DUMPABLE, 1) < 0)
 		return err_sys(e, -errno, "cannot take the ids of the sandbox");
@@ -107,7 +112,7 @@ static int become_builder(const struct ids *ids, struct err *e)
 
 enum which_map { OUTER, INNER };
 
-static int write_maps(const struct ids *ids, enum which_map which, const char *proc, struct err *e)
+static int write_id_maps(const struct ids *ids, enum which_map which, const char *proc, struct err *e)
 {
 	char map[IDS_MAP_LEN];
 
@@ -122,21 +127,21 @@ static int write_maps(const struct ids *ids, enum which_map which, const char *p
 	return 0;
 }
 
-/* The only id that is mapped is one's own, and mapping that needs nobody's help. */
+/* A process may map its own id, as the only one, without help. */
 static int map_own_id(const struct ids *ids, enum which_map which, struct err *e)
 {
 	int r = ns_deny_setgroups("/proc/self", e);
 
-	return r < 0 ? r : write_maps(ids, which, "/proc/self", e);
+	return r < 0 ? r : write_id_maps(ids, which, "/proc/self", e);
 }
 
-static int gone(int code, struct err *e)
+static int launcher_is_gone(int code, struct err *e)
 {
-	return err_sys(e, code < 0 ? code : -EPROTO, "the launcher went away");
+	return err_sys(e, code < 0 ? code : -EPROTO, "the launcher died");
 }
 
-/* With one id only, the process maps itself. */
-static int wait_mapped(const struct ns_inside *in, struct err *e)
+/* A range of ids is mapped by the launcher; a single one by the process itself. */
+static int map_or_wait_mapped(const struct ns_inside *in, struct err *e)
 {
 	char c;
 	int r;
@@ -144,11 +149,11 @@ static int wait_mapped(const struct ns_inside *in, struct err *e)
 	if (!in->spec->ids.range)
 		return map_own_id(&in->spec->ids, OUTER, e);
 	r = fdpass_recv(in->sync, &c, 1, NULL, 0);
-	return r < 0 || c != NS_SYNC_MAPPED ? gone(r, e) : 0;
+	return r < 0 || c != NS_SYNC_MAPPED ? launcher_is_gone(r, e) : 0;
 }
 
-/* The host root's trees as they came. */
-static int sort_trees(const struct spec *s, const int *got, size_t n, int *fds, struct err *e)
+/* Puts the received trees of the host's root where the spec has one. */
+static int sort_received_trees(const struct spec *s, const int *got, size_t n, int *fds, struct err *e)
 {
 	bool want[NS_TREES_MAX] = { s->ws_fd >= 0, spec_needs_layers(s), s->home_fd >= 0, s->from_fd >= 0 };
 	size_t k = 0;
@@ -157,33 +162,34 @@ static int sort_trees(const struct spec *s, const int *got, size_t n, int *fds, 
 		want[i] = true;
 	for (size_t i = 0; i < ns_tree_count(s); i++) {
 		if (want[i] && k == n)
-			return gone(-EPROTO, e);
+			return launcher_is_gone(-EPROTO, e);
 		fds[i] = want[i] ? got[k++] : -1;
 	}
-	return k == n ? 0 : gone(-EPROTO, e);
+	return k == n ? 0 : launcher_is_gone(-EPROTO, e);
 }
 
-/* Waits until the launcher has all that we need, and joins the control group. */
+/* Waits for "go", and joins the control group. */
 static int wait_go(const struct ns_inside *in, int *fds, struct ns_go *go, struct err *e)
 {
 	int got[FDPASS_MAX];
 	int r = fdpass_recv(in->sync, go, sizeof(*go), NULL, 0);
 
 	if (r < 0 || go->type != NS_SYNC_GO || go->fds > FDPASS_MAX || go->tasks > go->fds)
-		return gone(r, e);
+		return launcher_is_gone(r, e);
 	if (go->fds) {
 		r = fdpass_recv(in->sync, &go->type, 1, got, go->fds);
 		if (r < 0)
-			return gone(r, e);
+			return launcher_is_gone(r, e);
 	}
 	for (size_t i = 0; i < go->tasks; i++) {
-		/* The one way in that the kernel takes without waiting for every CPU. */
+		/* Of the ways to join a group, only this one does not make the kernel wait for every CPU. */
 		if (write(got[i], "0", 1) != 1)
 			return err_sys(e, -errno, "cannot join the sandbox's control group");
 		fd_close(got[i]);
 	}
-	return in->spec->ids.host_root ? sort_trees(in->spec, got + go->tasks, go->fds - go->tasks, fds, e)
-				       : 0;
+	return in->spec->ids.host_root
+		       ? sort_received_trees(in->spec, got + go->tasks, go->fds - go->tasks, fds, e)
+		       : 0;
 }
 
 static int wait_ca(const struct ns_inside *in, int *ret, struct err *e)
@@ -191,7 +197,7 @@ static int wait_ca(const struct ns_inside *in, int *ret, struct err *e)
 	char c;
 	int r = fdpass_recv(in->sync, &c, 1, ret, 1);
 
-	return r < 0 || c != NS_SYNC_CA ? gone(r, e) : 0;
+	return r < 0 || c != NS_SYNC_CA ? launcher_is_gone(r, e) : 0;
 }
 
 static int bring_up_loopback(struct err *e)
@@ -204,7 +210,7 @@ static int bring_up_loopback(struct err *e)
 	return 0;
 }
 
-/* The network, whose sockets go to the launcher. */
+/* Builds the network, and sends the sockets of its wall to the launcher. */
 static int build_network(const struct ns_inside *in, struct err *e)
 {
 	struct wall w;
@@ -217,13 +223,13 @@ static int build_network(const struct ns_inside *in, struct err *e)
 		return r;
 	r = wall_send(in->sync, &w);
 	wall_release(&w);
-	return r < 0 ? gone(r, e) : 0;
+	return r < 0 ? launcher_is_gone(r, e) : 0;
 }
 
 /*
- * Settings of the new namespaces. Ports below 1024 are free inside, as programs in a container expect. What is used
- * inside counts against the caller's own user too: of inotify instances, of which a user has few, some must be left.
- * Where /proc is read-only neither can be set, and nothing rests on them.
+ * Settings of the new namespaces. Any user may bind ports below 1024 inside, as programs in a container expect. inotify
+ * instances inside count against the caller's own user, who has few: some must be left. Where /proc is read-only neither can
+ * be set; no protection depends on them.
  */
 static void set_sysctls(void)
 {
@@ -240,8 +246,8 @@ static void set_sysctls(void)
 }
 
 /*
- * A whole range can only be mapped by somebody in the outer namespace: this child of ours, which stays there,
- * waits until we are in the inner one, writes our maps, and is gone.
+ * A whole range can only be mapped from the outer namespace: this child stays there, waits until its parent is in the inner
+ * one, writes the parent's maps, and exits.
  */
 static pid_t fork_mapper(const struct ids *ids, int *ret_go)
 {
@@ -262,7 +268,7 @@ static pid_t fork_mapper(const struct ids *ids, int *ret_go)
 		fd_close(p[1]);
 		if (read(p[0], &c, 1) != 1)
 			_exit(1);
-		_exit(write_maps(ids, INNER, "/proc/1", NULL) < 0);
+		_exit(write_id_maps(ids, INNER, "/proc/1", NULL) < 0);
 	}
 	fd_close(p[0]);
 	*ret_go = p[1];
@@ -280,7 +286,7 @@ static int map_by_mapper(pid_t mapper, int go, struct err *e)
 	return 0;
 }
 
-/* Into the inner user namespace, as the command's user. */
+/* Enters the inner user namespace, as the command's user. */
 static int enter_inner(const struct ids *ids, struct err *e)
 {
 	autoclose int go = -1;
@@ -304,7 +310,7 @@ static int enter_inner(const struct ids *ids, struct err *e)
 	return ids->range ? map_by_mapper(mapper, go, e) : map_own_id(ids, INNER, e);
 }
 
-static int set_rlimit(int what, uint64_t soft, uint64_t hard, struct err *e)
+static int set_one_rlimit(int what, uint64_t soft, uint64_t hard, struct err *e)
 {
 	struct rlimit now, want;
 
@@ -319,7 +325,7 @@ static int set_rlimit(int what, uint64_t soft, uint64_t hard, struct err *e)
 
 static int set_rlimits(const struct limits *l, bool count_pids, struct err *e)
 {
-	/* A control group counts better, and tells when it refused; this is for where there is none. */
+	/* A control group counts better, and reports refusals; the rlimit is for a host without one. */
 	uint64_t nproc = count_pids ? l->l[LIMIT_PIDS].value : LIMIT_NONE;
 	const struct {
 		int what;
@@ -332,12 +338,12 @@ static int set_rlimits(const struct limits *l, bool count_pids, struct err *e)
 		{ RLIMIT_MEMLOCK, 8u << 20, 8u << 20 },
 		{ RLIMIT_MSGQUEUE, 819200, 819200 },
 		{ RLIMIT_RTPRIO, 0, 0 },
-		/* Timers and queued signals count against the caller's own user as well: some must be left. */
+		/* Timers and queued signals count against the caller's own user: some must be left. */
 		{ RLIMIT_SIGPENDING, 8192, 8192 },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(limits); i++) {
-		int r = set_rlimit(limits[i].what, limits[i].soft, limits[i].hard, e);
+		int r = set_one_rlimit(limits[i].what, limits[i].soft, limits[i].hard, e);
 
 		if (r < 0)
 			return r;
@@ -360,10 +366,10 @@ static int fence_landlock(const struct spec *s, int init_fd, struct ns_ready *re
 	size_t n = 7;
 	int r;
 
-	/* A process under Landlock cannot mount, and that is what --nested is for. */
+	/* A process under Landlock cannot mount, which --nested is for. */
 	if (s->nested)
 		return 0;
-	/* coffer-init is on a mount that no path inside leads to. */
+	/* No path inside leads to the mount that coffer-init is on. */
 	snprintf(init, sizeof(init), "/proc/self/fd/%d", init_fd);
 	rules[n++] = (struct landlock_rule){ init, LANDLOCK_READ_EXEC };
 	rules[n++] = (struct landlock_rule){ rootfs_home_of(s), LANDLOCK_WRITE };
@@ -395,8 +401,8 @@ static int fence_seccomp(const struct spec *s, struct err *e)
 	return r < 0 ? r : seccomp_install(insns, n, e);
 }
 
-/* A read-only mount of coffer-init that is attached nowhere: what runs from it cannot write to it, ever. */
-static int open_init(int init_fd, struct err *e)
+/* A read-only mount of coffer-init that is attached nowhere: the process that runs from it can never write to it. */
+static int open_init_read_only(int init_fd, struct err *e)
 {
 	char link[32], path[PATH_MAX];
 	autoclose int tree = -1;
@@ -415,8 +421,8 @@ static int open_init(int init_fd, struct err *e)
 	return r < 0 ? err_sys(e, r, "cannot protect %s", path) : TAKE_FD(tree);
 }
 
-/* Descriptors as coffer-init finds them; everything else goes with exec. */
-static int arrange_fds(int stream, struct err *e)
+/* Descriptors as coffer-init expects them; exec closes all others. */
+static int arrange_init_fds(int stream, struct err *e)
 {
 	autoclose int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
@@ -433,7 +439,8 @@ static int arrange_fds(int stream, struct err *e)
 					     : 0;
 }
 
-/* N3: from here on the kernel ends us with the launcher; and if it is gone already, we are too late. */
+/* ns_inside.N3: from here on the kernel kills the process when the launcher dies. A launcher that is dead already is seen by
+ * end of file on the sync socket. */
 static int tie_to_launcher(int sync, struct err *e)
 {
 	char c;
@@ -441,12 +448,12 @@ static int tie_to_launcher(int sync, struct err *e)
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
 		return err_sys(e, -errno, "cannot tie the sandbox to its launcher");
 	if (recv(sync, &c, 1, MSG_PEEK | MSG_DONTWAIT) == 0)
-		return err_set(e, -EPIPE, "the launcher went away");
+		return err_set(e, -EPIPE, "the launcher died");
 	return 0;
 }
 
-/* The costly ones are made here and not with the process: meanwhile the launcher gets on with its part. */
-static int make_namespaces(struct err *e)
+/* These take the kernel long, so clone3() does not make them: meanwhile the launcher does its own part. */
+static int unshare_costly_namespaces(struct err *e)
 {
 	int r = unshare(CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS) < 0 ? -errno : 0;
 
@@ -456,28 +463,29 @@ static int make_namespaces(struct err *e)
 	return err_hint(e, r, "`coffer doctor` tells what this host allows, and how to change it");
 }
 
-/* A control group that a user owns takes only processes with that user's id, which the builder gives up. */
+/* A process can join a control group of the user only with that user's id, which become_builder() gives up. */
 static bool joins_as_caller(const struct ids *ids)
 {
 	return ids->range && !ids->host_root;
 }
 
-/* In the outer user namespace, all that waits for nothing but the ids. */
-static int begin(const struct ns_inside *in, int *fds, int *ret_init, struct ns_go *go, struct err *e)
+/* In the outer user namespace: all that needs nothing of the launcher but the id maps. */
+static int build_before_go(const struct ns_inside *in, int *fds, int *ret_init, struct ns_go *go,
+			   struct err *e)
 {
 	const struct spec *s = in->spec;
-	int r = make_namespaces(e);
+	int r = unshare_costly_namespaces(e);
 
 	if (r == 0)
-		r = wait_mapped(in, e);
-	/* As the caller, who may be in groups that open the way. */
+		r = map_or_wait_mapped(in, e);
+	/* Opened as the caller, whose groups may be needed for the path. */
 	if (r == 0 && !s->ids.host_root)
 		r = open_trees(in, fds, e);
 	if (r == 0 && joins_as_caller(&s->ids))
 		r = wait_go(in, fds, go, e);
 	if (r < 0)
 		return r;
-	*ret_init = open_init(in->init_fd, e);
+	*ret_init = open_init_read_only(in->init_fd, e);
 	if (*ret_init < 0)
 		return *ret_init;
 	r = become_builder(&s->ids, e);
@@ -492,7 +500,7 @@ static int begin(const struct ns_inside *in, int *fds, int *ret_init, struct ns_
 	return r;
 }
 
-/* What the certificate of an authority will be appended to goes to whoever will have it. */
+/* Sends the files that a later certificate is appended to. */
 static int send_ca_later(const struct ns_inside *in, int *fds, struct err *e)
 {
 	const struct ns_ca_later w = { { NS_SYNC_CA, 0 } };
@@ -500,17 +508,17 @@ static int send_ca_later(const struct ns_inside *in, int *fds, struct err *e)
 
 	for (size_t i = 0; i < ROOTFS_CA_FILES; i++)
 		fds[i] = fd_close(fds[i]);
-	return r < 0 ? err_sys(e, r, "cannot hand over the place of the certificate") : 0;
+	return r < 0 ? err_sys(e, r, "cannot hand over the files for a later certificate") : 0;
 }
 
-/* Still there: everything else that needs its capabilities. */
-static int build(const struct ns_inside *in, int *ret_init, struct ns_go *go, struct ns_ready *ready,
-		 struct err *e)
+/* Still in the outer user namespace: all that needs its capabilities. */
+static int build_outer(const struct ns_inside *in, int *ret_init, struct ns_go *go, struct ns_ready *ready,
+		       struct err *e)
 {
 	int fds[NS_TREES_MAX];
 	autoclose int ca = -1;
 	struct trees t;
-	int r = begin(in, fds, ret_init, go, e);
+	int r = build_before_go(in, fds, ret_init, go, e);
 
 	if (r == 0 && !joins_as_caller(&in->spec->ids))
 		r = wait_go(in, fds, go, e);
@@ -537,9 +545,9 @@ static int build(const struct ns_inside *in, int *ret_init, struct ns_go *go, st
 	return 0;
 }
 
-/* In the inner one: giving up everything. */
-static int confine(const struct ns_inside *in, int init_fd, bool count_pids, struct ns_ready *ready,
-		   struct err *e)
+/* In the inner user namespace: ns_inside.N1, but for seccomp, which comes after the last message. */
+static int confine_inner(const struct ns_inside *in, int init_fd, bool count_pids, struct ns_ready *ready,
+			 struct err *e)
 {
 	const struct spec *s = in->spec;
 	int r = enter_inner(&s->ids, e);
@@ -547,7 +555,7 @@ static int confine(const struct ns_inside *in, int init_fd, bool count_pids, str
 	if (r == 0)
 		r = set_rlimits(&s->limits, count_pids, e);
 	if (r == 0)
-		r = arrange_fds(in->stream, e);
+		r = arrange_init_fds(in->stream, e);
 	if (r < 0)
 		return r;
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
@@ -575,17 +583,17 @@ void ns_inside(const struct ns_inside *in)
 		signal(sig, SIG_DFL);
 	setsid();
 	if (in->gv) {
-		if (build(in, &init_fd, &go, &ready, &e) == 0 && tie_to_launcher(in->sync, &e) == 0)
+		if (build_outer(in, &init_fd, &go, &ready, &e) == 0 && tie_to_launcher(in->sync, &e) == 0)
 			sync = gv_exec(in, init_fd, &e);
-	} else if (build(in, &init_fd, &go, &ready, &e) == 0 &&
-		   confine(in, init_fd, go.rlimit_pids, &ready, &e) == 0 &&
+	} else if (build_outer(in, &init_fd, &go, &ready, &e) == 0 &&
+		   confine_inner(in, init_fd, go.rlimit_pids, &ready, &e) == 0 &&
 		   fdpass_send(in->sync, &ready, sizeof(ready), NULL, 0) == 0 &&
 		   fence_seccomp(in->spec, &e) == 0) {
 		syscall(SYS_execveat, init_fd, "", argv, envp, AT_EMPTY_PATH);
 		err_sys(&e, -errno, "cannot start coffer-init inside");
 	}
 	if (e.code == 0)
-		err_set(&e, -EPIPE, "the launcher went away");
+		err_set(&e, -EPIPE, "the launcher died");
 	if (fdpass_send(sync, &e, sizeof(e), NULL, 0) < 0)
 		_exit(1);
 	_exit(1);

@@ -2,15 +2,15 @@
 /*
  * The first process of an ns sandbox, from its birth in new namespaces to the exec of coffer-init.
  *
- * Two user namespaces, one in the other. The outer owns the network, mount, pid, ipc and uts namespaces; the
- * process builds there, with capabilities that count nowhere else. The inner owns nothing, and the command lives
- * in it: even all capabilities there give no mount, no raw socket, no route.
+ * There are two user namespaces, one in the other. The outer one owns the network, mount, pid, ipc and uts namespaces; the
+ * process builds in it, with capabilities that count nowhere else. The inner one owns nothing, and the command lives in it:
+ * even all capabilities there give no mount, no raw socket, no route.
  *
  * Invariants
  *  N1  Before exec: no capability but those granted, no_new_privs, seccomp and Landlock in force, the command's
  *      ids, no descriptor but the stream (3) and /dev/null (0-2), an empty environment.
- *  N2  Whatever fails is reported over the sync socket and ends the process; exec closes that socket, and only
- *      end of file there means success.
+ *  N2  Every failure is reported over the sync socket and ends the process. Exec closes that socket: only struct ns_ready
+ *      and then end of file means success.
  *  N3  The process dies with the launcher (parent-death signal), and notices a launcher that died before that was
  *      set (end of file on the sync socket).
  */
@@ -21,11 +21,11 @@
 #include "sandbox/spec/spec.h"
 
 /*
- * What the launcher says over the sync socket, while the process builds what needs nothing of it.
- *  M  where a range of ids is mapped: they are
- *  G  struct ns_go, once the layers and the control group are there; then, when fds is not 0, one message more with
- *     so many descriptors: `tasks` files of control groups to be joined first; host root: the idmapped trees
- *  C  where the spec has an authority (spec->ca), once the wall has been told: its certificate, one descriptor
+ * Messages of the launcher over the sync socket, by their first byte. Meanwhile the process builds all that needs none of them.
+ *  M  where a range of ids is mapped: the maps are written
+ *  G  struct ns_go, once the layers and the control group are there; when its fds is not 0, a second message follows with
+ *     that many descriptors: first `tasks` files of control groups to join, then, for the host's root, the idmapped trees
+ *  C  where spec->ca, once the process has sent its wall: one descriptor, the certificate of the sandbox's authority
  */
 #define NS_SYNC_MAPPED 'M'
 #define NS_SYNC_GO 'G'
@@ -33,18 +33,18 @@
 
 struct ns_go {
 	char type;	  /* NS_SYNC_GO */
-	uint8_t tasks;	  /* how many of the descriptors are that */
-	uint8_t fds;	  /* how many there are */
+	uint8_t tasks;	  /* how many of the descriptors are files of control groups */
+	uint8_t fds;	  /* how many descriptors there are */
 	bool rlimit_pids; /* no control group counts processes: an rlimit must */
 };
 
-/* Where there is room for an authority that is yet to come (spec->ca_later): with ROOTFS_CA_FILES descriptors. */
+/* Sent where spec->ca_later, with the ROOTFS_CA_FILES descriptors that a later certificate is appended to. */
 struct ns_ca_later {
 	char type[2]; /* NS_SYNC_CA, 0 */
 };
 
-/* What the process says: the sockets of its wall, where it has a network (wall_send()); the above; this, once, when it is
- * about to exec; or a struct err. */
+/* Messages of the process: the sockets of its wall, where it has a network (wall_send()); struct ns_ca_later; this one, once,
+ * when it is about to exec; or a struct err, after which it exits. */
 struct ns_ready {
 	int landlock_abi;
 	bool cgroupns;
@@ -57,17 +57,14 @@ struct ns_inside {
 	int stream;  /* becomes fd 3 of coffer-init */
 	int init_fd; /* coffer-init on the host, O_PATH */
 	const struct gv_start
-		*gv; /* instead of coffer-init under our own fences: runsc, with coffer-init in it */
+		*gv; /* NULL: coffer-init under our own fences; else runsc, with coffer-init in it */
 };
 
+/* The whole life of the process until exec. */
 _Noreturn void ns_inside(const struct ns_inside *in);
 
-/* The whole of engine_ns's start, for whoever has something else to run inside (NULL: coffer-init itself). */
-int ns_start_with(const struct spec *s, struct cgroup *cg, const struct engine_meanwhile *m,
-		  const struct gv_start *gv, struct engine_run *ret, struct err *e) MUST_CHECK;
-
-/* Trees of the workspace, the run's directory, the home, the layer beneath, the binds and the root's layers, in this
- * order. */
+/* Trees, in this order: workspace, layers, home, the layer between the workspace's two (spec->over), binds, layers of the
+ * root. */
 #define NS_TREES_FIXED 4
 #define NS_BINDS_MAX 45
 #define NS_TREES_MAX (NS_TREES_FIXED + NS_BINDS_MAX + ROOT_LOWERS_MAX)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Order matters, and is this: everything read-only of the host first, while the new root is an ordinary
- * directory tree on a fresh tmpfs; then one call makes all of that read-only at once; then what is writable or a
- * device goes on top. Every mount costs some 20 microseconds, half of them when it goes, and is on the way of every
- * start, so there are no more than needed.
+ * Building the root file system that shows the host, and the parts that all roots share.
+ *
+ * The order matters. First come the read-only entries of the host, while the new root is an ordinary directory tree on a
+ * fresh tmpfs; then one call makes all of that read-only; then writable mounts and devices go on top. Every mount costs every
+ * start some 20 microseconds, half of them when it is removed, so there are no more than needed.
  */
 #include "sandbox/engine/rootfs.h"
 
@@ -42,17 +43,17 @@ static const struct {
 	{ "workspace", 0755 },
 };
 
-/* Beside /usr on a merged system these are links; on an old one, directories. */
+/* Links into /usr on a merged system; directories on an old one. */
 static const char *const usr_links[] = { "bin", "sbin", "lib", "lib32", "lib64", "libx32" };
 
 /*
- * What programs need of the host's /etc, and nothing more: no accounts, no keys, no machine id, no resolver, no
+ * The entries of the host's /etc that programs need, and nothing more: no accounts, no keys, no machine id, no resolver, no
  * configuration that may carry a token. Directories and files are shown read-only; links are copied as links.
  */
 static const char *const etc_entries[] = {
 	"ld.so.cache",	 /* where the shared libraries are */
-	"alternatives",	 /* which of several programs answers to a name */
-	"ssl/certs",	 /* whom TLS trusts (Debian, Ubuntu) */
+	"alternatives",	 /* which of several programs has a name */
+	"ssl/certs",	 /* trusted CAs for TLS (Debian, Ubuntu) */
 	"pki/tls/certs", /* the same on Fedora */
 	"pki/ca-trust/extracted",
 	"localtime",	   /* the time zone */
@@ -140,8 +141,8 @@ int rootfs_write_names(const struct spec *s, const char *hosts, const char *host
 	return buf_error(&b) ? -ENOMEM : rootfs_write_text(hostname, buf_cstr(&b));
 }
 
-/* The few files that are made up: the host's own would tell about the host. */
-static int write_etc(const struct spec *s)
+/* Files with made-up content: the host's own would disclose the host. */
+static int write_etc_files(const struct spec *s)
 {
 	autobuf struct buf b = BUF_INIT;
 	int r;
@@ -177,7 +178,7 @@ static int write_etc(const struct spec *s)
 				 "services: files\nprotocols: files\n");
 }
 
-static int write_files(const struct spec *s, struct err *e)
+static int write_spec_files(const struct spec *s, struct err *e)
 {
 	for (size_t i = 0; i < s->files.n; i++) {
 		const struct spec_file *f = &s->files.v[i];
@@ -219,22 +220,23 @@ static int build_host_view(const struct spec *s, struct err *e)
 		if (r < 0)
 			return rootfs_fail(e, r, host);
 	}
-	r = write_etc(s);
+	r = write_etc_files(s);
 	if (r < 0)
 		return rootfs_fail(e, r, "/etc");
 	if (symlink("/proc/mounts", "etc/mtab") < 0)
 		return rootfs_fail(e, -errno, "/etc/mtab");
-	/* For runsc, which looks for the place of a mount here, also below one that is its own. */
+	/* For runsc, which wants the target of a mount here even when it is below another of its mounts. */
 	if (spec_has_ca(s) && mkdir(&ROOTFS_CA_DIR[1], 0755) < 0)
 		return rootfs_fail(e, -errno, ROOTFS_CA_DIR);
 	if (s->uid != 0 && mkdir("home/agent", 0700) < 0)
 		return rootfs_fail(e, -errno, "home");
-	return write_files(s, e);
+	return write_spec_files(s, e);
 }
 
 static const char *const dev_nodes[] = { "null", "zero", "full", "random", "urandom", "tty" };
 
-/* The places for device nodes, to be filled once the root is read-only: a bind of a device must not be nodev. */
+/* Makes the mount targets of device nodes. They are mounted once the root is read-only: a bind of a device must not be
+ * nodev. */
 int rootfs_prepare_dev(struct err *e)
 {
 	static const char *const links[][2] = {
@@ -277,8 +279,8 @@ static int build_dev(const struct spec *s, struct err *e)
 }
 
 /*
- * /proc: what belongs to the sandbox's own namespaces and would be writable is read-only, what anybody may read and
- * tells about the host is empty. The rest is for root alone, and nobody inside is ever the host's root.
+ * /proc: entries that root of the sandbox's namespaces could write to are read-only, and entries that any user may read and
+ * that disclose the host are empty. The rest is for the host's root alone, which no process inside ever is.
  */
 static int build_proc(struct err *e)
 {
@@ -319,8 +321,8 @@ static int build_proc(struct err *e)
 	return 0;
 }
 
-/* The parts of the stage, with this many bytes for what is writable. */
-static int open_scratch(const struct spec *s, uint64_t bytes, struct err *e)
+/* Mounts the stage, with this many bytes for its writable directories. */
+static int mount_stage(const struct spec *s, uint64_t bytes, struct err *e)
 {
 	static const struct {
 		const char *path;
@@ -328,23 +330,26 @@ static int open_scratch(const struct spec *s, uint64_t bytes, struct err *e)
 	} dirs[] = { { STAGE "/tmp", 01777 }, { STAGE "/run", 0755 },	{ STAGE "/vartmp", 01777 },
 		     { STAGE "/home", 0700 }, { STAGE "/lower", 0700 }, { STAGE "/layers", 0700 },
 		     { STAGE_ROOT, 0755 } };
-	/* An empty file takes no byte of the size, but memory all the same. */
+	/* The size counts whole pages of files. An empty file takes none, but memory all the same: so inodes are limited too. */
 	const uint64_t root = ROOT_BYTES + s->files.bytes + s->files.n * 4096;
-	int r = mnt_tmpfs(STAGE, bytes + root, bytes / 4096 + 1024 + UINT64_C(2) * SPEC_FILES_MAX, 0755);
+	int r;
 
+	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+		return rootfs_fail(e, -errno, "private mounts");
+	r = mnt_tmpfs(STAGE, bytes + root, bytes / 4096 + 1024 + UINT64_C(2) * SPEC_FILES_MAX, 0755);
 	if (r < 0)
 		return rootfs_fail(e, r, "/tmp");
 	for (size_t i = 0; i < ARRAY_SIZE(dirs); i++) {
 		if (mkdir(dirs[i].path, dirs[i].mode) < 0)
 			return rootfs_fail(e, -errno, dirs[i].path);
-		/* Already so where only one id is mapped. */
+		/* Where only one id is mapped they have it already. */
 		if (s->ids.range && chown(dirs[i].path, s->uid, s->gid) < 0)
 			return rootfs_fail(e, -errno, dirs[i].path);
 	}
 	return 0;
 }
 
-static int build_scratch(struct err *e)
+static int bind_scratch(struct err *e)
 {
 	static const char *const parts[][2] = { { "../tmp", "tmp" },
 						{ "../run", "run" },
@@ -359,7 +364,7 @@ static int build_scratch(struct err *e)
 	return 0;
 }
 
-static int build_home(const struct spec *s, int home_tree, struct err *e)
+static int mount_home(const struct spec *s, int home_tree, struct err *e)
 {
 	const char *home = rootfs_home(s->uid) + 1;
 	int r;
@@ -374,16 +379,8 @@ static int build_home(const struct spec *s, int home_tree, struct err *e)
 	return r < 0 ? rootfs_fail(e, r, home) : 0;
 }
 
-/* The stage with its parts, and this many bytes for what is writable. */
-static int open_stage(const struct spec *s, uint64_t bytes, struct err *e)
-{
-	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
-		return rootfs_fail(e, -errno, "private mounts");
-	return open_scratch(s, bytes, e);
-}
-
-/* The layers' directory, among the stage's parts. */
-static int attach_layers(const struct spec *s, struct trees *t, struct err *e)
+/* Mounts the directory of the layers on the stage. */
+static int attach_layers_tree(const struct spec *s, struct trees *t, struct err *e)
 {
 	int r;
 
@@ -395,7 +392,7 @@ static int attach_layers(const struct spec *s, struct trees *t, struct err *e)
 	return r < 0 ? rootfs_fail(e, r, "the layers") : 0;
 }
 
-/* A view of the host on the stage, read-only, and the process standing in it. */
+/* Builds a read-only view of the host on the stage, and makes it the current directory. */
 static int build_host_root(const struct spec *s, struct err *e)
 {
 	int r = mnt_bind(STAGE_ROOT, STAGE_ROOT);
@@ -415,7 +412,7 @@ static int build_host_root(const struct spec *s, struct err *e)
 	return r < 0 ? rootfs_fail(e, r, "a read-only root") : 0;
 }
 
-/* A root that the sandbox brings, with the process standing in it. */
+/* Mounts the root that the sandbox brings, and makes it the current directory. */
 static int build_own_root(const struct spec *s, struct trees *t, struct err *e)
 {
 	int r = rootfs_image_root(s, t->lowers, e);
@@ -435,22 +432,22 @@ int rootfs_begin(const struct spec *s, bool guest, struct err *e)
 	int r;
 
 	umask(0);
-	r = open_stage(s,
-		       (guest ? RUNSC_BYTES : s->limits.l[LIMIT_TMP].value) +
-			       (spec_has_ca(s) ? 2 * ROOTFS_STORE_MAX + 4 * ROOTFS_CA_MAX : 0),
-		       e);
+	r = mount_stage(s,
+			(guest ? RUNSC_BYTES : s->limits.l[LIMIT_TMP].value) +
+				(spec_has_ca(s) ? 2 * ROOTFS_STORE_MAX + 4 * ROOTFS_CA_MAX : 0),
+			e);
 	if (r < 0 || spec_has_root_layer(s))
 		return r;
 	r = build_host_root(s, e);
 	if (r < 0 || guest)
 		return r;
-	r = build_scratch(e);
+	r = bind_scratch(e);
 	return r < 0 ? r : build_devices(s, e);
 }
 
 int rootfs_layers(const struct spec *s, struct trees *t, const char *bound_at, struct err *e)
 {
-	int r = attach_layers(s, t, e);
+	int r = attach_layers_tree(s, t, e);
 
 	if (r == 0 && spec_has_root_layer(s))
 		r = build_own_root(s, t, e);
@@ -468,7 +465,7 @@ int rootfs_finish(const struct spec *s, struct trees *t, struct err *e)
 		if (r == 0)
 			r = build_devices(s, e);
 	} else if (r == 0) {
-		r = build_home(s, t->home, e);
+		r = mount_home(s, t->home, e);
 	}
 	if (r == 0 && spec_has_ca(s))
 		r = rootfs_ca(s, t, false, e);

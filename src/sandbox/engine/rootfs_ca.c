@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A certificate authority of the sandbox's own, for programs inside: its certificate alone and behind those
- * that the root file system trusts already, at fixed places, and the latter over the root's own bundle. Only
- * the certificate comes here; the key never leaves coffer-egress.
+ * The certificate of the sandbox's own authority, for programs inside: alone, and after those that the root file system
+ * trusts already, at fixed paths; the latter file also covers the root's own bundle. Only the certificate comes here; the key
+ * never leaves coffer-egress.
  *
- * Where a change of the policy may bring an authority, the files are there from the start, without its
- * certificate, and whoever gets it appends it through descriptors that were opened here: programs that start
- * afterwards find it. Nobody inside has a writable way to them.
+ * Where a change of the policy may bring an authority later, the files are there from the start, without its certificate.
+ * The guard then appends it through descriptors that were opened here: programs that start afterwards find it. No process
+ * inside has write access to them.
  *
- * What a root trusts is read for a copy that only that root sees: an image that lies there lies to itself.
+ * The root's own bundle is read for a copy that only that root sees: an image with a false one harms only itself.
  */
 #include "base/fd.h"
 #include "sandbox/engine/rootfs.h"
@@ -20,8 +20,8 @@
 #include <linux/openat2.h>
 #include <sys/stat.h>
 
-/* Where systems keep the one file with all of them. */
-static const char *const stores[] = {
+/* Where distributions keep the one file with all trusted certificates. */
+static const char *const bundles[] = {
 	"etc/ssl/certs/ca-certificates.crt",		    /* Debian, Ubuntu, Arch, Gentoo */
 	"etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem", /* Fedora, RHEL */
 	"etc/pki/tls/certs/ca-bundle.crt",
@@ -29,16 +29,16 @@ static const char *const stores[] = {
 	"etc/ssl/cert.pem",	 /* Alpine */
 };
 
-static int fail(struct err *e, int code)
+static int fail_ca(struct err *e, int code)
 {
 	return rootfs_fail(e, code, "certificates");
 }
 
-/* The certificates of the root that `dir` is; none is fine. */
-static int read_store(int dir, struct buf *b)
+/* Reads the certificates that the root at `dir` trusts; none is no error. */
+static int read_bundle(int dir, struct buf *b)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(stores); i++) {
-		autoclose int fd = fd_openat2(dir, stores[i], O_RDONLY | O_NONBLOCK | O_NOCTTY, 0,
+	for (size_t i = 0; i < ARRAY_SIZE(bundles); i++) {
+		autoclose int fd = fd_openat2(dir, bundles[i], O_RDONLY | O_NONBLOCK | O_NOCTTY, 0,
 					      RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS);
 		struct stat st;
 
@@ -54,22 +54,22 @@ static int read_store(int dir, struct buf *b)
 }
 
 /*
- * Variables that lead to the bundle take the place of what programs bring themselves. Until there is an
- * authority it must not say less than that, so a root that trusts nobody gets what the host trusts.
+ * Environment variables make programs use this bundle instead of their own. Until there is an authority it must not have
+ * less than those, so a root without a bundle gets the host's.
  */
-static int read_store_or_host(struct buf *b)
+static int read_bundle_or_host(struct buf *b)
 {
 	autoclose int host = -1;
-	int r = read_store(AT_FDCWD, b);
+	int r = read_bundle(AT_FDCWD, b);
 
 	if (r < 0 || b->len)
 		return r;
 	host = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	return host < 0 ? -errno : read_store(host, b);
+	return host < 0 ? -errno : read_bundle(host, b);
 }
 
-/* A file that is open for more; room for that is taken now, for the sandbox may fill the rest. */
-static int write_open(const char *path, const struct buf *text)
+/* Writes a file and returns it open for appending. Room for a certificate is reserved now: the sandbox may fill the tmpfs. */
+static int write_appendable(const char *path, const struct buf *text)
 {
 	autoclose int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0444);
 	int r = fd < 0 ? -errno : fd_write_all(fd, text->data, text->len);
@@ -79,7 +79,7 @@ static int write_open(const char *path, const struct buf *text)
 	return r < 0 ? r : TAKE_FD(fd);
 }
 
-static int write_files(const struct spec *s, struct trees *t)
+static int write_ca_files(const struct spec *s, struct trees *t)
 {
 	static const char *const paths[ROOTFS_CA_FILES] = { ".." GV_CA "/ca.pem",
 							    ".." GV_CA "/ca-bundle.pem" };
@@ -90,7 +90,7 @@ static int write_files(const struct spec *s, struct trees *t)
 	if (s->ca)
 		r = lseek(t->ca, 0, SEEK_SET) < 0 ? -errno : fd_read_all(t->ca, ROOTFS_CA_MAX, &ca);
 	if (r == 0)
-		r = s->ca ? read_store(AT_FDCWD, &bundle) : read_store_or_host(&bundle);
+		r = s->ca ? read_bundle(AT_FDCWD, &bundle) : read_bundle_or_host(&bundle);
 	buf_add(&bundle, ca.data, ca.len);
 	if (r < 0 || buf_error(&bundle))
 		return r < 0 ? r : -ENOMEM;
@@ -100,12 +100,12 @@ static int write_files(const struct spec *s, struct trees *t)
 		if (s->ca)
 			r = rootfs_write_text(paths[i], buf_cstr(texts[i]));
 		else
-			r = t->ca_later[i] = write_open(paths[i], texts[i]);
+			r = t->ca_later[i] = write_appendable(paths[i], texts[i]);
 	}
 	return r < 0 ? r : 0;
 }
 
-static int cover(const char *src, int target)
+static int cover_read_only(const char *src, int target)
 {
 	autoclose int tree = mnt_tree(AT_FDCWD, src, false);
 	int r = tree < 0 ? tree : mnt_set(tree, "", MNT_RO, false);
@@ -113,25 +113,25 @@ static int cover(const char *src, int target)
 	return r < 0 ? r : mnt_attach(tree, target, "");
 }
 
-/* Over what is there; a link among them leads to one of the others. */
-static int cover_stores(void)
+/* Covers each bundle that is a regular file; a link leads to one of the others. */
+static int cover_bundles(void)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(stores); i++) {
-		autoclose int fd = fd_openat2(AT_FDCWD, stores[i], O_PATH | O_NOFOLLOW, 0,
+	for (size_t i = 0; i < ARRAY_SIZE(bundles); i++) {
+		autoclose int fd = fd_openat2(AT_FDCWD, bundles[i], O_PATH | O_NOFOLLOW, 0,
 					      RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
 		struct stat st;
 		int r;
 
 		if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
 			continue;
-		r = cover(".." GV_CA "/ca-bundle.pem", fd);
+		r = cover_read_only(".." GV_CA "/ca-bundle.pem", fd);
 		if (r < 0)
 			return r;
 	}
 	return 0;
 }
 
-static int make_place(const struct spec *s, bool guest, struct err *e)
+static int make_ca_directory(const struct spec *s, bool guest, struct err *e)
 {
 	int r;
 
@@ -145,25 +145,25 @@ static int make_place(const struct spec *s, bool guest, struct err *e)
 	/* gVisor's /run is its own. */
 	if (guest)
 		return 0;
-	return mkdir(&ROOTFS_CA_DIR[1], 0755) < 0 ? fail(e, -errno) : 0;
+	return mkdir(&ROOTFS_CA_DIR[1], 0755) < 0 ? fail_ca(e, -errno) : 0;
 }
 
 int rootfs_ca(const struct spec *s, struct trees *t, bool guest, struct err *e)
 {
 	autoclose int place = -1;
-	int r = write_files(s, t);
+	int r = write_ca_files(s, t);
 
 	if (r == 0)
 		r = rootfs_ca_forms(s->ca);
 	if (r == 0)
-		r = cover_stores();
+		r = cover_bundles();
 	if (r < 0)
-		return fail(e, r);
-	r = make_place(s, guest, e);
+		return fail_ca(e, r);
+	r = make_ca_directory(s, guest, e);
 	if (r < 0 || guest)
 		return r;
 	place = fd_openat2(AT_FDCWD, &ROOTFS_CA_DIR[1], O_PATH | O_DIRECTORY, 0,
 			   RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
-	r = place < 0 ? place : cover(".." GV_CA, place);
-	return r < 0 ? fail(e, r) : 0;
+	r = place < 0 ? place : cover_read_only(".." GV_CA, place);
+	return r < 0 ? fail_ca(e, r) : 0;
 }

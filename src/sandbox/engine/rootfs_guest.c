@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The root for runsc, and the small one of runsc's own around it: rootfs_finish_guest(). */
+/* rootfs_finish_guest(): the guest's root for runsc, and around it the small root that runsc itself lives in. */
 #include "base/fd.h"
 #include "sandbox/engine/rootfs.h"
 #include "sandbox/engine/rootfs_int.h"
@@ -12,11 +12,11 @@
 #include <sys/stat.h>
 
 /*
- * runsc would make the place of a bind, and where a sandbox may have written before it would stay behind;
- * over one of another kind it fails without a word. So it must be there, as what it has to be. What is a
- * mount of its own for runsc stands beside the root.
+ * runsc makes a missing target of a bind, which would remain in a directory that outlives the run; and with a target of the
+ * wrong kind it fails without a message. So the target must be there, and of the right kind. Directories that are mounts of
+ * their own for runsc are beside the root.
  */
-static int need_bind_place(const struct spec *s, const struct bind *b, struct err *e)
+static int check_bind_target(const struct spec *s, const struct bind *b, struct err *e)
 {
 	const char *home = rootfs_home_of(s), *top = "", *at = ".";
 	bool shared = rootfs_bind_place(s, b->dst) == PLACE_SHARED;
@@ -48,9 +48,9 @@ static int need_bind_place(const struct spec *s, const struct bind *b, struct er
 		       : err_hint(e, r, "make %s in the workspace first, or name a place outside it", b->dst);
 }
 
-static int build_shared_home(const struct spec *s, struct trees *t, struct err *e)
+static int mount_shared_home(const struct spec *s, struct trees *t, struct err *e)
 {
-	/* Made by runsc it would belong to an id that an ordinary user cannot remove it with. */
+	/* A directory that runsc makes belongs to a subordinate id, and an ordinary user could not remove it. */
 	int r = spec_has_root_layer(s) ? rootfs_image_home(s, e) : 0;
 
 	if (r < 0)
@@ -61,18 +61,18 @@ static int build_shared_home(const struct spec *s, struct trees *t, struct err *
 	return r < 0 ? rootfs_fail(e, r, "home") : 0;
 }
 
-/* What the host may change while the sandbox runs: beside the root, each a mount of its own for runsc. */
-static int build_shared(const struct spec *s, struct trees *t, struct err *e)
+/* Mounts the trees that the host may change while the sandbox runs beside the root: each is a mount of its own for runsc. */
+static int mount_shared(const struct spec *s, struct trees *t, struct err *e)
 {
 	char at[32] = "..";
-	int r = t->home >= 0 ? build_shared_home(s, t, e) : 0;
+	int r = t->home >= 0 ? mount_shared_home(s, t, e) : 0;
 
 	if (r < 0)
 		return r;
 	for (size_t i = 0; i < s->n_binds; i++) {
 		const struct bind *b = &s->binds[i];
 
-		r = need_bind_place(s, b, e);
+		r = check_bind_target(s, b, e);
 		if (r < 0)
 			return r;
 		snprintf(at + 2, sizeof(at) - 2, GV_BIND, i);
@@ -98,7 +98,7 @@ static int write_bundle(const struct spec *s)
 	return buf_error(&b) ? -ENOMEM : rootfs_write_text(".." GV_BUNDLE "/config.json", buf_cstr(&b));
 }
 
-/* What runsc itself needs of a system. */
+/* Mounts /proc and the devices that runsc itself needs, and writes its bundle. */
 static int build_runsc_view(const struct spec *s, struct err *e)
 {
 	static const char *const nodes[] = { "null", "zero", "urandom" };
@@ -107,7 +107,7 @@ static int build_runsc_view(const struct spec *s, struct err *e)
 
 	if (mount("proc", "../proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0)
 		return rootfs_fail(e, -errno, "/proc");
-	/* By what it finds there runsc takes any network namespace for the host's, and refuses it. */
+	/* From the content of /proc/sys/net runsc concludes that this is the host's network namespace, and refuses it. */
 	if (s->net != NET_NONE && !s->gv_hostnet) {
 		r = mnt_bind("../sys", "../proc/sys/net");
 		if (r < 0)
@@ -126,8 +126,8 @@ static int build_runsc_view(const struct spec *s, struct err *e)
 	return r < 0 ? rootfs_fail(e, r, "bundle") : 0;
 }
 
-/* The layer holds what it is made of; runsc has no business with the parts. */
-static int forget_layers(const struct spec *s, struct err *e)
+/* An overlay keeps its parts itself; runsc must not reach them by a path. */
+static int unmount_layers(const struct spec *s, struct err *e)
 {
 	if (s->ws_mode == WS_OVERLAY && s->ws_fd >= 0 && umount2("../lower", MNT_DETACH) < 0)
 		return rootfs_fail(e, -errno, "the workspace");
@@ -159,13 +159,13 @@ int rootfs_finish_guest(const struct spec *s, struct trees *t, struct err *e)
 	}
 	r = rootfs_layers(s, t, ".." GV_WORKSPACE, e);
 	if (r == 0)
-		r = forget_layers(s, e);
+		r = unmount_layers(s, e);
 	if (r == 0)
 		r = rootfs_masks(s, gv_workspace_in_root(s) ? "workspace" : ".." GV_WORKSPACE, e);
 	if (r == 0 && spec_has_ca(s))
 		r = rootfs_ca(s, t, true, e);
 	if (r == 0)
-		r = build_shared(s, t, e);
+		r = mount_shared(s, t, e);
 	if (r == 0)
 		r = build_runsc_view(s, e);
 	if (r < 0)

@@ -2,13 +2,13 @@
 /*
  * The root of a sandbox that brings its own: the layers of an image, or a directory, under a layer of the run's own.
  *
- * All names in it are an attacker's, and the host's root is still mounted while we work: a path is walked beneath the
- * new root by the kernel (RESOLVE_*), and things are made and mounted through the fds that come of it. Where a mount
- * needs a name (proc, devpts, tmpfs), the fd of that directory is held until the process execs: a name that the
- * overlay has looked up and that is in use stays what it is, whatever happens to the layer below.
+ * All names in it are an attacker's, and the host's root is still mounted while it is built (rootfs.R4). The kernel resolves
+ * paths beneath the new root (RESOLVE_*), and files are made and mounted through the resulting descriptors. Where a mount
+ * needs a name (proc, devpts, tmpfs), a descriptor of that directory is held until exec: a name that the overlay has looked
+ * up and that is in use does not change, whatever happens to the layer below.
  *
- * A directory that must be there and is a link or a file in the image is refused, not followed: nothing that
- * people build has that, and each place would be another way to fool us.
+ * A required directory that is a link or a file in the image is refused, not followed: no ordinary image has that, and each
+ * link followed would be another way to mislead the builder.
  */
 #include "sandbox/engine/rootfs_int.h"
 
@@ -24,12 +24,12 @@
 #include <sys/stat.h>
 
 #define INSIDE (RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS)
-#define STAGE_FILES "agent" /* what stands at SPEC_FILES_DIR in the new root */
+#define STAGE_FILES "agent" /* the stage's directory that covers SPEC_FILES_DIR of the new root */
 
-/* Directories that something is mounted on. */
-static const char *const needed[] = { "proc", "sys", "dev", "tmp", "workspace" };
+/* Directories that are mount targets. */
+static const char *const mount_dirs[] = { "proc", "sys", "dev", "tmp", "workspace" };
 
-static int refuse_place(struct err *e, int code, const char *path)
+static int refuse_target(struct err *e, int code, const char *path)
 {
 	char shown[256];
 
@@ -41,18 +41,18 @@ static int refuse_place(struct err *e, int code, const char *path)
 }
 
 /*
- * We are root of the namespace that builds. Where that is a subordinate id of the caller's, what we make is given to the
- * command's user, who is the caller outside and must be able to remove it.
+ * The builder is root of its user namespace. Where that is a subordinate id of the caller's, new files are given to the
+ * command's user, who is the caller outside and must be able to remove them.
  */
-static int give(const struct spec *s, int dir, const char *name)
+static int chown_to_command(const struct spec *s, int dir, const char *name)
 {
 	if (!s->ids.range || s->ids.host_root)
 		return 0;
 	return fchownat(dir, name, s->uid, s->gid, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
 }
 
-/* An O_PATH fd of a directory beneath the current one, made with all above it where missing. */
-static int place_dir(const struct spec *s, const char *path, uint64_t resolve)
+/* An O_PATH descriptor of a directory beneath the current one; it and its parents are made where missing. */
+static int open_or_make_dir(const struct spec *s, const char *path, uint64_t resolve)
 {
 	char part[PATH_MAX];
 	autoclose int at = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -71,7 +71,7 @@ static int place_dir(const struct spec *s, const char *path, uint64_t resolve)
 		if (fd == -ENOENT) {
 			if (mkdirat(at, part + (p - path), 0755) < 0)
 				return -errno;
-			fd = give(s, at, part + (p - path));
+			fd = chown_to_command(s, at, part + (p - path));
 			if (fd < 0)
 				return fd;
 			fd = openat(at, part + (p - path), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -89,8 +89,8 @@ static int place_dir(const struct spec *s, const char *path, uint64_t resolve)
 	return -errno;
 }
 
-/* A file to mount on: what is there, or an empty one. A link is replaced in the run's own layer. */
-static int place_file(const struct spec *s, int dir, const char *name)
+/* A file to mount on: an existing one, or a new empty one. A link is replaced in the run's own layer. */
+static int open_or_make_file(const struct spec *s, int dir, const char *name)
 {
 	struct stat st;
 	int r;
@@ -108,7 +108,7 @@ static int place_file(const struct spec *s, int dir, const char *name)
 	autoclose int made = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
 	if (made < 0)
 		return -errno;
-	r = give(s, dir, name);
+	r = chown_to_command(s, dir, name);
 	return r < 0 ? r : TAKE_FD(made);
 }
 
@@ -119,19 +119,19 @@ int rootfs_image_place(const struct spec *s, const char *path, bool is_dir, stru
 	autoclose int dir = -1, fd = -1;
 
 	if (is_dir) {
-		fd = place_dir(s, path, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
-		return fd < 0 ? refuse_place(e, fd, path) : 0;
+		fd = open_or_make_dir(s, path, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+		return fd < 0 ? refuse_target(e, fd, path) : 0;
 	}
 	if (slash && slash - path < (ptrdiff_t)sizeof(parent)) {
 		memcpy(parent, path, (size_t)(slash - path));
 		parent[slash - path] = '\0';
 	}
-	dir = place_dir(s, parent, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
-	fd = dir < 0 ? dir : place_file(s, dir, slash ? slash + 1 : path);
-	return fd < 0 ? refuse_place(e, fd, path) : 0;
+	dir = open_or_make_dir(s, parent, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+	fd = dir < 0 ? dir : open_or_make_file(s, dir, slash ? slash + 1 : path);
+	return fd < 0 ? refuse_target(e, fd, path) : 0;
 }
 
-static int attach_lowers(const struct spec *s, const int *lowers, struct buf *opts)
+static int attach_image_lowers(const struct spec *s, const int *lowers, struct buf *opts)
 {
 	buf_adds(opts, "lowerdir=");
 	for (size_t i = 0; i < s->n_lowers; i++) {
@@ -147,13 +147,13 @@ static int attach_lowers(const struct spec *s, const int *lowers, struct buf *op
 			return r;
 		buf_addf(opts, "%s%zu", i ? ":" : "", i);
 	}
-	/* volatile: as for the workspace. */
+	/* volatile: see rootfs_shown.c, for the workspace. */
 	buf_adds(opts, ",upperdir=layers/root-upper,workdir=layers/root-work,userxattr,volatile");
 	return buf_error(opts);
 }
 
-/* As for the workspace: what the kernel makes for itself must go with the run. */
-static int give_work(const struct spec *s)
+/* As for the workspace: the caller must be able to remove the directories that the kernel makes for itself. */
+static int chown_overlay_work(const struct spec *s)
 {
 	static const char *const made[] = { "layers/root-work/work", "layers/root-work/work/incompat",
 					    "layers/root-work/work/incompat/volatile" };
@@ -165,28 +165,28 @@ static int give_work(const struct spec *s)
 	return 0;
 }
 
-static int mount_root(const struct spec *s, const int *lowers, struct err *e)
+static int mount_image_overlay(const struct spec *s, const int *lowers, struct err *e)
 {
 	autobuf struct buf opts = BUF_INIT;
 	int r;
 
 	if (chdir(STAGE) < 0)
 		return rootfs_fail(e, -errno, "a new root");
-	r = attach_lowers(s, lowers, &opts);
+	r = attach_image_lowers(s, lowers, &opts);
 	if (r == 0 && mount("overlay", STAGE_ROOT, "overlay", MS_NOSUID | MS_NODEV, buf_cstr(&opts)) < 0)
 		r = -errno;
 	if (r == 0)
-		r = give_work(s);
+		r = chown_overlay_work(s);
 	if (r < 0) {
-		r = err_sys(e, r, "cannot lay a layer over the root file system %s", s->root_name);
+		r = err_sys(e, r, "cannot mount a layer over the root file system %s", s->root_name);
 		return err_hint(e, r,
 				"COFFER_STATE names a place on another file system for images and layers");
 	}
 	return 0;
 }
 
-/* Files that are the sandbox's and not the image's, on the stage, below a directory that will cover one of the new root. */
-static int stage_files(const struct spec *s, struct err *e)
+/* Writes the spec's files on the stage, below a directory that will cover one of the new root. */
+static int stage_spec_files(const struct spec *s, struct err *e)
 {
 	for (size_t i = 0; i < s->files.n; i++) {
 		const struct spec_file *f = &s->files.v[i];
@@ -205,8 +205,8 @@ static int stage_files(const struct spec *s, struct err *e)
 	return 0;
 }
 
-/* On the stage, where nobody but us has written. */
-static int prepare_stage(const struct spec *s, struct err *e)
+/* Prepares the covers on the stage, where only this process has written. */
+static int stage_etc_and_dev(const struct spec *s, struct err *e)
 {
 	static const struct {
 		const char *path;
@@ -227,10 +227,10 @@ static int prepare_stage(const struct spec *s, struct err *e)
 		r = rootfs_write_text("resolv.conf", s->net == NET_NONE ? "" : ROOTFS_RESOLV);
 	if (r == 0 && s->known_hosts)
 		r = rootfs_write_text("ssh_known_hosts", s->known_hosts);
-	return r < 0 ? rootfs_fail(e, r, "/etc") : stage_files(s, e);
+	return r < 0 ? rootfs_fail(e, r, "/etc") : stage_spec_files(s, e);
 }
 
-static int cover(const char *src, int target)
+static int cover_with_staged(const char *src, int target)
 {
 	autoclose int tree = mnt_tree(AT_FDCWD, src, false);
 	int r = tree < 0 ? tree : mnt_set(tree, "", MNT_RO, false);
@@ -238,67 +238,67 @@ static int cover(const char *src, int target)
 	return r < 0 ? r : mnt_attach(tree, target, "");
 }
 
-/* Names and the resolver are the sandbox's, whatever the image was built with. */
-static int cover_etc(const struct spec *s, struct err *e)
+/* Host names and the resolver are the sandbox's, whatever the image has. */
+static int cover_etc_names(const struct spec *s, struct err *e)
 {
 	static const char *const names[] = { "hosts", "hostname", "resolv.conf" };
-	autoclose int etc = place_dir(s, "etc", INSIDE);
+	autoclose int etc = open_or_make_dir(s, "etc", INSIDE);
 
 	if (etc < 0)
-		return refuse_place(e, etc, "etc");
+		return refuse_target(e, etc, "etc");
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-		autoclose int fd = place_file(s, etc, names[i]);
+		autoclose int fd = open_or_make_file(s, etc, names[i]);
 		char src[32];
 		int r;
 
-		/* An ordinary user cannot write to a directory of others', not even in a layer: then the file is
-		 * missing, or a link to something else of the same root. */
+		/* An ordinary user cannot write to a directory of another owner, not even in a layer: then the file stays
+		 * missing, or a link to another file of the same root. */
 		if (fd == -EACCES || fd == -EPERM || fd == -EOVERFLOW)
 			continue;
 		snprintf(src, sizeof(src), "../%s", names[i]);
-		r = fd < 0 ? fd : cover(src, fd);
+		r = fd < 0 ? fd : cover_with_staged(src, fd);
 		if (r < 0)
 			return err_sys(e, r, "cannot put /etc/%s in place", names[i]);
 	}
 	return 0;
 }
 
-/* ssh reads two files; what the image brings stays. */
+/* ssh reads two files; the image's own one is left alone. */
 static int cover_known_hosts(const struct spec *s, struct err *e)
 {
-	autoclose int dir = s->known_hosts ? place_dir(s, "etc/ssh", INSIDE) : -1, fd = -1;
+	autoclose int dir = s->known_hosts ? open_or_make_dir(s, "etc/ssh", INSIDE) : -1, fd = -1;
 	struct stat st;
 	int r;
 
 	if (!s->known_hosts)
 		return 0;
 	fd = dir < 0 ? dir
-		     : place_file(s, dir,
-				  fstatat(dir, "ssh_known_hosts", &st, AT_SYMLINK_NOFOLLOW) == 0
-					  ? "ssh_known_hosts2"
-					  : "ssh_known_hosts");
-	/* As above. */
+		     : open_or_make_file(s, dir,
+					 fstatat(dir, "ssh_known_hosts", &st, AT_SYMLINK_NOFOLLOW) == 0
+						 ? "ssh_known_hosts2"
+						 : "ssh_known_hosts");
+	/* As in cover_etc_names(). */
 	if (fd == -EACCES || fd == -EPERM || fd == -EOVERFLOW)
 		return 0;
-	r = fd < 0 ? fd : cover("../ssh_known_hosts", fd);
+	r = fd < 0 ? fd : cover_with_staged("../ssh_known_hosts", fd);
 	return r < 0 ? err_sys(e, r, "cannot put /etc/ssh/ssh_known_hosts in place") : 0;
 }
 
-/* Over what the image may have there. It must be in place: the command is to begin with it. */
-static int cover_files(const struct spec *s, struct err *e)
+/* Covers what the image may have there. A failure is an error, since the command starts with these files. */
+static int cover_spec_files(const struct spec *s, struct err *e)
 {
-	autoclose int dir = s->files.n ? place_dir(s, SPEC_FILES_DIR + 1, INSIDE) : -1;
+	autoclose int dir = s->files.n ? open_or_make_dir(s, SPEC_FILES_DIR + 1, INSIDE) : -1;
 	int r;
 
 	if (!s->files.n)
 		return 0;
 	if (dir < 0)
-		return refuse_place(e, dir, SPEC_FILES_DIR + 1);
-	r = cover("../" STAGE_FILES, dir);
+		return refuse_target(e, dir, SPEC_FILES_DIR + 1);
+	r = cover_with_staged("../" STAGE_FILES, dir);
 	return r < 0 ? err_sys(e, r, "cannot put " SPEC_FILES_DIR " in place") : 0;
 }
 
-/* As docker does, a working directory that is missing is made; what is mounted over later has its own. */
+/* Makes a missing working directory, as docker does, unless it is below a directory that is mounted later. */
 static int make_cwd(const struct spec *s, struct err *e)
 {
 	static const char *const mounted[] = { "/workspace", "/tmp", "/var/tmp", "/proc", "/sys", "/dev" };
@@ -310,48 +310,48 @@ static int make_cwd(const struct spec *s, struct err *e)
 		if (str_starts(s->cwd, mounted[i]))
 			return 0;
 	}
-	fd = place_dir(s, s->cwd + 1, INSIDE);
-	return fd < 0 ? refuse_place(e, fd, s->cwd + 1) : 0;
+	fd = open_or_make_dir(s, s->cwd + 1, INSIDE);
+	return fd < 0 ? refuse_target(e, fd, s->cwd + 1) : 0;
 }
 
 int rootfs_image_root(const struct spec *s, const int *lowers, struct err *e)
 {
-	int pins[ARRAY_SIZE(needed)];
-	int r = mount_root(s, lowers, e);
+	int pins[ARRAY_SIZE(mount_dirs)];
+	int r = mount_image_overlay(s, lowers, e);
 
 	if (r == 0)
-		r = prepare_stage(s, e);
+		r = stage_etc_and_dev(s, e);
 	if (r < 0)
 		return r;
 	if (chdir(STAGE_ROOT) < 0)
 		return rootfs_fail(e, -errno, "a new root");
-	for (size_t i = 0; i < ARRAY_SIZE(needed); i++) {
-		/* Not closed: see the head of this file. Exec takes them away. */
-		pins[i] = place_dir(s, needed[i], RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+	for (size_t i = 0; i < ARRAY_SIZE(mount_dirs); i++) {
+		/* Not closed: see the head of this file. Exec closes them. */
+		pins[i] = open_or_make_dir(s, mount_dirs[i], RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
 		if (pins[i] < 0)
-			return refuse_place(e, pins[i], needed[i]);
+			return refuse_target(e, pins[i], mount_dirs[i]);
 	}
-	r = cover_etc(s, e);
+	r = cover_etc_names(s, e);
 	if (r == 0)
 		r = cover_known_hosts(s, e);
 	if (r == 0)
-		r = cover_files(s, e);
+		r = cover_spec_files(s, e);
 	if (r == 0)
 		r = make_cwd(s, e);
 	if (r < 0)
 		return r;
-	r = cover("../empty", pins[1]);
+	r = cover_with_staged("../empty", pins[1]);
 	if (r == 0)
-		r = cover("../dev", pins[2]);
+		r = cover_with_staged("../dev", pins[2]);
 	return r < 0 ? rootfs_fail(e, r, "/sys and /dev") : 0;
 }
 
 int rootfs_image_home(const struct spec *s, struct err *e)
 {
 	const char *home = rootfs_home_of(s) + 1;
-	autoclose int fd = place_dir(s, home, INSIDE);
+	autoclose int fd = open_or_make_dir(s, home, INSIDE);
 
-	return fd < 0 ? refuse_place(e, fd, home) : 0;
+	return fd < 0 ? refuse_target(e, fd, home) : 0;
 }
 
 int rootfs_image_scratch(const struct spec *s, int home_tree, struct err *e)
@@ -368,9 +368,9 @@ int rootfs_image_scratch(const struct spec *s, int home_tree, struct err *e)
 		return rootfs_fail(e, r, "/tmp");
 	if (home_tree < 0)
 		return 0;
-	home = place_dir(s, s->home_dir + 1, INSIDE);
+	home = open_or_make_dir(s, s->home_dir + 1, INSIDE);
 	if (home < 0)
-		return refuse_place(e, home, s->home_dir + 1);
+		return refuse_target(e, home, s->home_dir + 1);
 	r = mnt_set(home_tree, "", MNT_RW, true);
 	if (r == 0)
 		r = mnt_attach(home_tree, home, "");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files that build a root file system share. */
+/* Declarations shared by the files that build a root file system: rootfs.c and rootfs_*.c. */
 #ifndef SANDBOX_ROOTFS_INT_H
 #define SANDBOX_ROOTFS_INT_H
 
@@ -11,9 +11,9 @@
 #include "sandbox/wall/wall.h"
 
 /*
- * Where the new root is put together, hidden only in the sandbox's own mount namespace: one tmpfs. The new root is a
- * directory of it with a mount on it; beside it stands what is writable outside the workspace, and what is needed for
- * a moment. With the old root the stage goes out of sight in one call.
+ * The stage: one tmpfs, over /tmp of the sandbox's own mount namespace, in which the new root is put together. The new root is
+ * a directory of it with a mount on it; beside it are the writable directories outside the workspace, and temporary ones.
+ * Removing the old root after the pivot hides the stage with it.
  */
 #define STAGE "/tmp"
 #define STAGE_ROOT STAGE GV_ROOT
@@ -23,21 +23,21 @@
 
 int rootfs_fail(struct err *e, int code, const char *what);
 
-/* Makes a file, 0444, in a directory that is ours alone. */
+/* Makes a file, 0444, in a directory that only this process has written to. */
 int rootfs_write_text(const char *path, const char *text) MUST_CHECK;
 
-/* The two files that name the sandbox to itself. */
+/* Writes /etc/hosts and /etc/hostname of the sandbox, at these paths. */
 int rootfs_write_names(const struct spec *s, const char *hosts, const char *hostname) MUST_CHECK;
 
-/* The places for device nodes in ./dev, which is ours alone and empty but for pts and shm. */
+/* Makes the mount targets of device nodes in ./dev, which only this process has written to. */
 int rootfs_prepare_dev(struct err *e) MUST_CHECK;
 
-/* Makes the directories above path, which is relative to the current directory and ours alone. */
+/* Makes the parent directories of path, which is relative to the current directory; only this process has written there. */
 int rootfs_make_parents(const char *path) MUST_CHECK;
-/* A file to mount on, where there is none. */
+/* Makes an empty file to mount on, unless there is one. */
 int rootfs_make_empty(const char *path) MUST_CHECK;
 
-/* The layers, and what stands on them: the root when the sandbox brings one, and the workspace. */
+/* Mounts the layers, the root where the sandbox brings one, and the workspace. */
 int rootfs_layers(const struct spec *s, struct trees *t, const char *bound_at, struct err *e) MUST_CHECK;
 
 /* rootfs_shown.c. `bound_at`: where a workspace without a layer goes; `workspace`: where it is. */
@@ -47,11 +47,11 @@ int rootfs_masks(const struct spec *s, const char *workspace, struct err *e) MUS
 enum rootfs_place {
 	PLACE_ROOT,    /* on the root's own tmpfs */
 	PLACE_SCRATCH, /* on the tmpfs that is fresh in each run */
-	PLACE_SHARED, /* where a sandbox may have written before; there nothing is made: it would stay behind */
+	PLACE_SHARED, /* where a sandbox may have written before; nothing is made there, since it would remain */
 };
 
 enum rootfs_place rootfs_bind_place(const struct spec *s, const char *dst);
-/* Makes what a bind needs to stand on, in a tree that nobody but us has written to. */
+/* Makes the mount targets of binds, in a tree that only this process has written to. */
 int rootfs_bind_places(const struct spec *s, enum rootfs_place where, struct err *e) MUST_CHECK;
 int rootfs_binds(const struct spec *s, struct trees *t, struct err *e) MUST_CHECK;
 
@@ -60,22 +60,22 @@ static inline bool rootfs_is_below(const char *path, const char *dir)
 	return str_starts(path, dir) && path[strlen(dir)] == '/';
 }
 
-/* rootfs_image.c. An overlay over the lowers as the new root, the process standing in it, with /dev, /sys and the
- * files of /etc that are not the image's in place. The lowers are used up. */
+/* rootfs_image.c. Mounts an overlay over the lowers as the new root, makes it the current directory, and covers /dev, /sys and
+ * the files of /etc that must not be the image's. Consumes the lowers. */
 int rootfs_image_root(const struct spec *s, const int *lowers, struct err *e) MUST_CHECK;
 
-/* A place for something at `path` (relative to the new root), in the run's own layer when the image has none. */
+/* Makes a mount target at `path` (relative to the new root), in the run's own layer, when the image has none. */
 int rootfs_image_place(const struct spec *s, const char *path, bool is_dir, struct err *e) MUST_CHECK;
 
-/* The same for a named home, where the command's user has it. */
+/* The same for the home directory of the command's user. */
 int rootfs_image_home(const struct spec *s, struct err *e) MUST_CHECK;
 
-/* rootfs_ca.c: in the new root, in which the process stands. */
+/* rootfs_ca.c: adds the certificates to the new root, which is the current directory. */
 int rootfs_ca(const struct spec *s, struct trees *t, bool guest, struct err *e) MUST_CHECK;
-/* rootfs_ca_forms.c: the files beside ca.pem and ca-bundle.pem, made of those. Java's cannot be added to later. */
+/* rootfs_ca_forms.c: writes the files that are made from ca.pem and ca-bundle.pem. Nothing can be appended to Java's later. */
 int rootfs_ca_forms(bool has_ca) MUST_CHECK;
 
-/* /tmp, /var/tmp and a named home. */
+/* Mounts /tmp, /var/tmp and a named home. */
 int rootfs_image_scratch(const struct spec *s, int home_tree, struct err *e) MUST_CHECK;
 
 #endif

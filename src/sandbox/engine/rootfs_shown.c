@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a run shows in its root: the workspace with its layer, what is hidden in it, and binds. */
+/* The parts of a root that differ with every run: the workspace with its layer, the masks that hide files in it, and binds. */
 #include "base/fd.h"
 #include "sandbox/engine/rootfs.h"
 #include "sandbox/engine/rootfs_int.h"
@@ -12,15 +12,12 @@
 #include <sys/stat.h>
 
 /*
- * volatile: without it the end of every run would write out all that is dirty on the host's file system. A
- * layer is mounted once, so what the option asks for (never to mount it again after a crash) holds anyway.
+ * volatile: without it the end of every run would write out all dirty data of the host's file system. The option forbids
+ * mounting the layer again after a crash, which never happens: a layer is mounted once.
  */
-static int mount_overlay(const struct spec *s, struct trees *t)
+static int mount_workspace_overlay(const struct spec *s, struct trees *t)
 {
-	/*
-	 * What the kernel makes for itself belongs to root of this namespace. The caller must be able to
-	 * remove it.
-	 */
+	/* The kernel makes these for itself, as root of this namespace. The caller must be able to remove them. */
 	static const char *const made[] = { "../layers/work/work", "../layers/work/work/incompat",
 					    "../layers/work/work/incompat/volatile" };
 	const char *lower = t->from < 0 ? "../lower" : t->ws < 0 ? "../from" : "../from:../lower";
@@ -42,7 +39,7 @@ static int mount_overlay(const struct spec *s, struct trees *t)
 	return 0;
 }
 
-static int mount_ephemeral(void)
+static int mount_ephemeral_workspace(void)
 {
 	autoclose int upper = mnt_tree(AT_FDCWD, "../layers/upper", false);
 
@@ -55,9 +52,9 @@ int rootfs_workspace(const struct spec *s, struct trees *t, const char *bound_at
 
 	switch (s->ws_mode) {
 	case WS_OVERLAY:
-		r = mount_overlay(s, t);
+		r = mount_workspace_overlay(s, t);
 		if (r < 0) {
-			r = err_sys(e, r, "cannot lay a layer over the workspace %s%s",
+			r = err_sys(e, r, "cannot mount a layer over the workspace %s%s",
 				    s->ws_path ? s->ws_path : s->over,
 				    s->ids.host_root && r == -EINVAL
 					    ? " (as root this needs Linux 5.19 or newer)"
@@ -69,7 +66,7 @@ int rootfs_workspace(const struct spec *s, struct trees *t, const char *bound_at
 		}
 		return 0;
 	case WS_EPHEMERAL:
-		r = mount_ephemeral();
+		r = mount_ephemeral_workspace();
 		return r < 0 ? rootfs_fail(e, r, "/workspace") : 0;
 	case WS_RO:
 	case WS_RW:
@@ -82,8 +79,8 @@ int rootfs_workspace(const struct spec *s, struct trees *t, const char *bound_at
 	}
 }
 
-/* What is shown instead: an empty or redacted file, or the empty /sys. */
-static int mask_source(const struct mask *m, size_t i, char *path, size_t cap)
+/* Makes the mount source that hides a path: an empty or redacted file, or the empty /sys. */
+static int make_mask_source(const struct mask *m, size_t i, char *path, size_t cap)
 {
 	autoclose int fd = -1;
 
@@ -106,10 +103,10 @@ static int mount_mask(const struct spec *s, int ws_fd, size_t i)
 	autoclose int tree = -1;
 	int r;
 
-	/* Gone since it was found: then it may stand elsewhere now, and be seen there. */
+	/* Gone since it was found: it may have been moved, and would be visible at its new name. */
 	if (target < 0)
 		return target == -ENOENT || target == -ENOTDIR ? -ESTALE : target;
-	r = mask_source(m, i, src, sizeof(src));
+	r = make_mask_source(m, i, src, sizeof(src));
 	if (r < 0)
 		return r;
 	tree = mnt_tree(AT_FDCWD, src, false);
@@ -118,9 +115,7 @@ static int mount_mask(const struct spec *s, int ws_fd, size_t i)
 	r = mnt_set(tree, "", MNT_RO | MOUNT_ATTR_NOEXEC, false);
 	if (r == 0)
 		r = mnt_attach(tree, target, "");
-	/*
-	 * Not before: a tree whose root has no name left cannot be put in place, which runsc does once more.
-	 */
+	/* Not before: a tree whose root has no name left cannot be mounted. runsc mounts it again, so there the name stays. */
 	if (r == 0 && !m->is_dir && s->runsc_fd < 0 && unlink(src) < 0)
 		return -errno;
 	return r;
@@ -141,7 +136,7 @@ int rootfs_masks(const struct spec *s, const char *workspace, struct err *e)
 
 enum rootfs_place rootfs_bind_place(const struct spec *s, const char *dst)
 {
-	/* gVisor has its own tmpfs in its own memory; below that its gofer wants a place in the root. */
+	/* gVisor's tmpfs is in its own memory; for a bind below that, its gofer wants the target in the root. */
 	enum rootfs_place scratch = s->runsc_fd >= 0 ? PLACE_ROOT : PLACE_SCRATCH;
 
 	if (rootfs_is_below(dst, ROOTFS_WORKSPACE))
@@ -162,10 +157,7 @@ int rootfs_bind_places(const struct spec *s, enum rootfs_place where, struct err
 
 		if (rootfs_bind_place(s, s->binds[i].dst) != where)
 			continue;
-		/*
-		 * Also on the scratch: an image may have a link where that would be, which is then not there
-		 * at all.
-		 */
+		/* On the scratch too: an image may have a link in its place, and then there is no scratch there. */
 		if (spec_has_root_layer(s)) {
 			r = rootfs_image_place(s, dst, s->binds[i].is_dir, e);
 			if (r < 0)

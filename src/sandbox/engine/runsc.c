@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Opening a runsc, and remembering whether it works. See runsc.h. */
 #include "sandbox/engine/runsc.h"
 
 #include "base/clock.h"
@@ -18,9 +19,9 @@
 #include <sys/utsname.h>
 
 #define VERDICT_MAX 8192
-#define BAD_FOR (600 * NSEC_PER_SEC) /* after so long one that hung is tried again */
+#define RETRY_HUNG_AFTER (600 * NSEC_PER_SEC) /* a runsc that hung is tried again after this */
 
-static const char *const places[] = { "/usr/local/bin/runsc", "/usr/bin/runsc", "/usr/sbin/runsc" };
+static const char *const usual_paths[] = { "/usr/local/bin/runsc", "/usr/bin/runsc", "/usr/sbin/runsc" };
 
 void runsc_release(struct runsc *r)
 {
@@ -29,7 +30,7 @@ void runsc_release(struct runsc *r)
 	*r = RUNSC_INIT;
 }
 
-static int split_pin(const char *named, struct runsc *r, struct err *e)
+static int parse_named_runsc(const char *named, struct runsc *r, struct err *e)
 {
 	static const char mark[] = "@sha256:";
 	const char *at = strstr(named, mark);
@@ -63,22 +64,22 @@ int runsc_from_env(const char **ret, struct err *e)
 	return err_hint(e, r, "name a runsc (PATH or PATH@sha256:DIGEST), or unset the variable");
 }
 
-static int open_usual(struct runsc *r, struct err *e)
+static int find_usual_runsc(struct runsc *r, struct err *e)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
-		if (access(places[i], F_OK) < 0)
+	for (size_t i = 0; i < ARRAY_SIZE(usual_paths); i++) {
+		if (access(usual_paths[i], F_OK) < 0)
 			continue;
-		r->path = strdup(places[i]);
+		r->path = strdup(usual_paths[i]);
 		return r->path ? 0 : err_set(e, -ENOMEM, "out of memory");
 	}
 	err_set(e, -ENOENT, "runsc is not installed");
-	return err_hint(e, -ENOENT, "`coffer doctor` tells how to get it; --engine ns does without");
+	return err_hint(e, -ENOENT, "`coffer doctor` tells how to get it; --engine ns needs no runsc");
 }
 
 int runsc_open(const char *named, struct runsc *ret, struct err *e)
 {
 	CLEANUP(runsc_release) struct runsc r = RUNSC_INIT;
-	int ret_code = named ? split_pin(named, &r, e) : open_usual(&r, e);
+	int ret_code = named ? parse_named_runsc(named, &r, e) : find_usual_runsc(&r, e);
 
 	if (ret_code < 0)
 		return ret_code;
@@ -86,7 +87,7 @@ int runsc_open(const char *named, struct runsc *ret, struct err *e)
 			   : helper_open_path(r.path, e);
 	if (r.fd < 0)
 		return e && e->code ? r.fd : err_sys(e, r.pinned[0] ? -errno : r.fd, "cannot use %s", r.path);
-	/* S2: who may write to it writes after the digest was taken. */
+	/* runsc.S2: a user who may write to the file could change it after its digest was checked. */
 	ret_code = r.pinned[0] ? helper_check_fd(r.fd, r.path, e) : 0;
 	if (ret_code < 0)
 		return ret_code;
@@ -95,8 +96,8 @@ int runsc_open(const char *named, struct runsc *ret, struct err *e)
 	return 0;
 }
 
-/* All that a verdict depends on, as one line. */
-static int identity(const struct runsc *r, struct buf *out)
+/* All that a verdict depends on, as one line: file, kernel, user, version of coffer. */
+static int verdict_identity(const struct runsc *r, struct buf *out)
 {
 	struct utsname u;
 	struct stat st;
@@ -110,7 +111,7 @@ static int identity(const struct runsc *r, struct buf *out)
 	return buf_error(out);
 }
 
-static int digest(struct runsc *r, struct err *e)
+static int digest_runsc(struct runsc *r, struct err *e)
 {
 	static const char elf[] = { 0x7f, 'E', 'L', 'F' };
 	struct stat st;
@@ -124,14 +125,14 @@ static int digest(struct runsc *r, struct err *e)
 	if (data == MAP_FAILED)
 		return err_sys(e, -errno, "cannot read %s", r->path);
 	hash_sha256_hex(data, (size_t)st.st_size, r->sha256);
-	/* It runs by its descriptor alone, where there is no shell and no library. */
+	/* It is executed by descriptor in a root without a shell or a library. */
 	if ((size_t)st.st_size < sizeof(elf) || memcmp(data, elf, sizeof(elf)) != 0)
 		err_set(e, -ENOEXEC, "%s is not runsc itself; a script around it will not do", r->path);
 	munmap(data, (size_t)st.st_size);
 	return e->code;
 }
 
-static int check_pin(const struct runsc *r, struct err *e)
+static int check_pinned_digest(const struct runsc *r, struct err *e)
 {
 	if (!r->pinned[0] || str_eq(r->pinned, r->sha256))
 		return 0;
@@ -139,8 +140,8 @@ static int check_pin(const struct runsc *r, struct err *e)
 		       r->path, r->sha256);
 }
 
-/* The verdict's file: one for each path. */
-static void verdict_name(const struct runsc *r, char out[32])
+/* Each path of a runsc has a verdict file of its own. */
+static void verdict_file_name(const struct runsc *r, char out[32])
 {
 	char hex[HASH_HEX_LEN + 1];
 
@@ -148,51 +149,52 @@ static void verdict_name(const struct runsc *r, char out[32])
 	snprintf(out, 32, "runsc-%.16s", hex);
 }
 
-static bool take_text(const json_t *o, const char *key, char *out, size_t cap)
+static bool copy_verdict_text(const json_t *o, const char *key, char *out, size_t cap)
 {
 	const char *s = jsonget_text_or_null(o, key);
 
 	return s && (size_t)snprintf(out, cap, "%s", s) < cap;
 }
 
-/* 1: there is a verdict and it is good, 0: there is none; negative: it is bad, with the reason. */
+/* 1: a stored verdict says that it works; 0: there is none; negative: a stored verdict says that it does not, and why. */
 static int read_verdict(struct runsc *r, struct state *st, const char *id, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT;
 	char name[32], why[sizeof(e->msg)] = "";
-	const char *said;
+	const char *of;
 	json_t *o;
 	int ret = 0;
 
-	verdict_name(r, name);
+	verdict_file_name(r, name);
 	if (fd_read_file(st->fd, name, VERDICT_MAX, &b) < 0)
 		return 0;
 	o = json_loadb(b.data ? b.data : "", b.len, 0, NULL);
-	said = jsonget_text_or_null(o, "of");
-	if (said && str_eq(said, id) && take_text(o, "sha256", r->sha256, sizeof(r->sha256)) &&
-	    take_text(o, "version", r->version, sizeof(r->version)) &&
-	    take_text(o, "hostnet", r->hostnet, sizeof(r->hostnet))) {
+	of = jsonget_text_or_null(o, "of");
+	if (of && str_eq(of, id) && copy_verdict_text(o, "sha256", r->sha256, sizeof(r->sha256)) &&
+	    copy_verdict_text(o, "version", r->version, sizeof(r->version)) &&
+	    copy_verdict_text(o, "hostnet", r->hostnet, sizeof(r->hostnet))) {
 		uint64_t when = (uint64_t)json_integer_value(json_object_get(o, "when"));
 		uint64_t now = clock_nsec(CLOCK_REALTIME);
 
 		if (json_is_true(json_object_get(o, "works")))
 			ret = 1;
-		else if (take_text(o, "why", why, sizeof(why)) && now >= when && now - when < BAD_FOR)
+		else if (copy_verdict_text(o, "why", why, sizeof(why)) && now >= when &&
+			 now - when < RETRY_HUNG_AFTER)
 			ret = err_set(e, -ENOTSUP, "%s", why);
 	}
 	json_decref(o);
 	return ret;
 }
 
-/* Where it cannot be kept it is made again: only time is lost. */
-static void keep_verdict(const struct runsc *r, struct state *st, const char *id, const struct err *why)
+/* A verdict that cannot be stored is made again by the next run: only time is lost. */
+static void store_verdict(const struct runsc *r, struct state *st, const char *id, const struct err *why)
 {
 	autobuf struct buf b = BUF_INIT;
 	struct json j = JSON_INIT(&b);
 	char name[32];
 	int ret;
 
-	verdict_name(r, name);
+	verdict_file_name(r, name);
 	json_obj(&j, NULL);
 	json_str(&j, "of", id);
 	json_str(&j, "path", r->path);
@@ -212,31 +214,31 @@ int runsc_check(struct runsc *r, struct state *st, struct err *e)
 {
 	autobuf struct buf id = BUF_INIT;
 	struct err why = ERR_INIT;
-	int ret = identity(r, &id);
+	int ret = verdict_identity(r, &id);
 
 	if (ret < 0)
 		return err_sys(e, ret, "cannot look at %s", r->path);
 	ret = read_verdict(r, st, buf_cstr(&id), &why);
 	if (ret == 0) {
-		ret = digest(r, e);
-		/* One that is not the one that was named is not even asked for its version. */
+		ret = digest_runsc(r, e);
+		/* A file with another digest than the pinned one is not executed at all, not even for its version. */
 		if (ret == 0)
-			ret = check_pin(r, e);
+			ret = check_pinned_digest(r, e);
 		if (ret < 0)
 			return ret;
 		ret = runsc_probe(r, st, &why);
-		/* A failure that was quick costs little to see again, and may be over by then. */
+		/* A quick failure is not stored: trying again costs little, and its cause may be gone by then. */
 		if (ret == 0 || ret == -ETIMEDOUT)
-			keep_verdict(r, st, buf_cstr(&id), &why);
+			store_verdict(r, st, buf_cstr(&id), &why);
 	} else {
-		int pin = check_pin(r, e);
+		int pin = check_pinned_digest(r, e);
 
 		if (pin < 0)
 			return pin;
 	}
 	if (ret < 0) {
 		err_set(e, ret, "%s", why.msg);
-		return err_hint(e, ret, "--engine ns does without gVisor; --runsc PATH names another runsc");
+		return err_hint(e, ret, "--engine ns needs no gVisor; --runsc PATH names another runsc");
 	}
 	return 0;
 }

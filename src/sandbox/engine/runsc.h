@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which runsc, and whether it works here.
+ * Which runsc is used, and whether it works here.
  *
  * Invariants
- *  S1  What runs is the very file that was judged: it is opened once, and executed by that descriptor.
- *  S2  Nobody but root, the caller or whoever could have replaced coffer itself may write to it, or to its directory
- *      unless it was named with its digest: then the digest decides which file it is, but cannot keep it as it is.
+ *  S1  The file that runs is the file that was judged: it is opened once, and executed by that descriptor.
+ *  S2  Only root, the caller and a user who could replace coffer itself may write to it. The same holds for its directory,
+ *      unless it was named with its digest: the digest decides which file it is, but does not stop later writes.
  *  S3  A verdict comes from a sandbox that was really started, with the same code and options as any other, within a
- *      time limit. It is kept in the state directory with what it depends on (the file, the kernel, this program), and
- *      made again when any of that is another. Of failures only a hang is kept, and for a while.
+ *      time limit. It is stored in the state directory with all that it depends on (the file, the kernel, this program),
+ *      and made again when any of that has changed. Of failures only a hang is stored, and for a while.
  */
 #ifndef SANDBOX_RUNSC_H
 #define SANDBOX_RUNSC_H
@@ -24,9 +24,9 @@ struct runsc {
 	char *path;
 	char version[64];
 	char sha256[HASH_HEX_LEN + 1];
-	char pinned[HASH_HEX_LEN + 1]; /* what it must be; empty: not said */
+	char pinned[HASH_HEX_LEN + 1]; /* the digest that it was named with; empty: none */
 	char hostnet
-		[256]; /* why its own network stack does not work here, and it must take the kernel's; empty: it does */
+		[256]; /* why its own network stack does not work here, so that the kernel's is used; empty: it works */
 };
 
 #define RUNSC_INIT ((struct runsc){ .fd = -1 })

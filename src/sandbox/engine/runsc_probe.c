@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Trying a runsc: its version, and a sandbox that is ended as soon as it is ready. See runsc_probe.h. */
 #include "sandbox/engine/runsc_probe.h"
 
 #include "base/clock.h"
@@ -18,11 +19,10 @@
 #include <sys/wait.h>
 
 #define VERSION_MSEC 15000 /* a large program, on a machine that is busy */
-#define PROBE_SECONDS \
-	30 /* two hundred times what it takes; everybody waits for it who does not say which engine */
+#define PROBE_SECONDS 30   /* two hundred times what it takes; every run that names no engine waits for it */
 
-/* Runs `runsc --version` with nothing of ours; the pipe's reading end, or an error. */
-static int start_version(const struct runsc *r, struct spawned *ret, struct err *e)
+/* Starts `runsc --version` with an empty environment and no descriptor of ours. Returns the reading end of its output. */
+static int spawn_version_query(const struct runsc *r, struct spawned *ret, struct err *e)
 {
 	char *argv[] = { (char *)"runsc", (char *)"--version", NULL };
 	int p[2], fds[] = { SPAWN_NULL, SPAWN_NULL, SPAWN_NULL }, got;
@@ -43,8 +43,8 @@ static int start_version(const struct runsc *r, struct spawned *ret, struct err 
 	return got < 0 ? got : p[0];
 }
 
-/* The word behind "runsc version"; what does not look like one is not shown. */
-static int take_version(struct runsc *r, const char *text)
+/* The word after "runsc version", which is shown to the user: other characters than these are not accepted. */
+static int parse_version(struct runsc *r, const char *text)
 {
 	static const char lead[] = "runsc version ";
 	size_t n;
@@ -60,13 +60,13 @@ static int take_version(struct runsc *r, const char *text)
 	return 0;
 }
 
-static int read_version(struct runsc *r, struct err *e)
+static int query_version(struct runsc *r, struct err *e)
 {
 	uint64_t end = clock_nsec(CLOCK_MONOTONIC) + VERSION_MSEC * NSEC_PER_MSEC;
 	char text[256] = "";
 	size_t len = 0;
 	struct spawned runsc = SPAWNED_INIT;
-	autoclose int fd = start_version(r, &runsc, e);
+	autoclose int fd = spawn_version_query(r, &runsc, e);
 	ssize_t n = -1;
 
 	if (fd < 0)
@@ -87,32 +87,16 @@ static int read_version(struct runsc *r, struct err *e)
 	kill(runsc.pid, SIGKILL);
 	(void)spawn_wait(&runsc);
 	if (len == 0 && n != 0)
-		return err_set(e, -ETIMEDOUT, "%s does not answer", r->path);
+		return err_set(e, -ETIMEDOUT, "%s --version does not answer", r->path);
 	text[len] = '\0';
-	return take_version(r, text) < 0 ? err_set(e, -EPROTO, "%s does not say which runsc it is", r->path)
-					 : 0;
+	return parse_version(r, text) < 0
+		       ? err_set(e, -EPROTO, "%s --version prints no version of runsc", r->path)
+		       : 0;
 }
 
-static int prepare_nothing(void *ctx, pid_t pid, int pidfd, struct err *e)
-{
-	(void)ctx;
-	(void)pid;
-	(void)pidfd;
-	(void)e;
-	return 0;
-}
-
-static int do_nothing(void *ctx, int stream, struct err *e)
-{
-	(void)ctx;
-	(void)stream;
-	(void)e;
-	return 0;
-}
-
-/* A sandbox with an empty read-only workspace, as root inside: it needs no range of ids and leaves nothing behind. */
-static int fill_spec(struct spec *s, const struct runsc *r, struct state *st, enum net_mode net, bool hostnet,
-		     struct err *e)
+/* A sandbox with an empty read-only workspace, as root inside: it needs no range of ids and leaves no files. */
+static int fill_probe_spec(struct spec *s, const struct runsc *r, struct state *st, enum net_mode net,
+			   bool hostnet, struct err *e)
 {
 	int ret = state_new_id(s->id, e);
 
@@ -135,55 +119,52 @@ static int fill_spec(struct spec *s, const struct runsc *r, struct state *st, en
 		return err_sys(e, ret == -1 ? -errno : ret, "cannot make %s", s->ws_path);
 	s->runsc_fd = fcntl(r->fd, F_DUPFD_CLOEXEC, 3);
 	if (s->runsc_fd < 0)
-		return err_sys(e, -errno, "cannot hold %s", r->path);
+		return err_sys(e, -errno, "cannot keep %s open", r->path);
 	return ids_plan(&s->ids, st, s->id, 0, 0, false, e);
 }
 
-static int try_one(const struct runsc *r, struct state *st, enum net_mode net, bool hostnet, struct err *e)
+/* Starts a whole sandbox with it, and ends that as soon as it is ready. */
+static int start_and_drop(const struct runsc *r, struct state *st, enum net_mode net, bool hostnet,
+			  struct err *e)
 {
 	CLEANUP(spec_release) struct spec s = SPEC_INIT;
-	const struct engine_meanwhile m = { .prepare = prepare_nothing, .rest = do_nothing };
 	struct engine_run run = ENGINE_RUN_INIT;
 	struct cgroup cg = CGROUP_INIT;
-	int ret = fill_spec(&s, r, st, net, hostnet, e);
+	int ret = fill_probe_spec(&s, r, st, net, hostnet, e);
 
 	if (ret == 0)
-		ret = engine_gvisor.start(&s, &cg, &m, &run, e);
-	if (ret < 0)
-		return ret;
-	kill(run.pid, SIGKILL);
-	while (waitpid(run.pid, NULL, 0) < 0 && errno == EINTR)
-		;
-	fd_close(run.stream);
-	fd_close(run.pidfd);
-	fd_close(run.log);
-	wall_release(&run.wall);
-	return 0;
+		ret = engine_gvisor.spawn(&s, &cg, &run, e);
+	if (ret == 0)
+		ret = engine_gvisor.release(&s, &cg, &run, e);
+	if (ret == 0)
+		ret = engine_gvisor.wait_ready(&s, &run, e);
+	engine_drop(&run);
+	return ret;
 }
 
 /*
- * With its own network stack, else with the kernel's; where neither works the reason may be the network as such, which a
- * run that wants one will be told. One that hangs is tried once: everybody waits for it.
+ * Tries it with its own network stack, else with the kernel's. Where neither works the reason may be the network as such: then
+ * it only has to work without one, and a run with a network gets the error. A hang is not tried again: every run waits for it.
  */
-static int try_all(struct runsc *r, struct state *st, struct err *e)
+static int try_networks(struct runsc *r, struct state *st, struct err *e)
 {
 	struct err again = ERR_INIT;
-	int ret = try_one(r, st, NET_ENFORCE, false, e);
+	int ret = start_and_drop(r, st, NET_ENFORCE, false, e);
 
 	if (ret == 0 || ret == -ETIMEDOUT)
 		return ret;
-	if (try_one(r, st, NET_ENFORCE, true, &again) < 0)
-		return try_one(r, st, NET_NONE, false, &again) < 0 ? ret : 0;
+	if (start_and_drop(r, st, NET_ENFORCE, true, &again) < 0)
+		return start_and_drop(r, st, NET_NONE, false, &again) < 0 ? ret : 0;
 	snprintf(r->hostnet, sizeof(r->hostnet), "%.255s", e->msg);
 	return 0;
 }
 
 int runsc_probe(struct runsc *r, struct state *st, struct err *e)
 {
-	int ret = read_version(r, e);
+	int ret = query_version(r, e);
 
 	if (ret == 0)
-		ret = try_all(r, st, e);
+		ret = try_networks(r, st, e);
 	if (ret < 0)
 		return r->version[0] ? err_wrap(e, ret, "%s, version %s", r->path, r->version) : ret;
 	*e = ERR_INIT;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From a name to something that a run can stand on. */
+/*
+ * Finds an image by its name and opens its layers for a run, each with a shared lock (image.I3). Reads the store, never
+ * changes it; nothing in a layer is opened here but its top directory.
+ */
 #include "sandbox/image/image.h"
 
 #include "base/fd.h"
@@ -41,15 +44,16 @@ static bool is_pinned_to(const struct image_record *r, const char *digest)
 	return str_eq(r->manifest, digest) || (r->index[0] && str_eq(r->index, digest));
 }
 
-static int not_there(const char *name, struct err *e)
+static int image_not_found(const char *name, struct err *e)
 {
 	err_set(e, -ENOENT, "there is no image %s", name);
 	return err_hint(e, -ENOENT,
 			"coffer image ls shows what is there; coffer image import or pull brings one in");
 }
 
-/* A digest without a tag: any image of that repository that has it. */
-static int find_pinned(struct state *st, const struct image_ref *ref, struct image_record *ret, struct err *e)
+/* A digest without a tag: any image of that repository with that digest. */
+static int find_by_digest(struct state *st, const struct image_ref *ref, struct image_record *ret,
+			  struct err *e)
 {
 	CLEANUP(image_records_release) struct image_records all = { 0 };
 	char name[IMAGE_NAME_MAX + 1], other[OCI_DIGEST_LEN + 1] = "";
@@ -73,7 +77,7 @@ static int find_pinned(struct state *st, const struct image_ref *ref, struct ima
 	}
 	image_ref_name(ref, name);
 	if (!other[0])
-		return not_there(name, e);
+		return image_not_found(name, e);
 	return err_set(e, -ESTALE, "image %s is pinned to %s, but here it is %s", ref->repo, ref->digest,
 		       other);
 }
@@ -91,11 +95,11 @@ int image_find(struct state *st, const char *text, struct image_record *ret, str
 	if (r < 0)
 		return r;
 	if (!ref.tag[0])
-		return find_pinned(st, &ref, ret, e);
+		return find_by_digest(st, &ref, ret, e);
 	store_name_file(image_ref_name(&ref, name), file);
 	r = store_read_name(&s, file, &rec, e);
 	if (r == -ENOENT)
-		return not_there(name, e);
+		return image_not_found(name, e);
 	if (r < 0)
 		return r;
 	if (ref.digest[0] && !is_pinned_to(&rec, ref.digest))
@@ -120,20 +124,20 @@ int image_read(struct state *st, const struct image_record *rec, struct buf *man
 	return r < 0 ? r : store_read_blob(&s, m.config.digest, "configuration", config, e);
 }
 
-static bool hides_all_below(int tree)
+static bool is_opaque_layer(int tree)
 {
 	char c = 0;
 
 	return fgetxattr(tree, "user.overlay.opaque", &c, 1) == 1 && c == 'y';
 }
 
-static int missing_layer(const struct image_record *rec, const char *digest, struct err *e)
+static int report_missing_layer(const struct image_record *rec, const char *digest, struct err *e)
 {
 	err_set(e, -EBADMSG, "the image store is damaged: layer %.19s… of %s is missing", digest, rec->name);
 	return err_hint(e, -EBADMSG, "coffer image rm %s, then import or pull it again", rec->name);
 }
 
-static int open_layers(struct store *s, struct image *im, const struct oci_manifest *m, struct err *e)
+static int open_image_layers(struct store *s, struct image *im, const struct oci_manifest *m, struct err *e)
 {
 	if (m->layers.n == 0 || m->layers.n != im->config.diff_ids.n)
 		return err_set(e, -EBADMSG, "image %s has no layers, or not those that it names",
@@ -148,7 +152,7 @@ static int open_layers(struct store *s, struct image *im, const struct oci_manif
 		int fd = store_open_layer(s, digest, &about, e);
 
 		if (fd == -ENOENT)
-			return missing_layer(&im->record, digest, e);
+			return report_missing_layer(&im->record, digest, e);
 		if (fd < 0)
 			return fd;
 		l->fd = fd;
@@ -161,8 +165,8 @@ static int open_layers(struct store *s, struct image *im, const struct oci_manif
 			return err_set(e, -EBADMSG,
 				       "the image store is damaged: a layer of %s is not the one it names",
 				       im->record.name);
-		/* An overlay takes no root for opaque. */
-		if (hides_all_below(fd))
+		/* An overlay ignores the opaque mark on the root of a layer, so the layers below are left out here. */
+		if (is_opaque_layer(fd))
 			break;
 	}
 	return 0;
@@ -185,7 +189,7 @@ int image_open(struct state *st, const char *ref, struct image *ret, struct err 
 	if (r == 0)
 		r = oci_parse_config(buf_cstr(&config), config.len, &im.config, e);
 	if (r == 0)
-		r = open_layers(&s, &im, &m, e);
+		r = open_image_layers(&s, &im, &m, e);
 	if (r < 0)
 		return r;
 	*ret = im;

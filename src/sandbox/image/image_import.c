@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bringing an image in. Everything is made in a directory of our own in tmp/; layers go to their place one by one, each
- * whole and checked; the name comes last. Until then a crash leaves nothing that anybody sees.
+ * Imports an image from an archive or a directory. Everything is made in a directory of our own in tmp/; layers are moved to
+ * their place one by one, complete and checked; the name is written last. A crash before that leaves nothing visible
+ * (image.I2). Archives are parsed by coffer-unpack, never here.
  */
 #include "base/clock.h"
 #include "base/fd.h"
@@ -25,7 +26,7 @@ struct import {
 	char tmp[STORE_TMP_LEN + 1];
 	int tmp_fd;
 	unsigned n_sub;
-	int held[OCI_LAYERS_MAX + 1]; /* trees of the layers, with shared locks, until the name is there */
+	int held[OCI_LAYERS_MAX + 1]; /* trees of the layers, with shared locks, until the name is written */
 	size_t n_held;
 	struct strv digests; /* of the layers as they are stored, lowest first */
 	struct image_notes notes;
@@ -41,15 +42,15 @@ static void import_release(struct import *im)
 	if (im->tmp_fd >= 0) {
 		int r = fd_rm_rf(im->store.tmp, im->tmp, NULL);
 
-		(void)r; /* what stays is swept by who comes next */
+		(void)r; /* the next sweep removes the rest */
 		fd_close(im->tmp_fd);
 	}
 	strv_release(&im->digests);
 	store_release(&im->store);
 }
 
-/* A place to unpack to: tmp/ID/N/tree. Returns the tree, locked as a layer that is in use. */
-static int new_tree(struct import *im, char sub[16], struct err *e)
+/* Makes tmp/ID/N/tree to unpack into. Returns the tree, locked as a layer in use. */
+static int new_layer_tree(struct import *im, char sub[16], struct err *e)
 {
 	char path[32];
 	int fd;
@@ -68,7 +69,7 @@ static int new_tree(struct import *im, char sub[16], struct err *e)
 	return fd;
 }
 
-static void add_notes(struct image_notes *n, const struct unpack_reply *r)
+static void add_unpack_notes(struct image_notes *n, const struct unpack_reply *r)
 {
 	n->devices += r->devices;
 	n->pipes += r->pipes;
@@ -77,8 +78,8 @@ static void add_notes(struct image_notes *n, const struct unpack_reply *r)
 	n->strangers += r->strangers;
 }
 
-static int hold_layer(struct import *im, int tree, const char *digest, const struct store_layer *l,
-		      struct err *e)
+static int hold_imported_layer(struct import *im, int tree, const char *digest, const struct store_layer *l,
+			       struct err *e)
 {
 	im->held[im->n_held++] = tree;
 	im->all.bytes += l->bytes;
@@ -89,9 +90,9 @@ static int hold_layer(struct import *im, int tree, const char *digest, const str
 	return image_check_limits(im->opts, &im->all, e);
 }
 
-/* What was unpacked to tmp/ID/SUB becomes the layer `digest`. */
-static int keep_layer(struct import *im, const char *sub, int tree, const char *digest,
-		      const struct unpack_reply *reply, struct err *e)
+/* Moves tmp/ID/SUB, just unpacked, to the layer `digest`. */
+static int store_unpacked_layer(struct import *im, const char *sub, int tree, const char *digest,
+				const struct unpack_reply *reply, struct err *e)
 {
 	struct store_layer l = { .bytes = reply->bytes, .entries = reply->entries };
 	int r;
@@ -100,21 +101,22 @@ static int keep_layer(struct import *im, const char *sub, int tree, const char *
 	hash_hex(reply->diff_id, HASH_LEN, l.diff_id + 7);
 	r = store_put_layer(&im->store, im->tmp, sub, digest, &l, e);
 	if (r == 0)
-		r = hold_layer(im, tree, digest, &l, e);
+		r = hold_imported_layer(im, tree, digest, &l, e);
 	else
 		fd_close(tree);
 	return r;
 }
 
-static int wrong_layer(struct err *e, size_t i, const char *want, const char *got)
+static int report_wrong_layer(struct err *e, size_t i, const char *want, const char *got)
 {
 	return err_set(e, -EBADMSG,
 		       "layer %zu is not what its digest says: %.19s… was named, %.19s… is there", i + 1,
 		       want, got);
 }
 
-/* A layer that was given only what others had left says how much that was; what was allowed is of more use. */
-static bool over_limit(const struct import *im, int code, struct err *e)
+/* A later layer's limit is what the earlier ones left, and its error names that figure; this replaces it with the limit
+ * of the whole import, which the user knows. */
+static bool reword_over_limit(const struct import *im, int code, struct err *e)
 {
 	struct store_layer over = { 0 };
 
@@ -124,7 +126,7 @@ static bool over_limit(const struct import *im, int code, struct err *e)
 	return image_check_limits(im->opts, &over, e) < 0;
 }
 
-/* One layer, from the store when it is there, else unpacked. `digest` may be NULL: then nobody named it. */
+/* One layer, taken from the store if it is there, else unpacked. `digest` is NULL where the source does not state it. */
 static int import_layer(struct import *im, int src, const struct image_source *s, size_t i, struct err *e)
 {
 	const char *digest = s->digests.n ? s->digests.v[i] : NULL, *diff_id = s->about.diff_ids.v[i];
@@ -136,22 +138,22 @@ static int import_layer(struct import *im, int src, const struct image_source *s
 	autoclose int fd = -1;
 	int tree, r;
 
-	/* An archive without compression is its own diff_id. */
+	/* The digest of an uncompressed archive is its diff_id. */
 	tree = store_open_layer(&im->store, digest ? digest : diff_id, &l, e);
 	if (tree >= 0) {
 		im->notes.reused++;
 		if (!str_eq(l.diff_id, diff_id)) {
 			fd_close(tree);
-			return wrong_layer(e, i, diff_id, l.diff_id);
+			return report_wrong_layer(e, i, diff_id, l.diff_id);
 		}
-		return hold_layer(im, tree, digest ? digest : diff_id, &l, e);
+		return hold_imported_layer(im, tree, digest ? digest : diff_id, &l, e);
 	}
 	if (tree != -ENOENT)
 		return tree;
 	fd = image_source_open(src, s->layers.v[i], e);
 	if (fd < 0)
 		return fd;
-	tree = new_tree(im, sub, e);
+	tree = new_layer_tree(im, sub, e);
 	if (tree < 0)
 		return tree;
 	image_unpack_caps(&im->store, im->opts, &im->all, &caps);
@@ -161,37 +163,38 @@ static int import_layer(struct import *im, int src, const struct image_source *s
 	im->fed += fed;
 	im->grown += reply.bytes;
 	if (r < 0)
-		r = over_limit(im, r, e) ? r : err_wrap(e, r, "layer %zu of the image", i + 1);
+		r = reword_over_limit(im, r, e) ? r : err_wrap(e, r, "layer %zu of the image", i + 1);
 	hash_hex(reply.diff_id, HASH_LEN, unpacked + 7);
 	if (r == 0 && digest && !str_eq(digest, got))
-		r = wrong_layer(e, i, digest, got);
+		r = report_wrong_layer(e, i, digest, got);
 	if (r == 0 && !str_eq(diff_id, unpacked))
-		r = wrong_layer(e, i, diff_id, unpacked);
+		r = report_wrong_layer(e, i, diff_id, unpacked);
 	if (r < 0) {
 		fd_close(tree);
 		return r;
 	}
-	add_notes(&im->notes, &reply);
-	return keep_layer(im, sub, tree, got, &reply, e);
+	add_unpack_notes(&im->notes, &reply);
+	return store_unpacked_layer(im, sub, tree, got, &reply, e);
 }
 
 /* --- names -------------------------------------------------------------------------------------------------- */
 
-static int no_name(struct err *e)
+static int refuse_unnamed_image(struct err *e)
 {
 	err_set(e, -EINVAL, "the archive names no image, as one that docker save makes does");
 	return err_hint(e, -EINVAL, "coffer image import --name NAME[:TAG] FILE");
 }
 
-/* What was asked for, else what the image calls itself; a bare tag belongs to the name of its directory. */
-static int choose_name(const struct image_import *o, const char *own, struct image_ref *ret, struct err *e)
+/* The name from the command line, else the one that the image states; a bare tag is combined with its directory's name. */
+static int choose_image_name(const struct image_import *o, const char *own, struct image_ref *ret,
+			     struct err *e)
 {
 	autofree char *both = NULL;
 	const char *base, *text = o->name ? o->name : own;
 	int r;
 
 	if (!text)
-		return no_name(e);
+		return refuse_unnamed_image(e);
 	if (!o->name && !strpbrk(own, "/:")) {
 		base = strrchr(o->path, '/');
 		base = base && base[1] ? base + 1 : o->path;
@@ -200,14 +203,14 @@ static int choose_name(const struct image_import *o, const char *own, struct ima
 		text = both;
 	}
 	r = image_ref_parse(text, ret, e);
-	return r < 0 && !o->name ? no_name(e) : r;
+	return r < 0 && !o->name ? refuse_unnamed_image(e) : r;
 }
 
 /* --- the whole ---------------------------------------------------------------------------------------------- */
 
-/* Blobs and, last of all, the name. */
-static int commit(struct import *im, const struct image_source *s, const struct image_ref *ref,
-		  struct image_record *ret, struct err *e)
+/* Writes the blobs and, last of all, the name. */
+static int commit_image(struct import *im, const struct image_source *s, const struct image_ref *ref,
+			struct image_record *ret, struct err *e)
 {
 	CLEANUP(image_record_release) struct image_record rec = { 0 };
 	autobuf struct buf made = BUF_INIT;
@@ -253,22 +256,22 @@ static int import_described(struct import *im, int dir, enum image_kind kind, st
 	int r = image_source_read(dir, kind, im->opts->name, &s, e);
 
 	if (r == 0)
-		r = choose_name(im->opts, s.ref, &ref, e);
+		r = choose_image_name(im->opts, s.ref, &ref, e);
 	for (size_t i = 0; r == 0 && i < s.layers.n; i++)
 		r = import_layer(im, dir, &s, i, e);
-	return r < 0 ? r : commit(im, &s, &ref, ret, e);
+	return r < 0 ? r : commit_image(im, &s, &ref, ret, e);
 }
 
-/* A bare root file system, unpacked to tmp/ID/SUB already. */
+/* A bare root file system, already unpacked to tmp/ID/SUB. */
 static int import_bare(struct import *im, const char *sub, int tree, const char *digest,
 		       const struct unpack_reply *reply, struct image_record *ret, struct err *e)
 {
 	CLEANUP(image_source_release) struct image_source s = { 0 };
 	char diff_id[OCI_DIGEST_LEN + 1] = "sha256:";
 	struct image_ref ref = { 0 };
-	int r = choose_name(im->opts, NULL, &ref, e);
+	int r = choose_image_name(im->opts, NULL, &ref, e);
 
-	/* Nothing else would tell that some of it is missing; in an image a digest does. */
+	/* Only the end mark shows that a bare archive is complete; in an image a digest does. */
 	if (r == 0 && reply->unended)
 		r = err_set(e, -EBADMSG, "the archive is cut off: its end mark is missing");
 	if (r < 0) {
@@ -277,10 +280,10 @@ static int import_bare(struct import *im, const char *sub, int tree, const char 
 	}
 	hash_hex(reply->diff_id, HASH_LEN, diff_id + 7);
 	image_source_bare_config(diff_id, &s.config);
-	r = keep_layer(im, sub, tree, digest, reply, e);
+	r = store_unpacked_layer(im, sub, tree, digest, reply, e);
 	if (r == 0 && buf_error(&s.config))
 		r = err_set(e, -ENOMEM, "out of memory");
-	return r < 0 ? r : commit(im, &s, &ref, ret, e);
+	return r < 0 ? r : commit_image(im, &s, &ref, ret, e);
 }
 
 /* An archive that was unpacked to tmp/ID/SUB. */
@@ -297,7 +300,7 @@ static int unpack_outer(struct import *im, int fd, struct outer *o, struct err *
 	uint64_t fed;
 	int r;
 
-	o->tree = new_tree(im, o->sub, e);
+	o->tree = new_layer_tree(im, o->sub, e);
 	if (o->tree < 0)
 		return o->tree;
 	image_unpack_caps(&im->store, im->opts, &none, &caps);
@@ -307,14 +310,14 @@ static int unpack_outer(struct import *im, int fd, struct outer *o, struct err *
 	return r;
 }
 
-/* What it holds is seen once it is unpacked, and a root file system is one then. */
-static int import_outer(struct import *im, struct outer *o, struct image_record *ret, struct err *e)
+/* The kind of an archive is known once it is unpacked; a bare root file system needs no second step. */
+static int import_unpacked(struct import *im, struct outer *o, struct image_record *ret, struct err *e)
 {
 	enum image_kind kind = image_source_kind(o->tree);
 	int r;
 
 	if (kind == IMAGE_ROOTFS) {
-		add_notes(&im->notes, &o->reply);
+		add_unpack_notes(&im->notes, &o->reply);
 		return import_bare(im, o->sub, TAKE_FD(o->tree), o->digest, &o->reply, ret, e);
 	}
 	r = import_described(im, o->tree, kind, ret, e);
@@ -327,11 +330,11 @@ static int import_file(struct import *im, int fd, struct image_record *ret, stru
 	struct outer o = { .tree = -1 };
 	int r = unpack_outer(im, fd, &o, e);
 
-	return r < 0 ? r : import_outer(im, &o, ret, e);
+	return r < 0 ? r : import_unpacked(im, &o, ret, e);
 }
 
-/* tar(1) over a directory: its output. */
-static int start_tar(int dir, struct spawned *ret, struct err *e)
+/* Starts tar(1) over a directory and returns its output. */
+static int start_tar_of_directory(int dir, struct spawned *ret, struct err *e)
 {
 	char *argv[] = { (char *)"tar", (char *)"-c", (char *)"--numeric-owner", (char *)"--one-file-system",
 			 (char *)".",	NULL };
@@ -357,12 +360,12 @@ static int start_tar(int dir, struct spawned *ret, struct err *e)
 		       : r;
 }
 
-/* A directory that is a root file system goes through the same door as an archive of it. */
-static int import_tree(struct import *im, int dir, struct image_record *ret, struct err *e)
+/* A directory with a root file system is archived by tar and unpacked like any other archive, with the same checks. */
+static int import_directory(struct import *im, int dir, struct image_record *ret, struct err *e)
 {
 	struct outer o = { .tree = -1 };
 	struct spawned tar = SPAWNED_INIT;
-	autoclose int out = start_tar(dir, &tar, e);
+	autoclose int out = start_tar_of_directory(dir, &tar, e);
 	int status, r;
 
 	if (out < 0)
@@ -370,18 +373,18 @@ static int import_tree(struct import *im, int dir, struct image_record *ret, str
 	r = unpack_outer(im, out, &o, e);
 	out = fd_close(out);
 	status = spawn_wait(&tar);
-	/* 1: something changed while it was read. */
+	/* Exit status 1: files changed while tar read them. */
 	if (r == 0 && (!WIFEXITED(status) || WEXITSTATUS(status) > 1))
 		r = err_set(e, -EIO, "tar could not read all of the directory");
 	if (r < 0) {
 		fd_close(o.tree);
 		return r;
 	}
-	return import_outer(im, &o, ret, e);
+	return import_unpacked(im, &o, ret, e);
 }
 
-static int import_all(struct state *st, const struct image_import *o, struct image_record *ret,
-		      struct image_notes *notes, struct err *e)
+static int import_source(struct state *st, const struct image_import *o, struct image_record *ret,
+			 struct image_notes *notes, struct err *e)
 {
 	CLEANUP(import_release) struct import im = { .store = STORE_INIT, .opts = o, .tmp_fd = -1 };
 	autoclose int fd = open(o->path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
@@ -400,7 +403,7 @@ static int import_all(struct state *st, const struct image_import *o, struct ima
 		return im.tmp_fd;
 	if (S_ISDIR(sb.st_mode)) {
 		kind = image_source_kind(fd);
-		r = kind == IMAGE_ROOTFS ? import_tree(&im, fd, ret, e)
+		r = kind == IMAGE_ROOTFS ? import_directory(&im, fd, ret, e)
 					 : import_described(&im, fd, kind, ret, e);
 	} else {
 		r = import_file(&im, fd, ret, e);
@@ -412,8 +415,8 @@ static int import_all(struct state *st, const struct image_import *o, struct ima
 	return 0;
 }
 
-/* Layers that came in before one that did not have no name that leads to them. */
-static void collect(struct state *st)
+/* Removes the layers that a failed import had stored before it failed: no name leads to them. */
+static void collect_after_failure(struct state *st)
 {
 	CLEANUP(store_release) struct store s = STORE_INIT;
 
@@ -424,9 +427,9 @@ static void collect(struct state *st)
 int image_import(struct state *st, const struct image_import *o, struct image_record *ret,
 		 struct image_notes *notes, struct err *e)
 {
-	int r = import_all(st, o, ret, notes, e);
+	int r = import_source(st, o, ret, notes, e);
 
 	if (r < 0)
-		collect(st);
+		collect_after_failure(st);
 	return r;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From a registry: skopeo(1) speaks with it and leaves an OCI layout, which then goes the way of every other. What
- * skopeo brings is checked again by its digests; only that a name at the registry means this digest is its word.
+ * Imports an image from a registry: skopeo(1) fetches it into an OCI layout, which is then imported like any other. Its
+ * content is checked again by digests; only the mapping of the registry's name to a digest is taken from skopeo.
  */
 #include "base/fd.h"
 #include "sandbox/image/image_store.h"
@@ -12,8 +12,8 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-/* What is fetched: registries want a tag or a digest, not both. */
-static int source_of(const struct image_ref *ref, char **ret)
+/* The reference for the registry, which accepts a tag or a digest, not both. */
+static int skopeo_source(const struct image_ref *ref, char **ret)
 {
 	return ref->digest[0] ? asprintf(ret, "docker://%s@%s", ref->repo, ref->digest)
 			      : asprintf(ret, "docker://%s:%s", ref->repo, ref->tag);
@@ -29,7 +29,7 @@ static int run_skopeo(const struct image_pull *o, const char *from, const char *
 			 (char *)to,
 			 NULL };
 	const int fds[] = { SPAWN_NULL, 2, 2 };
-	/* The caller's environment has its proxies and where its credentials are. */
+	/* With the caller's environment, which has its proxies and the place of its credentials. */
 	const struct spawn s = { .path = argv[0],
 				 .argv = argv,
 				 .env = environ,
@@ -69,7 +69,7 @@ int image_pull(struct state *st, const struct image_pull *o, struct image_record
 	tmp_fd = store_tmp(&s, tmp, e);
 	if (tmp_fd < 0)
 		return tmp_fd;
-	if (source_of(&ref, &from) < 0 || asprintf(&to, "oci:%s/tmp/%s/oci", s.path, tmp) < 0)
+	if (skopeo_source(&ref, &from) < 0 || asprintf(&to, "oci:%s/tmp/%s/oci", s.path, tmp) < 0)
 		return err_set(e, -ENOMEM, "out of memory");
 	r = run_skopeo(o, from, to, e);
 	in.path = to + 4;
@@ -78,6 +78,6 @@ int image_pull(struct state *st, const struct image_pull *o, struct image_record
 	if (r == 0)
 		r = image_import(st, &in, ret, notes, e);
 	rm = fd_rm_rf(s.tmp, tmp, NULL);
-	(void)rm; /* what stays is swept by who comes next */
+	(void)rm; /* the next sweep removes the rest */
 	return r;
 }

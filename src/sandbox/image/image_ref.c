@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Parses references to images (image_ref.h). Pure.
+ */
 #include "sandbox/image/image_ref.h"
 
 #include <errno.h>
@@ -12,7 +15,7 @@ static int refuse_image_name(const char *text, struct err *e)
 	return err_hint(e, -EINVAL, "NAME, NAME:TAG, or NAME:TAG@sha256:DIGEST");
 }
 
-static bool all_of(const char *s, size_t len, const char *more)
+static bool has_only_name_chars(const char *s, size_t len, const char *more)
 {
 	for (size_t i = 0; i < len; i++) {
 		bool plain = (s[i] >= 'a' && s[i] <= 'z') || (s[i] >= '0' && s[i] <= '9');
@@ -25,10 +28,11 @@ static bool all_of(const char *s, size_t len, const char *more)
 
 #define UPPER "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
-/* A path of names; the first may be a host with a port. */
-static bool is_repo(const char *s, size_t len)
+/* A path of names, of which the first may be a host with a port. */
+static bool is_repository(const char *s, size_t len)
 {
-	if (!all_of(s, len, UPPER "._-/:") || s[0] == '/' || s[0] == '.' || s[0] == '-' || s[len - 1] == '/')
+	if (!has_only_name_chars(s, len, UPPER "._-/:") || s[0] == '/' || s[0] == '.' || s[0] == '-' ||
+	    s[len - 1] == '/')
 		return false;
 	for (size_t i = 0; i + 1 < len; i++) {
 		if (s[i] == '/' && (s[i + 1] == '/' || s[i + 1] == '.' || s[i + 1] == '-'))
@@ -37,7 +41,7 @@ static bool is_repo(const char *s, size_t len)
 	return true;
 }
 
-static const char *shorten(const char *repo, size_t *len)
+static const char *shorten_repository(const char *repo, size_t *len)
 {
 	static const char *const fronts[] = { "docker.io/", "index.docker.io/" };
 
@@ -63,7 +67,8 @@ int image_ref_parse(const char *text, struct image_ref *ret, struct err *e)
 	size_t whole = at ? (size_t)(at - text) : strlen(text), len = whole;
 
 	if (at && !oci_is_digest(at + 1))
-		return err_hint(e, refuse_image_name(text, e), "behind @ stands sha256: and 64 digits");
+		return err_hint(e, refuse_image_name(text, e),
+				"after @ comes sha256: and 64 hexadecimal digits");
 	if (at)
 		memcpy(r.digest, at + 1, OCI_DIGEST_LEN + 1);
 	slash = memrchr(text, '/', whole);
@@ -71,16 +76,16 @@ int image_ref_parse(const char *text, struct image_ref *ret, struct err *e)
 	if (colon) {
 		size_t tag_len = whole - (size_t)(colon - text) - 1;
 
-		if (tag_len > IMAGE_TAG_MAX || !all_of(colon + 1, tag_len, UPPER "._-") || colon[1] == '.' ||
-		    colon[1] == '-')
+		if (tag_len > IMAGE_TAG_MAX || !has_only_name_chars(colon + 1, tag_len, UPPER "._-") ||
+		    colon[1] == '.' || colon[1] == '-')
 			return refuse_image_name(text, e);
 		memcpy(r.tag, colon + 1, tag_len);
 		len = (size_t)(colon - text);
 	} else if (!at) {
 		memcpy(r.tag, "latest", 7);
 	}
-	repo = shorten(text, &len);
-	if (len > IMAGE_REPO_MAX || !is_repo(repo, len))
+	repo = shorten_repository(text, &len);
+	if (len > IMAGE_REPO_MAX || !is_repository(repo, len))
 		return refuse_image_name(text, e);
 	memcpy(r.repo, repo, len);
 	*ret = r;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How people name images: NAME[:TAG][@sha256:…]. Pure. */
+/* References to images as users type them: NAME[:TAG][@sha256:…]. Pure. */
 #ifndef SANDBOX_IMAGE_REF_H
 #define SANDBOX_IMAGE_REF_H
 
@@ -12,7 +12,7 @@
 #define IMAGE_TAG_MAX 128
 
 struct image_ref {
-	char repo[IMAGE_REPO_MAX + 1]; /* as docker shortens it: "docker.io/library/x" is "x" */
+	char repo[IMAGE_REPO_MAX + 1]; /* shortened as by docker: "docker.io/library/x" is "x" */
 	char tag[IMAGE_TAG_MAX +
 		 1]; /* "latest" when neither tag nor digest was given; may be empty with a digest */
 	char digest[OCI_DIGEST_LEN + 1]; /* empty: not pinned */
@@ -21,7 +21,7 @@ struct image_ref {
 int image_ref_parse(const char *text, struct image_ref *ret, struct err *e) MUST_CHECK;
 
 #define IMAGE_NAME_MAX (IMAGE_REPO_MAX + IMAGE_TAG_MAX + OCI_DIGEST_LEN + 2)
-/* The name under which an image is kept: "REPO:TAG", or "REPO@sha256:…" without a tag. */
+/* The name under which an image is stored: "REPO:TAG", or "REPO@sha256:…" without a tag. */
 char *image_ref_name(const struct image_ref *r, char out[IMAGE_NAME_MAX + 1]);
 
 #endif

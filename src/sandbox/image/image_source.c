@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads index, manifest and configuration of an image that is to be imported. The directory is untrusted: files are opened
+ * beneath it, sizes are capped, and every blob is compared with the digest that names it.
+ */
 #include "sandbox/image/image_source.h"
 
 #include "base/fd.h"
@@ -63,8 +67,8 @@ static int read_source_file(int dir, const char *path, struct buf *b, struct err
 	return r < 0 && fd >= 0 ? err_sys(e, r, "cannot read %.80s of the image", path) : r;
 }
 
-/* A blob, and whether it is what its name says. */
-static int read_blob(int dir, const char *digest, struct buf *b, struct err *e)
+/* Reads a blob and compares it with its digest. */
+static int read_checked_blob(int dir, const char *digest, struct buf *b, struct err *e)
 {
 	char path[96], hex[HASH_HEX_LEN + 1];
 	int r;
@@ -80,8 +84,8 @@ static int read_blob(int dir, const char *digest, struct buf *b, struct err *e)
 		       : err_set(e, -EBADMSG, "%s of the image is not what its digest says", path);
 }
 
-/* The one whose name or tag was asked for, else the one for this machine. */
-static const struct oci_desc *choose(const struct oci_index *x, const char *tag, struct err *e)
+/* The entry with the requested name or tag, else the one for this machine. */
+static const struct oci_desc *choose_from_index(const struct oci_index *x, const char *tag, struct err *e)
 {
 	for (size_t i = 0; tag && i < x->n; i++) {
 		if (x->v[i].ref && (str_eq(x->v[i].ref, tag) || str_ends(tag, x->v[i].ref)))
@@ -90,7 +94,7 @@ static const struct oci_desc *choose(const struct oci_index *x, const char *tag,
 	return oci_choose(x, e);
 }
 
-/* From index.json down to a manifest, through indexes of indexes. */
+/* Follows index.json, and indexes nested in it, down to a manifest. */
 static int find_manifest(int dir, const char *tag, struct image_source *s, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT;
@@ -103,23 +107,23 @@ static int find_manifest(int dir, const char *tag, struct image_source *s, struc
 		r = oci_parse_index(buf_cstr(&b), b.len, &x, e);
 		if (r < 0)
 			return r;
-		d = depth ? oci_choose(&x, e) : choose(&x, tag, e);
+		d = depth ? oci_choose(&x, e) : choose_from_index(&x, tag, e);
 		if (!d)
 			return e ? e->code : -ENOENT;
 		if (depth == 0 && d->ref && !(s->ref = strdup(d->ref)))
 			return err_set(e, -ENOMEM, "out of memory");
 		if (!d->is_index)
-			return read_blob(dir, d->digest, &s->manifest, e);
+			return read_checked_blob(dir, d->digest, &s->manifest, e);
 		if (depth == NESTED_MAX)
 			return err_set(e, -ELOOP, "the image's index is nested too deep");
 		if (depth == 0)
 			memcpy(s->index, d->digest, sizeof(s->index));
-		r = read_blob(dir, d->digest, &b, e);
+		r = read_checked_blob(dir, d->digest, &b, e);
 	}
 	return r;
 }
 
-static int read_oci(int dir, const char *tag, struct image_source *s, struct err *e)
+static int read_oci_layout(int dir, const char *tag, struct image_source *s, struct err *e)
 {
 	CLEANUP(oci_manifest_release) struct oci_manifest m = { 0 };
 	int r = find_manifest(dir, tag, s, e);
@@ -127,7 +131,7 @@ static int read_oci(int dir, const char *tag, struct image_source *s, struct err
 	if (r == 0)
 		r = oci_parse_manifest(buf_cstr(&s->manifest), s->manifest.len, &m, e);
 	if (r == 0)
-		r = read_blob(dir, m.config.digest, &s->config, e);
+		r = read_checked_blob(dir, m.config.digest, &s->config, e);
 	for (size_t i = 0; r == 0 && i < m.layers.n; i++) {
 		r = strv_addf(&s->layers, "blobs/sha256/%s", m.layers.v[i].digest + 7);
 		if (r == 0)
@@ -138,7 +142,7 @@ static int read_oci(int dir, const char *tag, struct image_source *s, struct err
 	return r;
 }
 
-static int read_docker(int dir, const char *tag, struct image_source *s, struct err *e)
+static int read_docker_archive(int dir, const char *tag, struct image_source *s, struct err *e)
 {
 	CLEANUP(oci_docker_release) struct oci_docker d = { 0 };
 	autobuf struct buf b = BUF_INIT;
@@ -160,7 +164,7 @@ static int read_docker(int dir, const char *tag, struct image_source *s, struct 
 int image_source_read(int dir, enum image_kind kind, const char *tag, struct image_source *ret, struct err *e)
 {
 	CLEANUP(image_source_release) struct image_source s = { 0 };
-	int r = kind == IMAGE_OCI ? read_oci(dir, tag, &s, e) : read_docker(dir, tag, &s, e);
+	int r = kind == IMAGE_OCI ? read_oci_layout(dir, tag, &s, e) : read_docker_archive(dir, tag, &s, e);
 
 	if (r == 0)
 		r = oci_parse_config(buf_cstr(&s.config), s.config.len, &s.about, e);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is to be imported: a directory that holds an OCI layout or an unpacked docker archive, read beneath itself. */
+/* The source of an import: a directory with an OCI layout or an unpacked docker archive. Untrusted: files are opened
+ * beneath it, and digests are checked. */
 #ifndef SANDBOX_IMAGE_SOURCE_H
 #define SANDBOX_IMAGE_SOURCE_H
 
@@ -7,23 +8,24 @@
 #include "sandbox/image/image.h"
 
 struct image_source {
-	struct buf manifest; /* as it is in an OCI layout; empty for a docker archive, which has none */
+	struct buf
+		manifest; /* byte for byte from an OCI layout; empty for a docker archive, which has none */
 	struct buf config;
 	struct strv layers;  /* paths in the directory, lowest first */
 	struct strv digests; /* of the same, where the source names them; empty otherwise */
 	char index[OCI_DIGEST_LEN + 1];
-	char *ref;		 /* what it calls itself, or only a tag; NULL: nothing */
-	struct oci_config about; /* config, understood */
+	char *ref;		 /* the name that it states, or only a tag; NULL: none */
+	struct oci_config about; /* config, parsed */
 };
 
 void image_source_release(struct image_source *s);
 
 enum image_kind { IMAGE_OCI, IMAGE_DOCKER, IMAGE_ROOTFS };
 
-/* By the files that are there. */
+/* Decided by the files in the directory. */
 enum image_kind image_source_kind(int dir);
 
-/* All but the layers, checked. `tag` (may be NULL) says which of several. */
+/* Reads and checks everything but the layers. `tag` (may be NULL) selects one of several images. */
 int image_source_read(int dir, enum image_kind kind, const char *tag, struct image_source *ret,
 		      struct err *e) MUST_CHECK;
 

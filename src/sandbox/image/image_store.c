@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The image store on disk: its directories and locks, blobs, records of names, and layers. Each file is written beside its
+ * place, synced and renamed (image.I2), and each blob is checked when it is read (image.I4).
+ */
 #include "sandbox/image/image_store.h"
 
 #include "base/fd.h"
@@ -18,7 +22,7 @@
 #define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)
 #define RECORD_MAX 65536
 
-static int sub_dir(const struct store *s, const char *name, struct err *e)
+static int open_store_dir(const struct store *s, const char *name, struct err *e)
 {
 	int fd = openat(s->fd, name, DIR_FLAGS);
 
@@ -39,8 +43,9 @@ int store_open(struct store *s, struct state *st, struct err *e)
 		return err_set(e, -ENOMEM, "out of memory");
 	x.host_root = state_is_host_root();
 	x.fd = state_subdir(st, "images", e);
-	if (x.fd < 0 || (x.names = sub_dir(&x, "names", e)) < 0 || (x.blobs = sub_dir(&x, "blobs", e)) < 0 ||
-	    (x.layers = sub_dir(&x, "layers", e)) < 0 || (x.tmp = sub_dir(&x, "tmp", e)) < 0)
+	if (x.fd < 0 || (x.names = open_store_dir(&x, "names", e)) < 0 ||
+	    (x.blobs = open_store_dir(&x, "blobs", e)) < 0 ||
+	    (x.layers = open_store_dir(&x, "layers", e)) < 0 || (x.tmp = open_store_dir(&x, "tmp", e)) < 0)
 		r = e && e->code ? e->code : -EIO;
 	if (r < 0)
 		store_release(&x);
@@ -84,7 +89,7 @@ int store_tmp(struct store *s, char name[STORE_TMP_LEN + 1], struct err *e)
 		if (mkdirat(s->tmp, name, 0700) < 0)
 			return state_cannot(e, -errno, "make a directory in", s->path);
 		fd = openat(s->tmp, name, DIR_FLAGS);
-		/* A sweeper may have been quicker. */
+		/* A sweep may have removed it before we locked it: retry. */
 		if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &st) == 0 && st.st_nlink > 0)
 			return TAKE_FD(fd);
 	}
@@ -93,7 +98,7 @@ int store_tmp(struct store *s, char name[STORE_TMP_LEN + 1], struct err *e)
 
 /* --- blobs and records -------------------------------------------------------------------------------------- */
 
-static int damaged(struct err *e, int code, const char *what, const char *path)
+static int report_damaged_store(struct err *e, int code, const char *what, const char *path)
 {
 	err_set(e, code, "the image store is damaged: %s is missing or not what it was (%s)", what, path);
 	return err_hint(e, code, "coffer image rm, then import or pull it again");
@@ -107,11 +112,13 @@ int store_read_blob(struct store *s, const char *digest, const char *what, struc
 	if (r < 0 && r != -ENOENT && r != -EFBIG)
 		return err_sys(e, r, "cannot read the image's %s", what);
 	hash_sha256_hex(buf_cstr(b), b->len, hex);
-	return r < 0 || !str_eq(hex, STORE_DIGEST_HEX(digest)) ? damaged(e, -EBADMSG, what, s->path) : 0;
+	return r < 0 || !str_eq(hex, STORE_DIGEST_HEX(digest))
+		       ? report_damaged_store(e, -EBADMSG, what, s->path)
+		       : 0;
 }
 
-/* Written to the disk before it gets its name. */
-static int write_durably(int dir, const char *file, const void *data, size_t len)
+/* Syncs the file before it gets its name. */
+static int write_blob_durably(int dir, const char *file, const void *data, size_t len)
 {
 	char tmp[80];
 	int r;
@@ -135,7 +142,7 @@ int store_write_blob(struct store *s, const void *data, size_t len, char digest[
 
 	snprintf(digest, OCI_DIGEST_LEN + 1, "sha256:");
 	hash_sha256_hex(data, len, digest + 7);
-	r = write_durably(s->blobs, STORE_DIGEST_HEX(digest), data, len);
+	r = write_blob_durably(s->blobs, STORE_DIGEST_HEX(digest), data, len);
 	return r < 0 ? state_cannot(e, r, "write to", s->path) : 0;
 }
 
@@ -162,13 +169,13 @@ int store_write_name(struct store *s, const struct image_record *rec, struct err
 	if (buf_error(&b))
 		return err_set(e, -ENOMEM, "out of memory");
 	store_name_file(rec->name, file);
-	r = write_durably(s->names, file, b.data, b.len);
+	r = write_blob_durably(s->names, file, b.data, b.len);
 	if (r == 0 && fsync(s->names) < 0)
 		r = -errno;
 	return r < 0 ? state_cannot(e, r, "write to", s->path) : 0;
 }
 
-static const char *digest_of(const json_t *root, const char *key)
+static const char *record_digest(const json_t *root, const char *key)
 {
 	const char *s = jsonget_text_or_null(root, key);
 
@@ -187,10 +194,10 @@ int store_read_name(struct store *s, const char *file, struct image_record *ret,
 	root = json_loadb(buf_cstr(&b), b.len, JSON_REJECT_DUPLICATES, NULL);
 	name = jsonget_text_or_null(root, "name");
 	source = jsonget_text_or_null(root, "source");
-	manifest = digest_of(root, "manifest");
-	index = digest_of(root, "index");
+	manifest = record_digest(root, "manifest");
+	index = record_digest(root, "index");
 	if (!name || !manifest) {
-		r = damaged(e, -EBADMSG, "a name", s->path);
+		r = report_damaged_store(e, -EBADMSG, "a name", s->path);
 	} else {
 		*ret = (struct image_record){ .name = strdup(name),
 					      .source = source ? strdup(source) : NULL };
@@ -217,7 +224,7 @@ static int read_layer_json(int dir, struct store_layer *ret)
 	if (r < 0)
 		return r;
 	root = json_loadb(buf_cstr(&b), b.len, JSON_REJECT_DUPLICATES, NULL);
-	diff = digest_of(root, "diff_id");
+	diff = record_digest(root, "diff_id");
 	if (diff) {
 		memcpy(ret->diff_id, diff, OCI_DIGEST_LEN + 1);
 		ret->bytes = (uint64_t)json_integer_value(json_object_get(root, "bytes"));
@@ -237,13 +244,13 @@ int store_open_layer(struct store *s, const char *digest, struct store_layer *re
 		return errno == ENOENT ? -ENOENT : err_sys(e, -errno, "cannot open a layer in %s", s->path);
 	tree = openat(dir, "tree", DIR_FLAGS);
 	if (tree < 0)
-		return errno == ENOENT ? -ENOENT : damaged(e, -EBADMSG, "a layer", s->path);
-	/* I3. Busy means that it is being removed. */
+		return errno == ENOENT ? -ENOENT : report_damaged_store(e, -EBADMSG, "a layer", s->path);
+	/* image.I3: a lock that is taken means that the layer is being removed. */
 	if (flock(tree, LOCK_SH | LOCK_NB) < 0 || fstat(tree, &st) < 0 || st.st_nlink == 0)
 		return -ENOENT;
 	r = read_layer_json(dir, ret);
 	if (r < 0)
-		return r == -ENOENT ? -ENOENT : damaged(e, -EBADMSG, "a layer", s->path);
+		return r == -ENOENT ? -ENOENT : report_damaged_store(e, -EBADMSG, "a layer", s->path);
 	return TAKE_FD(tree);
 }
 
@@ -270,7 +277,7 @@ int store_put_layer(struct store *s, const char *tmp, const char *sub, const cha
 	if (dir < 0)
 		return err_sys(e, -errno, "cannot open what was unpacked");
 	r = write_layer_json(dir, l);
-	/* One call for a hundred thousand files: none of them may be empty after a crash that keeps the name. */
+	/* syncfs(): one call for a hundred thousand files, none of which may be empty after a crash that keeps the name. */
 	if (r == 0 && syncfs(dir) < 0)
 		r = -errno;
 	if (r == 0 &&

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The store itself, for the files that make up image.h. */
+/* The store on disk (image.h), for the files of this room. */
 #ifndef SANDBOX_IMAGE_STORE_H
 #define SANDBOX_IMAGE_STORE_H
 
@@ -23,44 +23,45 @@ void store_release(struct store *s);
 #define STORE_TMP_LEN 16
 int store_tmp(struct store *s, char name[STORE_TMP_LEN + 1], struct err *e) MUST_CHECK;
 
-/* Removes from tmp/ what nobody holds; then, exclusively and unless somebody is at work, what no name leads to. */
+/* store_sweep() removes directories in tmp/ that nothing holds. store_collect() removes layers and blobs that no name
+ * needs; it takes the lock exclusively, and does nothing while an import runs. */
 void store_sweep(struct store *s);
 void store_collect(struct store *s);
 
 /* The store's lock. The fd holds it. */
 int store_lock(struct store *s, int how, struct err *e) MUST_CHECK;
 
-/* Blobs; I4. `digest` with "sha256:". */
+/* Blobs, read with a check of their digest (image.I4). `digest` with "sha256:". */
 int store_read_blob(struct store *s, const char *digest, const char *what, struct buf *b,
 		    struct err *e) MUST_CHECK;
 int store_write_blob(struct store *s, const void *data, size_t len, char digest[OCI_DIGEST_LEN + 1],
 		     struct err *e) MUST_CHECK;
 
-/* What a name stands for. */
+/* The record of a name. */
 int store_read_name(struct store *s, const char *file, struct image_record *ret, struct err *e) MUST_CHECK;
 int store_write_name(struct store *s, const struct image_record *r, struct err *e) MUST_CHECK;
 /* The file of a name in names/. */
 void store_name_file(const char *name, char file[HASH_HEX_LEN + 1]);
 
-/* What is known about a layer: layer.json. */
+/* Figures of a layer: layer.json. */
 struct store_layer {
 	char diff_id[OCI_DIGEST_LEN + 1];
 	uint64_t bytes, entries;
 };
-/* Is that more than an image may have? An error that says so. */
+/* -E2BIG or -EFBIG when the image is over the limits of this import. */
 int image_check_limits(const struct image_import *o, const struct store_layer *used,
 		       struct err *e) MUST_CHECK;
-/* A layer's tree/ with a shared lock: fd, or -ENOENT when it is not (or not quite) there. */
+/* A layer's tree/ with a shared lock: fd, or -ENOENT when it does not exist or is being removed. */
 int store_open_layer(struct store *s, const char *digest, struct store_layer *ret, struct err *e) MUST_CHECK;
-/* Puts tmp/NAME/SUB (which holds tree/) in place under its digest; one that is there already stays. */
+/* Moves tmp/NAME/SUB (which holds tree/) to its place under its digest; an existing layer stays. */
 int store_put_layer(struct store *s, const char *tmp, const char *sub, const char *digest,
 		    const struct store_layer *l, struct err *e) MUST_CHECK;
 
-/* image_unpack.c: what may be unpacked when so much of the image is there already. */
+/* image_unpack.c: the limits for the next layer, when `used` of the image is unpacked already. */
 void image_unpack_caps(const struct store *s, const struct image_import *o, const struct store_layer *used,
 		       struct unpack_opts *ret);
 
-/* Runs coffer-unpack over all of src into dir. `ret_digest` is of the bytes as they are, `ret_len` their number. */
+/* Runs coffer-unpack over all of src into dir. `ret_digest` is of the bytes of src, `ret_len` their number. */
 int image_unpack(int src, int dir, const struct unpack_opts *caps, char ret_digest[OCI_DIGEST_LEN + 1],
 		 uint64_t *ret_len, struct unpack_reply *reply, struct err *e) MUST_CHECK;
 

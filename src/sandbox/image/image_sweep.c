@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What nobody needs any more goes: leftovers of who died, layers and blobs that no name leads to, removed images. */
+/*
+ * Removal from the image store: leftovers of imports that died, layers and blobs that no name needs, and images that the
+ * user removes. A layer that a run or an import holds is never removed (image.I3).
+ */
 #include "base/fd.h"
 #include "sandbox/image/image_store.h"
 
@@ -13,7 +16,7 @@
 #define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)
 
 /* The names in a directory, but for dots. */
-static int list_dir(int dirfd, struct strv *ret)
+static int list_store_dir(int dirfd, struct strv *ret)
 {
 	int fd = openat(dirfd, ".", DIR_FLAGS);
 	autoclosedir DIR *d = fd < 0 ? NULL : fdopendir(fd);
@@ -34,7 +37,7 @@ void store_sweep(struct store *s)
 {
 	autostrv struct strv names = STRV_INIT;
 
-	if (list_dir(s->tmp, &names) < 0)
+	if (list_store_dir(s->tmp, &names) < 0)
 		return;
 	for (size_t i = 0; i < names.n; i++) {
 		autoclose int fd = openat(s->tmp, names.v[i], DIR_FLAGS);
@@ -42,11 +45,11 @@ void store_sweep(struct store *s)
 
 		if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
 			r = fd_rm_rf(s->tmp, names.v[i], NULL);
-		(void)r; /* who comes next tries again */
+		(void)r; /* the next sweep retries */
 	}
 }
 
-static bool is_listed(const struct strv *l, const char *s)
+static bool is_in_list(const struct strv *l, const char *s)
 {
 	for (size_t i = 0; i < l->n; i++) {
 		if (str_eq(l->v[i], s))
@@ -55,8 +58,9 @@ static bool is_listed(const struct strv *l, const char *s)
 	return false;
 }
 
-/* Digests (without "sha256:") that an image needs. A damaged one needs at least its manifest. */
-static int needed_by(struct store *s, const struct image_record *rec, struct strv *blobs, struct strv *layers)
+/* Adds the digests (without "sha256:") that an image needs. Of a damaged image that is at least its manifest. */
+static int add_needed_digests(struct store *s, const struct image_record *rec, struct strv *blobs,
+			      struct strv *layers)
 {
 	CLEANUP(oci_manifest_release) struct oci_manifest m = { 0 };
 	autobuf struct buf b = BUF_INIT;
@@ -71,11 +75,11 @@ static int needed_by(struct store *s, const struct image_record *rec, struct str
 	return r;
 }
 
-/* Of all names but one. */
-static int needed_by_all(struct store *s, const char *but, struct strv *blobs, struct strv *layers)
+/* Adds the digests that all images but one need. */
+static int add_all_needed_digests(struct store *s, const char *but, struct strv *blobs, struct strv *layers)
 {
 	autostrv struct strv files = STRV_INIT;
-	int r = list_dir(s->names, &files);
+	int r = list_store_dir(s->names, &files);
 
 	for (size_t i = 0; r == 0 && i < files.n; i++) {
 		CLEANUP(image_record_release) struct image_record rec = { 0 };
@@ -83,13 +87,13 @@ static int needed_by_all(struct store *s, const char *but, struct strv *blobs, s
 		if (files.v[i][0] == '.' || store_read_name(s, files.v[i], &rec, NULL) < 0)
 			continue;
 		if (!but || !str_eq(rec.name, but))
-			r = needed_by(s, &rec, blobs, layers);
+			r = add_needed_digests(s, &rec, blobs, layers);
 	}
 	return r;
 }
 
-/* I3: out of sight first, then away. */
-static void remove_layer(struct store *s, const char *hex)
+/* image.I3: takes the lock, moves the layer to tmp/, so that nothing finds it, then removes it. */
+static void remove_layer_if_unused(struct store *s, const char *hex)
 {
 	autoclose int dir = openat(s->layers, hex, DIR_FLAGS);
 	autoclose int tree = dir < 0 ? -1 : openat(dir, "tree", DIR_FLAGS);
@@ -103,7 +107,7 @@ static void remove_layer(struct store *s, const char *hex)
 	if (r < 0 || flock(dir, LOCK_EX | LOCK_NB) < 0 || renameat(s->layers, hex, s->tmp, to) < 0)
 		return;
 	r = fd_rm_rf(s->tmp, to, NULL);
-	(void)r; /* the next sweep tries again */
+	(void)r; /* the next sweep retries */
 }
 
 void store_collect(struct store *s)
@@ -111,28 +115,28 @@ void store_collect(struct store *s)
 	autostrv struct strv blobs = STRV_INIT, layers = STRV_INIT, have = STRV_INIT, have_layers = STRV_INIT;
 	autoclose int lock = store_lock(s, LOCK_EX | LOCK_NB, NULL);
 
-	if (lock < 0 || needed_by_all(s, NULL, &blobs, &layers) < 0 || list_dir(s->blobs, &have) < 0 ||
-	    list_dir(s->layers, &have_layers) < 0)
+	if (lock < 0 || add_all_needed_digests(s, NULL, &blobs, &layers) < 0 ||
+	    list_store_dir(s->blobs, &have) < 0 || list_store_dir(s->layers, &have_layers) < 0)
 		return;
 	for (size_t i = 0; i < have.n; i++) {
-		if (!is_listed(&blobs, have.v[i]))
+		if (!is_in_list(&blobs, have.v[i]))
 			unlinkat(s->blobs, have.v[i], 0);
 	}
 	for (size_t i = 0; i < have_layers.n; i++) {
-		if (!is_listed(&layers, have_layers.v[i]))
-			remove_layer(s, have_layers.v[i]);
+		if (!is_in_list(&layers, have_layers.v[i]))
+			remove_layer_if_unused(s, have_layers.v[i]);
 	}
 	store_sweep(s);
 }
 
-/* Who holds an image now. */
+/* Sandboxes that use an image now. */
 struct holders {
 	char sandbox[128]; /* name or id of one that runs; empty: none */
 	unsigned more;	   /* sandboxes beside that one */
 	unsigned ahead;	   /* of the warm pool, which coffer ps does not show */
 };
 
-static void find_holders(struct state *st, const struct image_record *rec, struct holders *ret)
+static void find_image_holders(struct state *st, const struct image_record *rec, struct holders *ret)
 {
 	autostrv struct strv ids = STRV_INIT;
 
@@ -157,12 +161,12 @@ static void find_holders(struct state *st, const struct image_record *rec, struc
 }
 
 /* Names each holder and the command that makes it let go. */
-static int refuse_held(struct state *st, const struct image_record *rec, struct err *e)
+static int refuse_held_image(struct state *st, const struct image_record *rec, struct err *e)
 {
 	char who[192] = "", more[32] = "";
 	struct holders h;
 
-	find_holders(st, rec, &h);
+	find_image_holders(st, rec, &h);
 	if (!h.sandbox[0] && !h.ahead) {
 		err_set(e, -EBUSY, "%s is being imported, or a sandbox that uses it is starting or ending",
 			rec->name);
@@ -180,22 +184,23 @@ static int refuse_held(struct state *st, const struct image_record *rec, struct 
 }
 
 /* Does a sandbox use a layer that only this image needs? */
-static int check_unused(struct store *s, struct state *st, const struct image_record *rec, struct err *e)
+static int check_image_unused(struct store *s, struct state *st, const struct image_record *rec,
+			      struct err *e)
 {
 	autostrv struct strv blobs = STRV_INIT, others = STRV_INIT, own = STRV_INIT;
-	int r = needed_by_all(s, rec->name, &blobs, &others);
+	int r = add_all_needed_digests(s, rec->name, &blobs, &others);
 
 	if (r == 0)
-		r = needed_by(s, rec, &blobs, &own);
+		r = add_needed_digests(s, rec, &blobs, &own);
 	if (r < 0)
 		return err_sys(e, r, "cannot tell what %s needs", rec->name);
 	for (size_t i = 0; i < own.n; i++) {
 		autoclose int dir = openat(s->layers, own.v[i], DIR_FLAGS);
 		autoclose int tree = dir < 0 ? -1 : openat(dir, "tree", DIR_FLAGS);
 
-		if (tree < 0 || is_listed(&others, own.v[i]) || flock(tree, LOCK_EX | LOCK_NB) == 0)
+		if (tree < 0 || is_in_list(&others, own.v[i]) || flock(tree, LOCK_EX | LOCK_NB) == 0)
 			continue;
-		return refuse_held(st, rec, e);
+		return refuse_held_image(st, rec, e);
 	}
 	return 0;
 }
@@ -210,7 +215,7 @@ int image_remove(struct state *st, const char *ref, struct image_record *ret, st
 	if (r == 0)
 		r = image_find(st, ref, &rec, e);
 	if (r == 0)
-		r = check_unused(&s, st, &rec, e);
+		r = check_image_unused(&s, st, &rec, e);
 	if (r < 0)
 		return r;
 	store_name_file(rec.name, file);
@@ -222,7 +227,7 @@ int image_remove(struct state *st, const char *ref, struct image_record *ret, st
 	return 0;
 }
 
-static int by_name(const void *a, const void *b)
+static int compare_record_names(const void *a, const void *b)
 {
 	return strcmp(((const struct image_record *)a)->name, ((const struct image_record *)b)->name);
 }
@@ -234,14 +239,14 @@ int image_list(struct state *st, struct image_records *ret, struct err *e)
 	autostrv struct strv files = STRV_INIT;
 	int r;
 
-	/* Whoever only looks makes no store. */
+	/* Listing does not create the store. */
 	if (faccessat(st->fd, "images", F_OK, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT) {
 		*ret = (struct image_records){ 0 };
 		return 0;
 	}
 	r = store_open(&s, st, e);
 	if (r == 0) {
-		r = list_dir(s.names, &files);
+		r = list_store_dir(s.names, &files);
 		l.v = calloc(files.n ? files.n : 1, sizeof(*l.v));
 		if (r < 0 || !l.v)
 			return err_sys(e, r < 0 ? r : -ENOMEM, "cannot list the images");
@@ -256,7 +261,7 @@ int image_list(struct state *st, struct image_records *ret, struct err *e)
 	if (r < 0)
 		return r;
 	if (l.n)
-		qsort(l.v, l.n, sizeof(*l.v), by_name);
+		qsort(l.v, l.n, sizeof(*l.v), compare_record_names);
 	*ret = l;
 	l = (struct image_records){ 0 };
 	return 0;

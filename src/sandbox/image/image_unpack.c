@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Feeds one archive to coffer-unpack, hashing it on the way: I1 of image.h, K2 of unpack.h. */
+/*
+ * Feeds one archive to coffer-unpack and hashes it on the way (image.I1). The reply of coffer-unpack is untrusted (unpack.K2).
+ */
 #include "base/fd.h"
 #include "crypto/hash.h"
 #include "sandbox/engine/helper.h"
@@ -15,7 +17,7 @@
 
 #define CHUNK (256u << 10)
 
-/* All that the disk has but a twentieth. */
+/* By default all free space and inodes of the disk but a twentieth. */
 void image_unpack_caps(const struct store *s, const struct image_import *o, const struct store_layer *used,
 		       struct unpack_opts *ret)
 {
@@ -29,20 +31,20 @@ void image_unpack_caps(const struct store *s, const struct image_import *o, cons
 		uint64_t free = (uint64_t)v.f_bavail * (v.f_frsize ? v.f_frsize : v.f_bsize);
 
 		ret->bytes_max = free - free / 20;
-		/* A file system that makes inodes as it goes says 0. */
+		/* f_files is 0 on file systems that allocate inodes on demand. */
 		if (v.f_files && v.f_favail < ret->entries_max)
 			ret->entries_max = v.f_favail - v.f_favail / 20;
 	}
-	/* Nothing is over its limit yet: image_check_limits() was asked. */
+	/* No underflow: image_check_limits() has refused figures above the limits. */
 	if (o->entries_max || entries - used->entries < ret->entries_max)
 		ret->entries_max = entries - used->entries;
 	if (o->bytes_max && o->bytes_max - used->bytes < ret->bytes_max)
 		ret->bytes_max = o->bytes_max - used->bytes;
-	/* Who names a size knows what to expect: a log file of zeros is no bomb. */
+	/* With an explicit size the ratio is not limited: a log file of zeros may be legitimate. */
 	ret->ratio_max = o->bytes_max ? 0 : UNPACK_RATIO_MAX;
 }
 
-/* As root it sets owners, so it keeps the identity; it locks itself in before it reads a byte (unpack.h). */
+/* Started with our own identity, because root has to set owners; it confines itself before it reads a byte (unpack.K1). */
 static int start_unpacker(int in, int dir, int reply, const struct unpack_opts *o, struct spawned *ret,
 			  struct err *e)
 {
@@ -73,8 +75,8 @@ static int start_unpacker(int in, int dir, int reply, const struct unpack_opts *
 	return spawn_start(&s, ret, e);
 }
 
-/* Everything that src has, to the unpacker; one that has given up is no error of ours. */
-static int feed(int src, int sock, struct hash_stream *h, uint64_t *ret_len, struct err *e)
+/* Sends all of src to the unpacker. A send error is ignored: the unpacker has given up, and its reply tells why. */
+static int feed_unpacker(int src, int sock, struct hash_stream *h, uint64_t *ret_len, struct err *e)
 {
 	autofree char *data = malloc(CHUNK);
 	bool gave_up = false;
@@ -128,7 +130,7 @@ static int judge_unpacker(int status, ssize_t got, struct unpack_reply *reply, s
 	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : err_set(e, -EIO, "the unpacker failed");
 }
 
-static ssize_t read_reply(int fd, struct unpack_reply *reply)
+static ssize_t read_unpack_reply(int fd, struct unpack_reply *reply)
 {
 	size_t at = 0;
 	ssize_t n;
@@ -180,9 +182,9 @@ int image_unpack(int src, int dir, const struct unpack_opts *caps, char ret_dige
 	reply_out = fd_close(reply_out);
 	hash_stream_init(&h);
 	*ret_len = 0;
-	r = feed(src, ours, &h, ret_len, e);
+	r = feed_unpacker(src, ours, &h, ret_len, e);
 	ours = fd_close(ours);
-	got = r < 0 ? 0 : read_reply(reply_in, reply);
+	got = r < 0 ? 0 : read_unpack_reply(reply_in, reply);
 	status = spawn_wait(&unpacker);
 	if (r == 0)
 		r = judge_unpacker(status, got, reply, e);

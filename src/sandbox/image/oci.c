@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Parses index, manifest and configuration of images (oci.h). Pure, over hostile JSON: types, counts and lengths are checked
+ * before anything is copied.
+ */
 #include "sandbox/image/oci.h"
 
 #include "base/cleanup.h"
@@ -9,14 +13,14 @@
 #include <jansson.h>
 #include <stdio.h>
 
-#define TEXT_MAX 32768u /* of one string that is kept */
+#define TEXT_MAX 32768u /* bytes of one string */
 
-static void json_freep(json_t **j)
+static void oci_json_freep(json_t **j)
 {
 	json_decref(*j);
 }
 
-static int oci_is_malformed(struct err *e, const char *what, const char *why)
+static int refuse_oci_json(struct err *e, const char *what, const char *why)
 {
 	return err_set(e, -EBADMSG, "the image's %s %s", what, why);
 }
@@ -45,7 +49,7 @@ static int load_oci_json(const char *data, size_t len, const char *what, json_t 
 	json_error_t why;
 
 	if (len > OCI_JSON_MAX)
-		return oci_is_malformed(e, what, "is too large");
+		return refuse_oci_json(e, what, "is too large");
 	*ret = json_loadb(data, len, JSON_REJECT_DUPLICATES, &why);
 	if (!*ret)
 		return err_set(e, -EBADMSG, "the image's %s is not JSON that can be read (line %d)", what,
@@ -53,8 +57,8 @@ static int load_oci_json(const char *data, size_t len, const char *what, json_t 
 	return 0;
 }
 
-/* A member that is a string no longer than `max`; NULL when there is none. */
-static const char *text(const json_t *obj, const char *key, size_t max)
+/* A string member of at most `max` bytes; NULL when there is none. */
+static const char *oci_member_text(const json_t *obj, const char *key, size_t max)
 {
 	const char *s = jsonget_text_or_null(obj, key);
 
@@ -63,47 +67,49 @@ static const char *text(const json_t *obj, const char *key, size_t max)
 
 static void copy_oci_text(char *to, size_t cap, const json_t *obj, const char *key)
 {
-	const char *s = text(obj, key, cap - 1);
+	const char *s = oci_member_text(obj, key, cap - 1);
 
 	snprintf(to, cap, "%s", s ? s : "");
 }
 
-static int take_desc(const json_t *obj, const char *what, struct oci_desc *ret, struct err *e)
+static int parse_descriptor(const json_t *obj, const char *what, struct oci_desc *ret, struct err *e)
 {
-	const char *digest = text(obj, "digest", OCI_DIGEST_LEN), *type = text(obj, "mediaType", 255), *ref;
+	const char *digest = oci_member_text(obj, "digest", OCI_DIGEST_LEN),
+		   *type = oci_member_text(obj, "mediaType", 255), *ref;
 	const json_t *size = json_object_get(obj, "size"), *platform = json_object_get(obj, "platform");
 	const json_t *notes = json_object_get(obj, "annotations");
 
 	if (!json_is_object(obj) || !digest || !oci_is_digest(digest))
-		return oci_is_malformed(e, what, "names something without a sha256 digest");
+		return refuse_oci_json(e, what, "names something without a sha256 digest");
 	if (!json_is_integer(size) || json_integer_value(size) < 0)
-		return oci_is_malformed(e, what, "names something without a size");
+		return refuse_oci_json(e, what, "names something without a size");
 	memcpy(ret->digest, digest, OCI_DIGEST_LEN + 1);
 	ret->size = (uint64_t)json_integer_value(size);
 	ret->is_index =
 		type && (str_ends(type, ".image.index.v1+json") || str_ends(type, ".manifest.list.v2+json"));
 	copy_oci_text(ret->os, sizeof(ret->os), platform, "os");
 	copy_oci_text(ret->arch, sizeof(ret->arch), platform, "architecture");
-	ref = text(notes, "io.containerd.image.name", 512);
+	ref = oci_member_text(notes, "io.containerd.image.name", 512);
 	if (!ref)
-		ref = text(notes, "org.opencontainers.image.ref.name", 512);
+		ref = oci_member_text(notes, "org.opencontainers.image.ref.name", 512);
 	ret->ref = ref ? strdup(ref) : NULL;
 	return ref && !ret->ref ? err_set(e, -ENOMEM, "out of memory") : 0;
 }
 
-static int take_descs(const json_t *arr, const char *what, size_t max, struct oci_index *ret, struct err *e)
+static int parse_descriptors(const json_t *arr, const char *what, size_t max, struct oci_index *ret,
+			     struct err *e)
 {
 	size_t n = json_array_size(arr);
 
 	if (!json_is_array(arr))
-		return oci_is_malformed(e, what, "has no list where one should be");
+		return refuse_oci_json(e, what, "has no list where one should be");
 	if (n > max)
 		return err_set(e, -E2BIG, "the image's %s names %zu things; at most %zu", what, n, max);
 	ret->v = calloc(n ? n : 1, sizeof(*ret->v));
 	if (!ret->v)
 		return err_set(e, -ENOMEM, "out of memory");
 	for (; ret->n < n; ret->n++) {
-		int r = take_desc(json_array_get(arr, ret->n), what, &ret->v[ret->n], e);
+		int r = parse_descriptor(json_array_get(arr, ret->n), what, &ret->v[ret->n], e);
 
 		if (r < 0)
 			return r;
@@ -111,20 +117,20 @@ static int take_descs(const json_t *arr, const char *what, size_t max, struct oc
 	return 0;
 }
 
-/* Strings of a list; one that is missing or null is empty. */
-static int take_strings(const json_t *arr, const char *what, struct strv *ret, struct err *e)
+/* A list of strings; a missing or null list is empty. */
+static int parse_string_list(const json_t *arr, const char *what, struct strv *ret, struct err *e)
 {
 	size_t n = json_array_size(arr);
 
 	if (arr && !json_is_null(arr) && !json_is_array(arr))
-		return oci_is_malformed(e, what, "has something else where a list should be");
+		return refuse_oci_json(e, what, "has something else where a list should be");
 	if (n > OCI_LIST_MAX)
-		return oci_is_malformed(e, what, "has a list that is too long");
+		return refuse_oci_json(e, what, "has a list that is too long");
 	for (size_t i = 0; i < n; i++) {
 		const char *s = json_string_value(json_array_get(arr, i));
 
 		if (!s || strlen(s) > TEXT_MAX)
-			return oci_is_malformed(e, what, "has something in a list that is not a short text");
+			return refuse_oci_json(e, what, "has something in a list that is not a short text");
 		if (strv_add(ret, s) < 0)
 			return err_set(e, -ENOMEM, "out of memory");
 	}
@@ -133,12 +139,12 @@ static int take_strings(const json_t *arr, const char *what, struct strv *ret, s
 
 int oci_parse_index(const char *data, size_t len, struct oci_index *ret, struct err *e)
 {
-	CLEANUP(json_freep) json_t *root = NULL;
+	CLEANUP(oci_json_freep) json_t *root = NULL;
 	CLEANUP(oci_index_release) struct oci_index x = { 0 };
 	int r = load_oci_json(data, len, "index", &root, e);
 
 	if (r == 0)
-		r = take_descs(json_object_get(root, "manifests"), "index", OCI_LIST_MAX, &x, e);
+		r = parse_descriptors(json_object_get(root, "manifests"), "index", OCI_LIST_MAX, &x, e);
 	if (r < 0)
 		return r;
 	*ret = x;
@@ -148,16 +154,17 @@ int oci_parse_index(const char *data, size_t len, struct oci_index *ret, struct 
 
 int oci_parse_manifest(const char *data, size_t len, struct oci_manifest *ret, struct err *e)
 {
-	CLEANUP(json_freep) json_t *root = NULL;
+	CLEANUP(oci_json_freep) json_t *root = NULL;
 	CLEANUP(oci_manifest_release) struct oci_manifest m = { 0 };
 	int r = load_oci_json(data, len, "manifest", &root, e);
 
 	if (r == 0 && json_integer_value(json_object_get(root, "schemaVersion")) != 2)
-		r = oci_is_malformed(e, "manifest", "is not of version 2");
+		r = refuse_oci_json(e, "manifest", "is not of version 2");
 	if (r == 0)
-		r = take_desc(json_object_get(root, "config"), "manifest", &m.config, e);
+		r = parse_descriptor(json_object_get(root, "config"), "manifest", &m.config, e);
 	if (r == 0)
-		r = take_descs(json_object_get(root, "layers"), "manifest", OCI_LAYERS_MAX, &m.layers, e);
+		r = parse_descriptors(json_object_get(root, "layers"), "manifest", OCI_LAYERS_MAX, &m.layers,
+				      e);
 	if (r < 0)
 		return r;
 	*ret = m;
@@ -165,36 +172,36 @@ int oci_parse_manifest(const char *data, size_t len, struct oci_manifest *ret, s
 	return 0;
 }
 
-static int take_env(const json_t *arr, struct oci_config *c, struct err *e)
+static int parse_environment(const json_t *arr, struct oci_config *c, struct err *e)
 {
-	int r = take_strings(arr, "configuration", &c->env, e);
+	int r = parse_string_list(arr, "configuration", &c->env, e);
 
 	for (size_t i = 0; r == 0 && i < c->env.n; i++) {
 		const char *eq = strchr(c->env.v[i], '=');
 
 		if (!eq || eq == c->env.v[i])
-			return oci_is_malformed(e, "configuration", "sets a variable without a name");
+			return refuse_oci_json(e, "configuration", "sets a variable without a name");
 	}
 	return r;
 }
 
-static int take_oci_text(const json_t *obj, const char *key, size_t max, char **ret, struct err *e)
+static int parse_optional_text(const json_t *obj, const char *key, size_t max, char **ret, struct err *e)
 {
 	const json_t *v = json_object_get(obj, key);
-	const char *s = text(obj, key, max);
+	const char *s = oci_member_text(obj, key, max);
 
 	if (!v || json_is_null(v) || (s && !*s))
 		return 0;
 	if (!s)
-		return oci_is_malformed(e, "configuration",
-					"has a user or directory that is not a short text");
+		return refuse_oci_json(e, "configuration",
+				       "has a user or directory that is not a short text");
 	*ret = strdup(s);
 	return *ret ? 0 : err_set(e, -ENOMEM, "out of memory");
 }
 
 int oci_parse_config(const char *data, size_t len, struct oci_config *ret, struct err *e)
 {
-	CLEANUP(json_freep) json_t *root = NULL;
+	CLEANUP(oci_json_freep) json_t *root = NULL;
 	CLEANUP(oci_config_release) struct oci_config c = { 0 };
 	int r = load_oci_json(data, len, "configuration", &root, e);
 	const json_t *config;
@@ -204,22 +211,23 @@ int oci_parse_config(const char *data, size_t len, struct oci_config *ret, struc
 	config = json_object_get(root, "config");
 	copy_oci_text(c.os, sizeof(c.os), root, "os");
 	copy_oci_text(c.arch, sizeof(c.arch), root, "architecture");
-	r = take_strings(json_object_get(json_object_get(root, "rootfs"), "diff_ids"), "configuration",
-			 &c.diff_ids, e);
+	r = parse_string_list(json_object_get(json_object_get(root, "rootfs"), "diff_ids"), "configuration",
+			      &c.diff_ids, e);
 	for (size_t i = 0; r == 0 && i < c.diff_ids.n; i++) {
 		if (!oci_is_digest(c.diff_ids.v[i]))
-			r = oci_is_malformed(e, "configuration", "names a layer without a sha256 digest");
+			r = refuse_oci_json(e, "configuration", "names a layer without a sha256 digest");
 	}
 	if (r == 0)
-		r = take_env(json_object_get(config, "Env"), &c, e);
+		r = parse_environment(json_object_get(config, "Env"), &c, e);
 	if (r == 0)
-		r = take_strings(json_object_get(config, "Entrypoint"), "configuration", &c.entrypoint, e);
+		r = parse_string_list(json_object_get(config, "Entrypoint"), "configuration", &c.entrypoint,
+				      e);
 	if (r == 0)
-		r = take_strings(json_object_get(config, "Cmd"), "configuration", &c.cmd, e);
+		r = parse_string_list(json_object_get(config, "Cmd"), "configuration", &c.cmd, e);
 	if (r == 0)
-		r = take_oci_text(config, "User", 255, &c.user, e);
+		r = parse_optional_text(config, "User", 255, &c.user, e);
 	if (r == 0)
-		r = take_oci_text(config, "WorkingDir", 4095, &c.workdir, e);
+		r = parse_optional_text(config, "WorkingDir", 4095, &c.workdir, e);
 	if (r < 0)
 		return r;
 	*ret = c;
@@ -227,7 +235,7 @@ int oci_parse_config(const char *data, size_t len, struct oci_config *ret, struc
 	return 0;
 }
 
-static bool has_tag(const json_t *image, const char *tag)
+static bool has_docker_tag(const json_t *image, const char *tag)
 {
 	const json_t *tags = json_object_get(image, "RepoTags");
 	size_t n = json_array_size(tags);
@@ -243,7 +251,7 @@ static bool has_tag(const json_t *image, const char *tag)
 
 int oci_parse_docker(const char *data, size_t len, const char *tag, struct oci_docker *ret, struct err *e)
 {
-	CLEANUP(json_freep) json_t *root = NULL;
+	CLEANUP(oci_json_freep) json_t *root = NULL;
 	CLEANUP(oci_docker_release) struct oci_docker d = { 0 };
 	const json_t *image;
 	int r = load_oci_json(data, len, "manifest.json", &root, e);
@@ -252,17 +260,17 @@ int oci_parse_docker(const char *data, size_t len, const char *tag, struct oci_d
 		return r;
 	image = json_array_get(root, 0);
 	for (size_t i = 0; tag && i < json_array_size(root); i++) {
-		if (has_tag(json_array_get(root, i), tag))
+		if (has_docker_tag(json_array_get(root, i), tag))
 			image = json_array_get(root, i);
 	}
-	if (!json_is_object(image) || !text(image, "Config", 4095))
-		return oci_is_malformed(e, "manifest.json", "names no image");
-	d.config = strdup(text(image, "Config", 4095));
+	if (!json_is_object(image) || !oci_member_text(image, "Config", 4095))
+		return refuse_oci_json(e, "manifest.json", "names no image");
+	d.config = strdup(oci_member_text(image, "Config", 4095));
 	if (!d.config)
 		return err_set(e, -ENOMEM, "out of memory");
-	r = take_strings(json_object_get(image, "Layers"), "manifest.json", &d.layers, e);
+	r = parse_string_list(json_object_get(image, "Layers"), "manifest.json", &d.layers, e);
 	if (r == 0)
-		r = take_strings(json_object_get(image, "RepoTags"), "manifest.json", &d.tags, e);
+		r = parse_string_list(json_object_get(image, "RepoTags"), "manifest.json", &d.tags, e);
 	if (r == 0 && d.layers.n > OCI_LAYERS_MAX)
 		r = err_set(e, -E2BIG, "the image has %zu layers; at most %d", d.layers.n, OCI_LAYERS_MAX);
 	if (r < 0)

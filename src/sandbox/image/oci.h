@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What images say about themselves: the JSON of an OCI layout (index, manifest, configuration) and of a docker archive
- * (manifest.json). Bytes in, structs out, no I/O: everything in them is a stranger's. Sizes, counts and lengths are
- * capped; a digest is "sha256:" and 64 digits or refused.
+ * Parses the JSON of images: index, manifest and configuration of an OCI layout, manifest.json of a docker archive.
+ * Bytes in, structs out, no I/O. The input is hostile: sizes, counts and lengths are capped; a digest is "sha256:" and 64
+ * digits, or it is refused.
  */
 #ifndef SANDBOX_OCI_H
 #define SANDBOX_OCI_H
@@ -22,7 +22,7 @@ struct oci_desc {
 	char digest[OCI_DIGEST_LEN + 1];
 	uint64_t size;
 	bool is_index; /* by its media type */
-	char os[16];   /* of a manifest in an index; empty when it does not say */
+	char os[16];   /* of a manifest in an index; empty when it is not stated */
 	char arch[16];
 	char *ref; /* the name it was given there, NULL: none */
 };
@@ -54,7 +54,7 @@ struct oci_docker {
 
 bool oci_is_digest(const char *s);
 
-/* This machine's architecture as images call it: "amd64", "arm64" …. */
+/* This machine's architecture by its name in images: "amd64", "arm64" …. */
 const char *oci_own_arch(void);
 
 int oci_parse_index(const char *data, size_t len, struct oci_index *ret, struct err *e) MUST_CHECK;
@@ -64,7 +64,7 @@ int oci_parse_config(const char *data, size_t len, struct oci_config *ret, struc
 int oci_parse_docker(const char *data, size_t len, const char *tag, struct oci_docker *ret,
 		     struct err *e) MUST_CHECK;
 
-/* The manifest for this machine: linux, own architecture, else the only one there is. NULL with a message. */
+/* The manifest for this machine: linux and its architecture, else the only one listed. NULL with an error. */
 const struct oci_desc *oci_choose(const struct oci_index *x, struct err *e);
 
 void oci_index_release(struct oci_index *x);

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Finds users and groups in /etc/passwd and /etc/group of a root file system, layer by layer (passwd.h). Opens files beneath
+ * each layer, follows no symlink, and asks no name service.
+ */
 #include "sandbox/image/passwd.h"
 
 #include "base/fd.h"
@@ -22,7 +26,7 @@ void passwd_user_release(struct passwd_user *u)
 	*u = (struct passwd_user){ 0 };
 }
 
-static bool is_opaque(int fd)
+static bool is_opaque_etc(int fd)
 {
 	char c = 0;
 
@@ -30,10 +34,10 @@ static bool is_opaque(int fd)
 }
 
 /*
- * One layer: 1 and the bytes when it has the file, 0 when a lower one may, -ENOENT when it hides what is below. A
- * link is not followed: it might lead to another layer, and we are not the ones to put them together.
+ * Reads the file from one layer: 1 when it has the file, 0 when a lower layer may have it, -ENOENT when it hides the lower
+ * ones. A symlink is not followed: its target may be in another layer, and merging layers is the kernel's work.
  */
-static int read_from(int layer, const char *name, struct buf *b)
+static int read_etc_of_layer(int layer, const char *name, struct buf *b)
 {
 	autoclose int etc = fd_openat2(layer, "etc", O_RDONLY | O_DIRECTORY, 0, HERE), fd = -1;
 	struct stat st;
@@ -43,29 +47,29 @@ static int read_from(int layer, const char *name, struct buf *b)
 		return etc == -ENOENT ? 0 : -ENOENT;
 	fd = fd_openat2(etc, name, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0, HERE);
 	if (fd == -ENOENT)
-		return is_opaque(etc) ? -ENOENT : 0;
+		return is_opaque_etc(etc) ? -ENOENT : 0;
 	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
 		return -ENOENT;
 	r = fd_read_all(fd, FILE_MAX, b);
 	return r < 0 ? r : 1;
 }
 
-static int read_etc(const struct root_lower *lowers, size_t n, const char *name, struct buf *b)
+static int read_etc_file(const struct root_lower *lowers, size_t n, const char *name, struct buf *b)
 {
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < n; i++)
-		r = read_from(lowers[i].fd, name, b);
+		r = read_etc_of_layer(lowers[i].fd, name, b);
 	return r < 0 ? r : r == 1 && b->data ? 0 : -ENOENT;
 }
 
-static size_t split_fields(char *line, char **fields, size_t cap)
+static size_t split_passwd_fields(char *line, char **fields, size_t cap)
 {
 	size_t n = 0;
 
 	while (line && n < cap)
 		fields[n++] = strsep(&line, ":");
-	/* Else a short line would have the rest of the one before it. */
+	/* Otherwise a short line would keep fields of the line before it. */
 	for (size_t i = n; i < cap; i++)
 		fields[i] = NULL;
 	return n;
@@ -78,7 +82,7 @@ bool passwd_find(char *text, const char *name, uint64_t id, char **fields, size_
 	for (line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
 		uint64_t number;
 
-		if (split_fields(line, fields, n_fields) < 3 || str_to_u64(fields[2], &number) < 0 ||
+		if (split_passwd_fields(line, fields, n_fields) < 3 || str_to_u64(fields[2], &number) < 0 ||
 		    number >= UINT32_MAX)
 			continue;
 		if (name ? str_eq(fields[0], name) : number == id)
@@ -87,8 +91,8 @@ bool passwd_find(char *text, const char *name, uint64_t id, char **fields, size_
 	return false;
 }
 
-/* A home that can be a variable's value and a place to mount on. */
-static char *plain_home(const char *s)
+/* Copies a home directory that is fit to be a variable's value and a mount point; NULL for any other. */
+static char *copy_plain_home(const char *s)
 {
 	if (!s || *s != '/' || strlen(s) >= PATH_MAX || strstr(s, "/../") || str_ends(s, "/.."))
 		return NULL;
@@ -111,14 +115,14 @@ static int resolve_user(const struct root_lower *lowers, size_t n, const char *t
 	if (numeric && uid >= UINT32_MAX)
 		return err_set(e, -ERANGE, "user %s is not a user that can be mapped",
 			       str_safe(text, shown, sizeof(shown)));
-	r = read_etc(lowers, n, "passwd", &b);
+	r = read_etc_file(lowers, n, "passwd", &b);
 	if (r < 0 && r != -ENOENT)
 		return err_sys(e, r, "cannot read /etc/passwd of the root file system");
 	if (r == 0 && passwd_find(b.data, numeric ? NULL : text, uid, f, PASSWD_FIELDS)) {
 		if (str_to_u64(f[2], &uid) < 0 || !f[3] || str_to_u64(f[3], &gid) < 0 || gid >= UINT32_MAX)
 			gid = 0;
 		u->name = str_is_name(f[0]) ? strdup(f[0]) : NULL;
-		u->home = plain_home(f[5]);
+		u->home = copy_plain_home(f[5]);
 	} else if (!numeric && !str_eq(text, "root")) {
 		return err_set(e, -ENOENT, "there is no user '%s' in /etc/passwd of the root file system",
 			       str_safe(text, shown, sizeof(shown)));
@@ -136,7 +140,7 @@ static int resolve_group(const struct root_lower *lowers, size_t n, const char *
 	uint64_t gid = 0;
 
 	if (str_to_u64(text, &gid) < 0 &&
-	    (read_etc(lowers, n, "group", &b) < 0 || !passwd_find(b.data, text, 0, f, GROUP_FIELDS) ||
+	    (read_etc_file(lowers, n, "group", &b) < 0 || !passwd_find(b.data, text, 0, f, GROUP_FIELDS) ||
 	     str_to_u64(f[2], &gid) < 0))
 		return err_set(e, -ENOENT, "there is no group '%s' in /etc/group of the root file system",
 			       str_safe(text, shown, sizeof(shown)));
@@ -165,7 +169,7 @@ int passwd_resolve(const struct root_lower *lowers, size_t n, const char *text, 
 		r = resolve_group(lowers, n, group, &u, e);
 	if (r < 0)
 		return r;
-	/* The overflow id means "nobody" to the kernel, not a user. */
+	/* The overflow id is the kernel's "nobody", not a user. */
 	if (u.uid == 65534 || u.gid == 65534)
 		return err_set(e, -ERANGE, "user %u:%u cannot be mapped: --user names another", u.uid, u.gid);
 	*ret = u;

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The main function of coffer-unpack: confines itself, then streams the archive through decompression and the tar parser
+ * into the directory, and writes one reply of fixed size (unpack.h).
+ */
 #include "sandbox/image/unpack.h"
 
 #include "base/fd.h"
@@ -17,7 +21,7 @@ struct job {
 	struct unpack_tree tree;
 };
 
-static int take_bytes(void *ctx, const uint8_t *data, size_t len, struct err *e)
+static int feed_tar(void *ctx, const uint8_t *data, size_t len, struct err *e)
 {
 	struct job *j = ctx;
 
@@ -40,7 +44,7 @@ static int take_bytes(void *ctx, const uint8_t *data, size_t len, struct err *e)
 	return 0;
 }
 
-static int unpack(const struct unpack_opts *o, struct unpack_reply *reply, struct err *e)
+static int unpack_archive(const struct unpack_opts *o, struct unpack_reply *reply, struct err *e)
 {
 	struct job *j = calloc(1, sizeof(*j));
 	struct unpack_in in = { .fd = UNPACK_IN,
@@ -48,7 +52,7 @@ static int unpack(const struct unpack_opts *o, struct unpack_reply *reply, struc
 				.ratio_max = o->ratio_max,
 				.before_in = o->before_in,
 				.before_out = o->before_out,
-				.sink = take_bytes,
+				.sink = feed_tar,
 				.ctx = j };
 	int r;
 
@@ -97,9 +101,9 @@ int unpack_main(int argc, char **argv)
 	umask(0);
 	r = unpack_fence(&o, &e);
 	if (r == 0)
-		r = unpack(&o, &reply, &e);
+		r = unpack_archive(&o, &reply, &e);
 	reply.code = r;
 	snprintf(reply.msg, sizeof(reply.msg), "%.*s", (int)sizeof(reply.msg) - 1, e.msg);
-	/* Not by way of exit(): a sanitizer's last look needs what the fence has taken away. */
+	/* Not exit(): a sanitizer's leak check needs system calls that the fence denies. */
 	_exit(fd_write_all(UNPACK_REPLY, &reply, sizeof(reply)) < 0 || r < 0 ? 1 : 0);
 }

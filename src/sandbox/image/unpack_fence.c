@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How coffer-unpack locks itself in: K1 of unpack.h. */
+/*
+ * Confines coffer-unpack before it reads a byte of the archive: unpack.K1.
+ */
 #include "sandbox/image/unpack.h"
 
 #include "base/fd.h"
@@ -17,8 +19,8 @@
 #define NOFILE_MAX 64
 #define CAP_BIT(c) (1ULL << (c))
 
-/* An ordinary user may change the root only in a user namespace of its own, where it stays who it is. */
-static bool own_namespace(void)
+/* An ordinary user may chroot only in a user namespace of its own, in which its ids are mapped to themselves. */
+static bool enter_own_userns(void)
 {
 	char map[64];
 	uid_t uid = geteuid();
@@ -35,15 +37,15 @@ static bool own_namespace(void)
 	return ns_map_ids("/proc/self", false, map, NULL) == 0;
 }
 
-/* True when the directory is all that this process can name. */
-static bool change_root(const struct unpack_opts *o)
+/* True when this process can name nothing but the directory. */
+static bool change_root_to_layer(const struct unpack_opts *o)
 {
-	if (o->owners ? unshare(CLONE_NEWNET | CLONE_NEWIPC) < 0 && errno == EPERM : !own_namespace())
+	if (o->owners ? unshare(CLONE_NEWNET | CLONE_NEWIPC) < 0 && errno == EPERM : !enter_own_userns())
 		return false;
 	return chroot(".") == 0 && chdir("/") == 0;
 }
 
-/* Everything that filling a directory takes, beside what memory allocation does. */
+/* System calls for filling a directory, beside those of memory allocation. */
 static const uint16_t calls[] = {
 	SYS_read,	SYS_write,     SYS_close,      SYS_lseek,     SYS_openat,	  SYS_openat2,
 	SYS_mkdirat,	SYS_symlinkat, SYS_linkat,     SYS_unlinkat,  SYS_renameat2,	  SYS_newfstatat,
@@ -54,13 +56,13 @@ static const uint16_t calls[] = {
 };
 
 static const struct seccomp_rule rules[] = {
-	/* The one device that is none. */
+	/* mknod for the device 0:0 only: the overlay's whiteout. */
 	{ SYS_mknodat, { SECCOMP_IS(2, S_IFCHR), SECCOMP_IS(3, 0) } },
 };
 
 int unpack_fence(const struct unpack_opts *o, struct err *e)
 {
-	/* Others' files inside the directory are ours to make, whatever modes the archive gives their parents. */
+	/* Capabilities for files of other owners in the directory, whatever modes the archive gives their parents. */
 	const uint64_t keep =
 		o->owners ? CAP_BIT(CAP_CHOWN) | CAP_BIT(CAP_DAC_OVERRIDE) | CAP_BIT(CAP_FOWNER) : 0;
 	const struct fence_limit limits[] = {
@@ -82,7 +84,7 @@ int unpack_fence(const struct unpack_opts *o, struct err *e)
 
 	if (fchdir(UNPACK_DIR) < 0 || syscall(SYS_close_range, UNPACK_REPLY + 1, ~0U, 0) < 0)
 		return err_sys(e, -errno, "cannot enter the directory to unpack to");
-	if (!change_root(o))
+	if (!change_root_to_layer(o))
 		f.no_landlock = "this host has neither Landlock nor user namespaces";
 	r = fence_up(&f, e);
 	return r == -ENOTSUP ? err_hint(e, r, "`coffer doctor` tells how to get one of them") : r;

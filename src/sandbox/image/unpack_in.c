@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Decompresses an archive as a stream (unpack_in.h). Runs in coffer-unpack, confined, over hostile bytes: memory is bounded,
+ * and the output is limited in size and in its ratio to the input.
+ */
 #include "sandbox/image/unpack_in.h"
 
 #include "base/cleanup.h"
@@ -12,7 +16,7 @@
 #include <zstd.h>
 
 #define CHUNK (256u << 10)
-#define ZSTD_WINDOW_LOG_MAX 27 /* 128 MiB, what zstd itself takes without being asked */
+#define ZSTD_WINDOW_LOG_MAX 27 /* 128 MiB, the default limit of zstd(1) */
 
 struct stream {
 	struct unpack_in *u;
@@ -36,8 +40,8 @@ static int fill_stream(struct stream *s, struct err *e)
 	return 0;
 }
 
-/* What came out, on its way; here bombs are defused. */
-static int pass(struct unpack_in *u, const uint8_t *data, size_t len, struct err *e)
+/* Passes decompressed bytes on; limits of size and ratio stop decompression bombs here. */
+static int pass_decompressed(struct unpack_in *u, const uint8_t *data, size_t len, struct err *e)
 {
 	u->out += len;
 	if (u->out > u->out_max)
@@ -52,12 +56,12 @@ static int pass(struct unpack_in *u, const uint8_t *data, size_t len, struct err
 	return u->sink(u->ctx, data, len, e);
 }
 
-static int run_plain(struct stream *s, struct err *e)
+static int read_plain(struct stream *s, struct err *e)
 {
 	int r = 0;
 
 	while (r == 0 && (s->have || !s->eof)) {
-		r = pass(s->u, s->in, s->have, e);
+		r = pass_decompressed(s->u, s->in, s->have, e);
 		s->have = 0;
 		if (r == 0 && !s->eof)
 			r = fill_stream(s, e);
@@ -65,43 +69,43 @@ static int run_plain(struct stream *s, struct err *e)
 	return r;
 }
 
-static int bad_gzip(struct err *e, const z_stream *z)
+static int refuse_gzip(struct err *e, const z_stream *z)
 {
 	return err_set(e, -EBADMSG, "its gzip data is damaged or cut off%s%s", z->msg ? ": " : "",
 		       z->msg ? z->msg : "");
 }
 
-/* All that `in` gives; *ended when the last member is complete. */
-static int inflate_some(struct stream *s, z_stream *z, bool *ended, struct err *e)
+/* Inflates all of `in`; *ended when the last member is complete. */
+static int inflate_available(struct stream *s, z_stream *z, bool *ended, struct err *e)
 {
 	z->next_in = s->in;
 	z->avail_in = (uInt)s->have;
 	while (z->avail_in) {
 		int zr, r;
 
-		/* gzip files may stand behind one another and are one then. */
+		/* Concatenated gzip members are one archive. */
 		if (*ended && inflateReset(z) != Z_OK)
-			return bad_gzip(e, z);
+			return refuse_gzip(e, z);
 		*ended = false;
 		do {
 			z->next_out = s->out;
 			z->avail_out = CHUNK;
 			zr = inflate(z, Z_NO_FLUSH);
 			if (zr != Z_OK && zr != Z_STREAM_END && zr != Z_BUF_ERROR)
-				return bad_gzip(e, z);
-			r = pass(s->u, s->out, CHUNK - z->avail_out, e);
+				return refuse_gzip(e, z);
+			r = pass_decompressed(s->u, s->out, CHUNK - z->avail_out, e);
 			if (r < 0)
 				return r;
 		} while (zr == Z_OK && z->avail_out == 0);
 		*ended = zr == Z_STREAM_END;
 		if (zr == Z_BUF_ERROR && z->avail_in)
-			return bad_gzip(e, z);
+			return refuse_gzip(e, z);
 	}
 	s->have = 0;
 	return 0;
 }
 
-static int run_gzip(struct stream *s, struct err *e)
+static int read_gzip(struct stream *s, struct err *e)
 {
 	z_stream z = { 0 };
 	bool ended = false;
@@ -110,17 +114,17 @@ static int run_gzip(struct stream *s, struct err *e)
 	if (inflateInit2(&z, 15 + 16) != Z_OK)
 		return err_set(e, -ENOMEM, "out of memory");
 	while (r == 0 && (s->have || !s->eof)) {
-		r = inflate_some(s, &z, &ended, e);
+		r = inflate_available(s, &z, &ended, e);
 		if (r == 0 && !s->eof)
 			r = fill_stream(s, e);
 	}
 	if (r == 0 && !ended)
-		r = bad_gzip(e, &z);
+		r = refuse_gzip(e, &z);
 	inflateEnd(&z);
 	return r;
 }
 
-static int run_zstd(struct stream *s, struct err *e)
+static int read_zstd(struct stream *s, struct err *e)
 {
 	ZSTD_DCtx *d = ZSTD_createDCtx();
 	size_t left = 1; /* of the frame; 0: complete */
@@ -137,7 +141,7 @@ static int run_zstd(struct stream *s, struct err *e)
 			left = ZSTD_decompressStream(d, &out, &in);
 			r = ZSTD_isError(left) ? err_set(e, -EBADMSG, "its zstd data is damaged: %s",
 							 ZSTD_getErrorName(left))
-					       : pass(s->u, s->out, out.pos, e);
+					       : pass_decompressed(s->u, s->out, out.pos, e);
 		}
 		s->have = 0;
 		if (r == 0 && !s->eof)
@@ -149,7 +153,7 @@ static int run_zstd(struct stream *s, struct err *e)
 	return r;
 }
 
-static bool begins(const struct stream *s, const char *magic, size_t len)
+static bool has_magic(const struct stream *s, const char *magic, size_t len)
 {
 	return s->have >= len && memcmp(s->in, magic, len) == 0;
 }
@@ -167,16 +171,16 @@ int unpack_in_run(struct unpack_in *u, struct err *e)
 		r = fill_stream(&s, e);
 	if (r < 0)
 		return r;
-	if (begins(&s, "\x1f\x8b", 2))
-		return run_gzip(&s, e);
-	if (begins(&s, "\x28\xb5\x2f\xfd", 4))
-		return run_zstd(&s, e);
-	if (begins(&s,
-		   "\xfd"
-		   "7zXZ",
-		   5) ||
-	    begins(&s, "BZh", 3))
+	if (has_magic(&s, "\x1f\x8b", 2))
+		return read_gzip(&s, e);
+	if (has_magic(&s, "\x28\xb5\x2f\xfd", 4))
+		return read_zstd(&s, e);
+	if (has_magic(&s,
+		      "\xfd"
+		      "7zXZ",
+		      5) ||
+	    has_magic(&s, "BZh", 3))
 		return err_set(e, -ENOTSUP,
 			       "it is compressed with xz or bzip2; only gzip, zstd and plain tar are read");
-	return run_plain(&s, e);
+	return read_plain(&s, e);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The bytes of an archive without their compression (none, gzip, zstd), hashed and counted on the way. */
+/* Decompresses an archive (none, gzip, zstd) as a stream, hashes and counts the bytes, and stops decompression bombs. */
 #ifndef SANDBOX_UNPACK_IN_H
 #define SANDBOX_UNPACK_IN_H
 
@@ -13,12 +13,12 @@ struct unpack_in {
 	uint64_t in, out; /* bytes so far */
 	uint64_t out_max, ratio_max;
 	uint64_t before_in, before_out; /* of the image's layers before this one: the ratio is the image's */
-	struct hash_stream hash;	/* of what comes out */
+	struct hash_stream hash;	/* of the decompressed bytes */
 	int (*sink)(void *ctx, const uint8_t *data, size_t len, struct err *e);
 	void *ctx;
 };
 
-/* Reads all of fd and gives it to sink. */
+/* Reads all of fd and passes the decompressed bytes to sink. */
 int unpack_in_run(struct unpack_in *u, struct err *e) MUST_CHECK;
 
 #endif

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Makes the entries of an archive as a layer (unpack_tree.h). Runs in coffer-unpack, confined, over hostile entries: each is
+ * made by (directory fd, one name), and parents are resolved beneath the layer.
+ */
 #include "sandbox/image/unpack_tree.h"
 
 #include "base/fd.h"
@@ -63,21 +67,21 @@ int unpack_clean_path(const char *path, char out[TAR_PATH_MAX + 1])
 	return 0;
 }
 
-static int forget_parent(struct unpack_tree *u)
+static int drop_cached_parent(struct unpack_tree *u)
 {
 	u->parent = fd_close(u->parent);
 	return 0;
 }
 
-/* E4 */
-static int count_entry(struct unpack_tree *u)
+/* unpack_tree.E4: refuses more entries than the limit. */
+static int count_layer_entry(struct unpack_tree *u)
 {
 	return ++u->counts->entries > u->opts->entries_max ? -E2BIG : 0;
 }
 
-static int make_missing(struct unpack_tree *u, int at, const char *name)
+static int make_implied_dir(struct unpack_tree *u, int at, const char *name)
 {
-	int r = count_entry(u);
+	int r = count_layer_entry(u);
 
 	if (r == 0 && mkdirat(at, name, 0755) < 0)
 		r = -errno;
@@ -85,12 +89,12 @@ static int make_missing(struct unpack_tree *u, int at, const char *name)
 		     : fd_openat2(at, name, O_PATH | O_DIRECTORY, 0, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
 }
 
-static int too_many(const struct unpack_tree *u, struct err *e)
+static int refuse_too_many(const struct unpack_tree *u, struct err *e)
 {
 	return err_set(e, -E2BIG, "it has more than %llu entries", (unsigned long long)u->opts->entries_max);
 }
 
-/* A directory of the layer, made with all above it where the archive did not name them. */
+/* Opens a directory of the layer; makes it, and those above it, where the archive has no entry for them. */
 static int open_layer_dir(struct unpack_tree *u, char *path)
 {
 	int fd = fd_openat2(u->root, *path ? path : ".", O_PATH | O_DIRECTORY, 0, INSIDE), at = -1;
@@ -104,7 +108,7 @@ static int open_layer_dir(struct unpack_tree *u, char *path)
 			*slash = '\0';
 		fd = fd_openat2(u->root, path, O_PATH | O_DIRECTORY, 0, INSIDE);
 		if (fd == -ENOENT)
-			fd = make_missing(u, at < 0 ? u->root : at, p);
+			fd = make_implied_dir(u, at < 0 ? u->root : at, p);
 		fd_close(at);
 		if (slash)
 			*slash = '/';
@@ -115,8 +119,8 @@ static int open_layer_dir(struct unpack_tree *u, char *path)
 	}
 }
 
-/* The directory that holds `path`, and the last part of it. Neighbours in an archive share it. */
-static int open_parent(struct unpack_tree *u, const char *path, const char **ret_name, struct err *e)
+/* Opens the directory of `path` and finds its last part. Kept open, since neighbours in an archive share it. */
+static int open_entry_parent(struct unpack_tree *u, const char *path, const char **ret_name, struct err *e)
 {
 	const char *slash = strrchr(path, '/');
 	size_t len = slash ? (size_t)(slash - path) : 0;
@@ -124,7 +128,7 @@ static int open_parent(struct unpack_tree *u, const char *path, const char **ret
 	*ret_name = slash ? slash + 1 : path;
 	if (u->parent >= 0 && strncmp(u->parent_path, path, len) == 0 && !u->parent_path[len])
 		return 0;
-	forget_parent(u);
+	drop_cached_parent(u);
 	memcpy(u->parent_path, path, len);
 	u->parent_path[len] = '\0';
 	u->parent = open_layer_dir(u, u->parent_path);
@@ -133,7 +137,7 @@ static int open_parent(struct unpack_tree *u, const char *path, const char **ret
 
 		u->parent = -1;
 		if (r == -E2BIG)
-			return too_many(u, e);
+			return refuse_too_many(u, e);
 		return r == -ENOTDIR || r == -ELOOP || r == -EEXIST
 			       ? refuse_entry(e, path, "what it should be in is not a directory")
 			       : unpack_fail(e, r, path);
@@ -141,12 +145,12 @@ static int open_parent(struct unpack_tree *u, const char *path, const char **ret
 	return 0;
 }
 
-static bool is_whiteout(const struct stat *st)
+static bool is_whiteout_device(const struct stat *st)
 {
 	return S_ISCHR(st->st_mode) && st->st_rdev == makedev(0, 0);
 }
 
-static int set_opaque(int dir, const char *name)
+static int mark_opaque(int dir, const char *name)
 {
 	autoclose int fd =
 		fd_openat2(dir, name, O_RDONLY | O_DIRECTORY, 0, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
@@ -155,8 +159,8 @@ static int set_opaque(int dir, const char *name)
 }
 
 /*
- * Makes room for an entry. 1: a directory is there and stays. 2: what was there hid the same name of the layers below,
- * and a directory in its place has to go on hiding it.
+ * Removes an existing entry of that name. 1: a directory exists and stays. 2: the removed entry was a whiteout, so a
+ * directory in its place must be opaque to hide the same name of the layers below.
  */
 static int replace_entry(struct unpack_tree *u, const char *name, bool for_dir, const char *path,
 			 struct err *e)
@@ -169,14 +173,14 @@ static int replace_entry(struct unpack_tree *u, const char *name, bool for_dir, 
 		return errno == ENOENT ? 0 : unpack_fail(e, -errno, path);
 	if (S_ISDIR(st.st_mode) && for_dir)
 		return 1;
-	hid = is_whiteout(&st);
+	hid = is_whiteout_device(&st);
 	r = S_ISDIR(st.st_mode)		       ? fd_rm_rf(u->parent, name, e)
 	    : unlinkat(u->parent, name, 0) < 0 ? -errno
 					       : 0;
 	return r < 0 ? unpack_fail(e, r, path) : hid ? 2 : 0;
 }
 
-static uint32_t owner(struct unpack_tree *u, uint64_t id)
+static uint32_t stored_owner(struct unpack_tree *u, uint64_t id)
 {
 	if (id < OWNERS_MAX)
 		return (uint32_t)id;
@@ -184,35 +188,38 @@ static uint32_t owner(struct unpack_tree *u, uint64_t id)
 	return NOBODY;
 }
 
-static int set_owner(struct unpack_tree *u, const char *name, uint64_t uid, uint64_t gid)
+static int set_entry_owner(struct unpack_tree *u, const char *name, uint64_t uid, uint64_t gid)
 {
 	if (!u->opts->owners)
 		return 0;
-	return fchownat(u->parent, name, owner(u, uid), owner(u, gid), AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
+	return fchownat(u->parent, name, stored_owner(u, uid), stored_owner(u, gid), AT_SYMLINK_NOFOLLOW) < 0
+		       ? -errno
+		       : 0;
 }
 
-static struct timespec stamp(int64_t mtime)
+static struct timespec tar_mtime(int64_t mtime)
 {
 	return (struct timespec){ .tv_sec = mtime };
 }
 
-static int finish_file(struct unpack_tree *u)
+static int finish_entry_file(struct unpack_tree *u)
 {
-	const struct timespec times[2] = { stamp(u->file_mtime), stamp(u->file_mtime) };
+	const struct timespec times[2] = { tar_mtime(u->file_mtime), tar_mtime(u->file_mtime) };
 	int r = 0;
 
-	if (u->opts->owners && fchown(u->file, owner(u, u->file_uid), owner(u, u->file_gid)) < 0)
+	if (u->opts->owners &&
+	    fchown(u->file, stored_owner(u, u->file_uid), stored_owner(u, u->file_gid)) < 0)
 		r = -errno;
 	if (r == 0 && fchmod(u->file, u->file_mode) < 0)
 		r = -errno;
-	/* A time that the file system cannot hold is not worth an error. */
+	/* A time that the file system cannot store is no error. */
 	if (r == 0 && futimens(u->file, times) < 0 && errno != EINVAL && errno != ERANGE)
 		r = -errno;
 	u->file = fd_close(u->file);
 	return r;
 }
 
-static int make_file(struct unpack_tree *u, const struct tar_entry *te, const char *name)
+static int make_entry_file(struct unpack_tree *u, const struct tar_entry *te, const char *name)
 {
 	u->file = openat(u->parent, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (u->file < 0)
@@ -222,11 +229,11 @@ static int make_file(struct unpack_tree *u, const struct tar_entry *te, const ch
 	u->file_mtime = te->mtime;
 	u->file_uid = te->uid;
 	u->file_gid = te->gid;
-	return te->size ? 0 : finish_file(u);
+	return te->size ? 0 : finish_entry_file(u);
 }
 
-/* Modes and times of directories come last: while they are being filled they must be open to us. */
-static int note_dir(struct unpack_tree *u, const struct tar_entry *te, const char *path)
+/* Modes and times of directories are set last: while they are filled they must stay writable and searchable. */
+static int defer_dir_attributes(struct unpack_tree *u, const struct tar_entry *te, const char *path)
 {
 	struct dir_meta m = { .mtime = te->mtime,
 			      .mode = te->mode & 03777,
@@ -238,33 +245,33 @@ static int note_dir(struct unpack_tree *u, const struct tar_entry *te, const cha
 	return buf_error(&u->dirs);
 }
 
-static int make_dir(struct unpack_tree *u, const struct tar_entry *te, const char *name, const char *path,
-		    int was)
+static int make_entry_dir(struct unpack_tree *u, const struct tar_entry *te, const char *name,
+			  const char *path, int was)
 {
 	int r = 0;
 
 	if (was != 1 && mkdirat(u->parent, name, 0700) < 0)
 		return -errno;
 	if (was == 2)
-		r = set_opaque(u->parent, name);
+		r = mark_opaque(u->parent, name);
 	if (r == 0)
-		r = set_owner(u, name, te->uid, te->gid);
-	return r < 0 ? r : note_dir(u, te, path);
+		r = set_entry_owner(u, name, te->uid, te->gid);
+	return r < 0 ? r : defer_dir_attributes(u, te, path);
 }
 
-static int make_symlink(struct unpack_tree *u, const struct tar_entry *te, const char *name)
+static int make_entry_symlink(struct unpack_tree *u, const struct tar_entry *te, const char *name)
 {
-	const struct timespec times[2] = { stamp(te->mtime), stamp(te->mtime) };
+	const struct timespec times[2] = { tar_mtime(te->mtime), tar_mtime(te->mtime) };
 
 	if (symlinkat(te->link, u->parent, name) < 0)
 		return -errno;
 	(void)utimensat(u->parent, name, times, AT_SYMLINK_NOFOLLOW);
-	return set_owner(u, name, te->uid, te->gid);
+	return set_entry_owner(u, name, te->uid, te->gid);
 }
 
-/* E2 */
-static int make_hardlink(struct unpack_tree *u, const struct tar_entry *te, const char *name,
-			 const char *path, struct err *e)
+/* unpack_tree.E2: the target is resolved beneath the layer, like a parent. */
+static int make_entry_hardlink(struct unpack_tree *u, const struct tar_entry *te, const char *name,
+			       const char *path, struct err *e)
 {
 	char target[TAR_PATH_MAX + 1], *slash;
 	autoclose int dir = -1;
@@ -285,7 +292,7 @@ static int make_hardlink(struct unpack_tree *u, const struct tar_entry *te, cons
 	return 0;
 }
 
-/* E3: ".wh.NAME" says that NAME of the layers below is gone. */
+/* unpack_tree.E3: ".wh.NAME" removes NAME of the layers below; it becomes a whiteout or an opaque directory. */
 static int make_whiteout(struct unpack_tree *u, const char *name, const char *path, struct err *e)
 {
 	const char *what = name + 4;
@@ -293,15 +300,15 @@ static int make_whiteout(struct unpack_tree *u, const char *name, const char *pa
 	int r = 0;
 
 	if (str_eq(what, ".wh..opq"))
-		r = set_opaque(u->parent, ".");
-	else if (str_starts(what, ".wh.")) /* what aufs keeps for itself */
+		r = mark_opaque(u->parent, ".");
+	else if (str_starts(what, ".wh.")) /* internal files of aufs */
 		return 0;
 	else if (!*what || str_eq(what, ".") || str_eq(what, ".."))
 		return refuse_entry(e, path, "it hides nothing that has a name");
 	else if (fstatat(u->parent, what, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		r = mknodat(u->parent, what, S_IFCHR, makedev(0, 0)) < 0 ? -errno : 0;
-	else if (S_ISDIR(st.st_mode)) /* of this layer: it stays, and what is below it goes */
-		r = set_opaque(u->parent, what);
+	else if (S_ISDIR(st.st_mode)) /* of this layer: it stays and hides that of the layers below */
+		r = mark_opaque(u->parent, what);
 	if (r == -EOPNOTSUPP || r == -EPERM)
 		return err_hint(e, unpack_fail(e, r, path),
 				"the state directory's file system cannot hold layers: COFFER_STATE=DIR "
@@ -309,37 +316,38 @@ static int make_whiteout(struct unpack_tree *u, const char *name, const char *pa
 	return r < 0 ? unpack_fail(e, r, path) : 0;
 }
 
-static int make_entry(struct unpack_tree *u, const struct tar_entry *te, const char *path, struct err *e)
+static int make_layer_entry(struct unpack_tree *u, const struct tar_entry *te, const char *path,
+			    struct err *e)
 {
 	const char *name;
-	int r = open_parent(u, path, &name, e), was = 0;
+	int r = open_entry_parent(u, path, &name, e), was = 0;
 
 	if (r < 0)
 		return r;
 	if (str_starts(name, ".wh."))
 		return make_whiteout(u, name, path, e);
-	/* A hard link to itself would remove what it leads to. */
+	/* A hard link to itself would remove its own target. */
 	was = replace_entry(u, name, te->type == TAR_DIR, path, e);
 	if (was < 0)
 		return was;
 	switch (te->type) {
 	case TAR_FILE:
-		r = make_file(u, te, name);
+		r = make_entry_file(u, te, name);
 		break;
 	case TAR_DIR:
-		r = make_dir(u, te, name, path, was);
+		r = make_entry_dir(u, te, name, path, was);
 		break;
 	case TAR_SYMLINK:
-		/* It may stand where a parent will be looked for. */
-		r = make_symlink(u, te, name);
+		/* The parent of a later entry may resolve through this symlink (unpack_tree.E1). */
+		r = make_entry_symlink(u, te, name);
 		break;
 	default:
-		return make_hardlink(u, te, name, path, e);
+		return make_entry_hardlink(u, te, name, path, e);
 	}
 	return r < 0 ? unpack_fail(e, r, path) : 0;
 }
 
-static int skip_special(struct unpack_tree *u, const struct tar_entry *te, struct err *e)
+static int skip_special_entry(struct unpack_tree *u, const struct tar_entry *te, struct err *e)
 {
 	if (te->type == TAR_FIFO) {
 		u->counts->pipes++;
@@ -356,8 +364,8 @@ int unpack_tree_entry(struct unpack_tree *u, const struct tar_entry *te, struct 
 	char path[TAR_PATH_MAX + 1];
 
 	BUG_ON(u->file >= 0);
-	if (count_entry(u) < 0)
-		return too_many(u, e);
+	if (count_layer_entry(u) < 0)
+		return refuse_too_many(u, e);
 	if (unpack_clean_path(te->path, path) < 0)
 		return refuse_entry(e, te->path, "a name that is absolute, has .. in it, or is too long");
 	if (te->overlay_xattr)
@@ -365,38 +373,38 @@ int unpack_tree_entry(struct unpack_tree *u, const struct tar_entry *te, struct 
 				    "an attribute that would make the overlay show something else");
 	u->counts->xattrs += te->xattrs;
 	if (te->type == TAR_CHAR || te->type == TAR_BLOCKDEV || te->type == TAR_FIFO)
-		return skip_special(u, te, e);
+		return skip_special_entry(u, te, e);
 	if (*path)
-		return make_entry(u, te, path, e);
+		return make_layer_entry(u, te, path, e);
 	if (te->type != TAR_DIR)
 		return refuse_entry(e, te->path, "its root is not a directory");
-	if (u->opts->owners && fchown(u->root, owner(u, te->uid), owner(u, te->gid)) < 0)
+	if (u->opts->owners && fchown(u->root, stored_owner(u, te->uid), stored_owner(u, te->gid)) < 0)
 		return unpack_fail(e, -errno, "/");
-	return note_dir(u, te, path) < 0 ? err_set(e, -ENOMEM, "out of memory") : 0;
+	return defer_dir_attributes(u, te, path) < 0 ? err_set(e, -ENOMEM, "out of memory") : 0;
 }
 
 int unpack_tree_data(struct unpack_tree *u, const uint8_t *data, size_t len, bool last, struct err *e)
 {
 	int r = 0;
 
-	/* Of a whiteout there is none to be written. */
+	/* Content of a whiteout entry is ignored. */
 	if (u->file < 0)
 		return 0;
 	r = fd_write_all(u->file, data, len);
 	if (r == 0 && last)
-		r = finish_file(u);
+		r = finish_entry_file(u);
 	return r < 0 ? err_sys(e, r, "cannot unpack a file") : 0;
 }
 
-static int finish_dir(struct unpack_tree *u, const char *path, const struct dir_meta *m)
+static int set_dir_attributes(struct unpack_tree *u, const char *path, const struct dir_meta *m)
 {
-	const struct timespec times[2] = { stamp(m->mtime), stamp(m->mtime) };
-	/* The root must stay open to whoever owns the store. */
+	const struct timespec times[2] = { tar_mtime(m->mtime), tar_mtime(m->mtime) };
+	/* The root must stay accessible to the owner of the store. */
 	uint32_t mode = *path ? m->mode : m->mode | 0700;
 	autoclose int fd =
 		fd_openat2(u->root, *path ? path : ".", O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0, INSIDE);
 
-	/* Something else came in its place, or a directory above it was closed by a second entry. */
+	/* A later entry replaced it, or closed a directory above it. */
 	if (fd < 0)
 		return fd == -EMFILE || fd == -ENFILE || fd == -ENOMEM ? fd : 0;
 	if (fchmod(fd, mode) < 0)
@@ -404,21 +412,21 @@ static int finish_dir(struct unpack_tree *u, const char *path, const struct dir_
 	return futimens(fd, times) < 0 && errno != EINVAL && errno != ERANGE ? -errno : 0;
 }
 
-/* Last first: what is in a directory comes after it. */
+/* From the last to the first: a directory is set after everything in it. */
 int unpack_tree_finish(struct unpack_tree *u, struct err *e)
 {
 	size_t end = u->dirs.len;
 	int r = 0;
 
 	BUG_ON(u->file >= 0);
-	forget_parent(u);
+	drop_cached_parent(u);
 	while (r == 0 && end) {
 		struct dir_meta m;
 
 		end -= sizeof(m);
 		memcpy(&m, u->dirs.data + end, sizeof(m));
 		end -= m.path_len + 1;
-		r = finish_dir(u, u->dirs.data + end, &m);
+		r = set_dir_attributes(u, u->dirs.data + end, &m);
 	}
 	return r < 0 ? err_sys(e, r, "cannot set the mode of a directory") : 0;
 }
@@ -426,6 +434,6 @@ int unpack_tree_finish(struct unpack_tree *u, struct err *e)
 void unpack_tree_release(struct unpack_tree *u)
 {
 	fd_close(u->file);
-	forget_parent(u);
+	drop_cached_parent(u);
 	buf_release(&u->dirs);
 }

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The entries of an archive, made below one directory as a layer that an overlay understands.
+ * Makes the entries of an archive below one directory, as a layer for an overlay.
  *
  * Invariants
- *  E1  A name has no "..", no leading "/", no empty end; its parts are at most 255 bytes. Parents are opened by the
+ *  E1  A name has no "..", no leading "/", no empty end; its parts are at most 255 bytes. Parents are resolved by the
  *      kernel with the directory as their root (RESOLVE_IN_ROOT): a parent that this very archive made a symlink is
- *      followed inside the directory, as docker does, and never out of it. The last part is never followed: what is
- *      there already goes first (but a directory that stays one), and what is made is made anew and exclusively.
+ *      followed inside the directory, as docker does, and never out of it. The last part is never followed: an existing
+ *      entry is removed first (unless a directory stays one), and the new one is created exclusively.
  *  E2  Hard links lead to a file or symlink below the directory, found the same way.
- *  E3  There is no device, pipe or socket in a layer but the device 0:0, which an overlay takes for "this is gone",
- *      and which an archive gets only by naming ".wh.NAME". No extended attribute but user.overlay.opaque, which it
- *      gets only by naming ".wh..wh..opq", or ".wh.NAME" beside a directory NAME of its own. No setuid bit, and no
- *      setgid bit on a file.
- *  E4  At most entries_max entries, with the directories that only names imply: one name can hold two thousand.
+ *  E3  A layer has no device, pipe or socket but the device 0:0, the overlay's whiteout, which an archive gets only by
+ *      an entry ".wh.NAME". It has no extended attribute but user.overlay.opaque, which an archive gets only by an entry
+ *      ".wh..wh..opq", or ".wh.NAME" beside a directory NAME of its own. No setuid bit, and no setgid bit on a file.
+ *  E4  At most entries_max entries, counting directories that only names imply: one name can imply two thousand.
  */
 #ifndef SANDBOX_UNPACK_TREE_H
 #define SANDBOX_UNPACK_TREE_H
@@ -37,14 +36,14 @@ struct unpack_tree {
 #define UNPACK_TREE_INIT ((struct unpack_tree){ .root = -1, .file = -1, .parent = -1 })
 
 int unpack_tree_entry(struct unpack_tree *u, const struct tar_entry *te, struct err *e) MUST_CHECK;
-/* Of the entry before; `last` with the end of it. */
+/* Content of the last entry; `last` with its end. */
 int unpack_tree_data(struct unpack_tree *u, const uint8_t *data, size_t len, bool last,
 		     struct err *e) MUST_CHECK;
 int unpack_tree_finish(struct unpack_tree *u, struct err *e) MUST_CHECK;
 void unpack_tree_release(struct unpack_tree *u);
 
-/* Pure: E1. Writes the parts joined by single slashes; -EINVAL when the name is refused. An empty result is the
- * directory itself. */
+/* Pure; the rules for names of unpack_tree.E1. Writes the parts joined by single slashes; -EINVAL when the name is
+ * refused. An empty result is the directory itself. */
 int unpack_clean_path(const char *path, char out[TAR_PATH_MAX + 1]) MUST_CHECK;
 
 #endif

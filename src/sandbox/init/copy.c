@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where a copy goes: docker cp's rules. */
+/*
+ * The destination of a copy, by docker cp's rules: whether the source goes into an existing directory or gets a new name.
+ * Runs on the side that has the destination.
+ */
 #include "sandbox/init/copy.h"
 
 #include "base/cleanup.h"
@@ -44,7 +47,7 @@ int copy_source_name(const char *path, char ret[PACK_NAME_MAX + 1])
 	return 0;
 }
 
-static int fail_at(struct copy_fail *fail, int code, const char *what, const char *name, size_t n)
+static int copy_target_fail(struct copy_fail *fail, int code, const char *what, const char *name, size_t n)
 {
 	fail->code = code;
 	fail->what = what;
@@ -55,7 +58,7 @@ static int fail_at(struct copy_fail *fail, int code, const char *what, const cha
 }
 
 /* dst is an existing directory. */
-static int target_inside(struct copy_target *t, int dir, const char *source_name)
+static int target_in_directory(struct copy_target *t, int dir, const char *source_name)
 {
 	t->dir = dir;
 	t->into = !*source_name;
@@ -74,16 +77,16 @@ int copy_target_open(struct copy_target *t, int dirfd, const char *dst, const ch
 
 	*t = (struct copy_target){ .dir = -1 };
 	if (dir >= 0)
-		return target_inside(t, dir, source_name);
+		return target_in_directory(t, dir, source_name);
 	if (errno != ENOENT && errno != ENOTDIR)
-		return fail_at(fail, -errno, "cannot open", dst, strlen(dst));
+		return copy_target_fail(fail, -errno, "cannot open", dst, strlen(dst));
 	if (n == 0 || is_dot_name(last, n) || n > PACK_NAME_MAX || parent_len >= sizeof(parent))
-		return fail_at(fail, -ENOENT, "cannot copy to", dst, strlen(dst));
+		return copy_target_fail(fail, -ENOENT, "cannot copy to", dst, strlen(dst));
 	memcpy(parent, dst, parent_len);
 	parent[parent_len] = '\0';
 	dir = openat(dirfd, parent_len ? parent : ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (dir < 0)
-		return fail_at(fail, -errno, "cannot open the directory", parent, parent_len);
+		return copy_target_fail(fail, -errno, "cannot open the directory", parent, parent_len);
 	t->dir = dir;
 	t->want_dir = last[n] == '/';
 	memcpy(t->name, last, n);

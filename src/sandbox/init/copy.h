@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Trees to and from the archive of codec/file/pack.h, for `coffer cp`. The same code runs on both sides: inside, as a
- * function of coffer-init, and on the host, where the stream is hostile.
+ * Packs trees into the archive of codec/file/pack.h and unpacks them, for `coffer cp`. The same code runs on both
+ * sides: inside, as a function of coffer-init, and on the host, where the stream is hostile.
  *
  * Invariants of unpacking
  *  U1  Every name is one component below a directory fd that we opened ourselves without following a symlink,
- *      so nothing outside the destination is reachable, also not while somebody moves things about.
+ *      so nothing outside the destination is reachable, even while another process renames things.
  *  U2  A file is always a new one (the old name is unlinked first): an existing symlink is never followed and
  *      an existing hard link's other name is never written.
  *  U3  Only regular files, directories and symlinks; modes are 0777 minus the umask; owners are never set.
  *  U4  Entries and bytes are capped.
  *
- * No text is made here (coffer-init has none): a failure is a negative errno with what and which in copy_fail.
+ * No error text is built here (coffer-init has none): a failure is a negative errno, with act and name in copy_fail.
  */
 #ifndef SANDBOX_COPY_H
 #define SANDBOX_COPY_H
@@ -23,7 +23,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* The first thing that went wrong. */
+/* The first failure. */
 struct copy_fail {
 	int code;	  /* negative errno, 0: nothing */
 	const char *what; /* static text: "cannot open" */
@@ -51,7 +51,7 @@ struct packer {
  */
 int packer_open(struct packer *p, int dirfd, const char *path, bool follow, struct buf *out) MUST_CHECK;
 
-/* Adds about one record to out. 1: there is more, 0: that was the end. What cannot be read is skipped, counted. */
+/* Adds about one record to out. 1: there is more, 0: that was the end. Unreadable entries are skipped and counted. */
 int packer_next(struct packer *p, struct buf *out) MUST_CHECK;
 void packer_release(struct packer *p);
 
@@ -60,7 +60,7 @@ struct copy_target {
 	int dir; /* owned by whoever opened it */
 	char name[PACK_NAME_MAX + 1];
 	bool into;     /* the source's contents go into dir itself, `name` is empty */
-	bool want_dir; /* only a directory may get this name: it was typed with a slash behind it */
+	bool want_dir; /* only a directory may get this name: it was typed with a trailing slash */
 };
 
 struct unpack_dir {
@@ -71,9 +71,9 @@ struct unpack_dir {
 };
 
 /*
- * Asked about each entry before it is made: 1 makes it, 0 leaves it out, negative ends it all. The first is at depth 0;
- * `dir` is the directory that it goes into, name is "" where that is the entry itself. A directory is left out with all
- * that is below it, which nobody is asked about.
+ * Called for each entry before it is made: 1 makes it, 0 leaves it out, negative aborts. The first is at depth 0; `dir`
+ * is the directory that it goes into, name is "" where that is the entry itself. A directory is left out with everything
+ * below it, for which this is not called.
  */
 typedef int unpack_may(void *ctx, unsigned depth, int dir, const char *name, bool is_dir);
 
@@ -88,7 +88,7 @@ struct unpacker {
 	int file;	  /* being written, or -1 */
 	bool skip;	  /* a file that is left out */
 	unsigned skipped; /* how deep in a directory that is left out */
-	unpack_may *may;  /* NULL: all is made */
+	unpack_may *may;  /* NULL: every entry is made */
 	void *may_ctx;
 	int64_t file_mtime;
 	mode_t mask;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Walking a tree into an archive, one record at a time, so that the receiver's pace sets the sender's. */
+/*
+ * Walks a tree into an archive, one record at a time, so that the receiver's pace limits the sender. Opens only regular
+ * files, directories and symlinks; other things are skipped and counted.
+ */
 #include "base/cleanup.h"
 #include "sandbox/init/copy.h"
 
@@ -11,7 +14,7 @@
 
 #define ENTS_SIZE 8192
 
-static void note(struct packer *p, int code, const char *what, const char *name)
+static void packer_note_failure(struct packer *p, int code, const char *what, const char *name)
 {
 	p->skipped++;
 	if (p->fail.code)
@@ -26,7 +29,7 @@ static int64_t mtime_of(const struct stat *st)
 	return (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec;
 }
 
-static void add_entry(struct buf *out, enum pack_type type, const char *name, const struct stat *st)
+static void add_entry_record(struct buf *out, enum pack_type type, const char *name, const struct stat *st)
 {
 	struct pack_rec r = { .type = type, .mode = st->st_mode & 0777, .mtime = mtime_of(st) };
 
@@ -34,22 +37,22 @@ static void add_entry(struct buf *out, enum pack_type type, const char *name, co
 	pack_add(out, &r);
 }
 
-static void add_plain(struct buf *out, enum pack_type type, bool cut)
+static void add_plain_record(struct buf *out, enum pack_type type, bool cut)
 {
 	struct pack_rec r = { .type = type, .cut = cut };
 
 	pack_add(out, &r);
 }
 
-static int add_link(struct packer *p, struct buf *out, int dirfd, const char *path, const char *name,
-		    const struct stat *st)
+static int add_link_record(struct packer *p, struct buf *out, int dirfd, const char *path, const char *name,
+			   const struct stat *st)
 {
 	static uint8_t target[PACK_LINK_MAX + 1];
 	struct pack_rec r = { .type = PACK_LINK, .mtime = mtime_of(st), .data = target };
 	ssize_t n = readlinkat(dirfd, path, (char *)target, sizeof(target));
 
 	if (n <= 0 || n > PACK_LINK_MAX) {
-		note(p, n < 0 ? -errno : -ENAMETOOLONG, "cannot read the link", path);
+		packer_note_failure(p, n < 0 ? -errno : -ENAMETOOLONG, "cannot read the link", path);
 		return 0;
 	}
 	pack_set_name(r.name, name);
@@ -58,7 +61,8 @@ static int add_link(struct packer *p, struct buf *out, int dirfd, const char *pa
 	return 1;
 }
 
-static int enter_dir(struct packer *p, struct buf *out, int fd, const char *name, const struct stat *st)
+static int packer_enter_dir(struct packer *p, struct buf *out, int fd, const char *name,
+			    const struct stat *st)
 {
 	struct pack_level *l = &p->level[p->depth];
 
@@ -70,15 +74,15 @@ static int enter_dir(struct packer *p, struct buf *out, int fd, const char *name
 	l->fd = fd;
 	l->pos = l->end = 0;
 	p->depth++;
-	add_entry(out, PACK_DIR, name, st);
+	add_entry_record(out, PACK_DIR, name, st);
 	return 1;
 }
 
 /*
- * Opens what was stat()ed and makes sure it is still of that type: a name can change hands in between, and a
- * device or fifo must not be read.
+ * Opens the entry that was stat()ed and checks that it is still of that type: another process may have replaced it, and
+ * a device or fifo must not be read.
  */
-static int open_same(int dirfd, const char *path, bool follow, struct stat *st)
+static int open_unchanged(int dirfd, const char *path, bool follow, struct stat *st)
 {
 	int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | (follow ? 0 : O_NOFOLLOW);
 	mode_t type = st->st_mode & S_IFMT;
@@ -101,28 +105,28 @@ static int pack_entry(struct packer *p, struct buf *out, int dirfd, const char *
 	int fd;
 
 	if (fstatat(dirfd, path, &st, follow ? 0 : AT_SYMLINK_NOFOLLOW) < 0) {
-		note(p, -errno, "cannot find", path);
+		packer_note_failure(p, -errno, "cannot find", path);
 		return 0;
 	}
 	if (S_ISLNK(st.st_mode))
-		return add_link(p, out, dirfd, path, name, &st);
+		return add_link_record(p, out, dirfd, path, name, &st);
 	if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode)) {
-		note(p, -EOPNOTSUPP, "skipped a socket, device or pipe:", path);
+		packer_note_failure(p, -EOPNOTSUPP, "skipped a socket, device or pipe:", path);
 		return 0;
 	}
 	if (S_ISDIR(st.st_mode) && p->depth >= PACK_DEPTH_MAX) {
-		note(p, -ENAMETOOLONG, "the tree is too deep at", path);
+		packer_note_failure(p, -ENAMETOOLONG, "the tree is too deep at", path);
 		return 0;
 	}
-	fd = open_same(dirfd, path, follow, &st);
+	fd = open_unchanged(dirfd, path, follow, &st);
 	if (fd < 0) {
-		note(p, fd, "cannot read", path);
+		packer_note_failure(p, fd, "cannot read", path);
 		return 0;
 	}
 	if (S_ISDIR(st.st_mode))
-		return enter_dir(p, out, fd, name, &st);
+		return packer_enter_dir(p, out, fd, name, &st);
 	p->file = fd;
-	add_entry(out, PACK_FILE, name, &st);
+	add_entry_record(out, PACK_FILE, name, &st);
 	return 1;
 }
 
@@ -141,7 +145,7 @@ int packer_open(struct packer *p, int dirfd, const char *path, bool follow, stru
 	return r < 0 ? r : buf_error(out);
 }
 
-static int send_file(struct packer *p, struct buf *out)
+static int packer_add_file_data(struct packer *p, struct buf *out)
 {
 	uint8_t *rec = (uint8_t *)buf_reserve(out, PACK_HEAD + PACK_DATA_MAX);
 	ssize_t n;
@@ -157,8 +161,8 @@ static int send_file(struct packer *p, struct buf *out)
 	if (n < 0 && errno == EINTR)
 		return 1;
 	if (n < 0)
-		note(p, -errno, "cannot read a file to its end", "");
-	add_plain(out, PACK_CLOSE, n < 0);
+		packer_note_failure(p, -errno, "cannot read a file to its end", "");
+	add_plain_record(out, PACK_CLOSE, n < 0);
 	p->file = fd_close(p->file);
 	return 1;
 }
@@ -169,7 +173,7 @@ static bool is_dot_entry(const char *s)
 }
 
 /* The next name of the innermost directory, NULL at its end or when it cannot be read. */
-static const char *next_name(struct packer *p, struct pack_level *l)
+static const char *packer_next_name(struct packer *p, struct pack_level *l)
 {
 	for (;;) {
 		const struct dirent64 *de;
@@ -178,7 +182,7 @@ static const char *next_name(struct packer *p, struct pack_level *l)
 			l->pos = 0;
 			l->end = getdents64(l->fd, l->ents, ENTS_SIZE);
 			if (l->end < 0)
-				note(p, -errno, "cannot list a directory", "");
+				packer_note_failure(p, -errno, "cannot list a directory", "");
 			if (l->end <= 0)
 				return NULL;
 		}
@@ -207,17 +211,17 @@ int packer_next(struct packer *p, struct buf *out)
 	if (p->done)
 		return 0;
 	if (p->file >= 0)
-		return send_file(p, out);
+		return packer_add_file_data(p, out);
 	if (p->depth == 0) {
-		add_plain(out, PACK_END, false);
+		add_plain_record(out, PACK_END, false);
 		p->done = true;
 		return buf_error(out);
 	}
 	l = &p->level[p->depth - 1];
-	name = next_name(p, l);
+	name = packer_next_name(p, l);
 	if (!name) {
 		leave_packed_dir(p);
-		add_plain(out, PACK_LEAVE, false);
+		add_plain_record(out, PACK_LEAVE, false);
 		return buf_error(out) ? buf_error(out) : 1;
 	}
 	r = pack_entry(p, out, l->fd, name, name, false);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An archive into a tree: see copy.h for what holds. */
+/*
+ * Unpacks an archive into a tree. The stream may be hostile: copy.U1 to copy.U4 hold whatever it contains.
+ */
 #include "base/cleanup.h"
 #include "sandbox/init/copy.h"
 
@@ -41,7 +43,7 @@ void unpacker_init(struct unpacker *u, const struct copy_target *t, uint64_t max
 	umask(u->mask);
 }
 
-static struct timespec time_of(int64_t ns)
+static struct timespec nsec_to_timespec(int64_t ns)
 {
 	struct timespec ts = { .tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000 };
 
@@ -52,17 +54,17 @@ static struct timespec time_of(int64_t ns)
 	return ts;
 }
 
-/* A time that the file system cannot hold is not worth failing for: the result is ignored on purpose. */
+/* The result is ignored on purpose: a time that the file system cannot store is no reason to fail. */
 static void set_mtime(int fd, const char *path, int64_t ns)
 {
-	const struct timespec ts[2] = { { .tv_nsec = UTIME_OMIT }, time_of(ns) };
+	const struct timespec ts[2] = { { .tv_nsec = UTIME_OMIT }, nsec_to_timespec(ns) };
 	int r = path ? utimensat(fd, path, ts, AT_SYMLINK_NOFOLLOW) : futimens(fd, ts);
 
 	(void)r;
 }
 
-/* Where the entry at hand goes: its directory and its name there. */
-static const char *place(const struct unpacker *u, const struct pack_rec *rec, int *ret_dir)
+/* The place of the current entry: its directory, and its name there. */
+static const char *entry_place(const struct unpacker *u, const struct pack_rec *rec, int *ret_dir)
 {
 	if (u->depth == 0) {
 		*ret_dir = u->parent;
@@ -72,7 +74,7 @@ static const char *place(const struct unpacker *u, const struct pack_rec *rec, i
 	return rec->name;
 }
 
-/* U2: makes room for a new file or link. */
+/* copy.U2: unlinks an existing name, so that the file or link that follows is a new one. */
 static int clear_name(struct unpacker *u, int dir, const char *name)
 {
 	if (unlinkat(dir, name, 0) == 0 || errno == ENOENT)
@@ -80,10 +82,10 @@ static int clear_name(struct unpacker *u, int dir, const char *name)
 	return copy_failed(u, errno == EPERM ? -EISDIR : -errno, "cannot replace", name);
 }
 
-static int put_file(struct unpacker *u, const struct pack_rec *rec)
+static int unpack_file(struct unpacker *u, const struct pack_rec *rec)
 {
 	int dir, r;
-	const char *name = place(u, rec, &dir);
+	const char *name = entry_place(u, rec, &dir);
 
 	r = clear_name(u, dir, name);
 	if (r < 0)
@@ -95,11 +97,11 @@ static int put_file(struct unpacker *u, const struct pack_rec *rec)
 	return 0;
 }
 
-static int put_link(struct unpacker *u, const struct pack_rec *rec)
+static int unpack_link(struct unpacker *u, const struct pack_rec *rec)
 {
 	static char target[PACK_LINK_MAX + 1];
 	int dir, r;
-	const char *name = place(u, rec, &dir);
+	const char *name = entry_place(u, rec, &dir);
 
 	memcpy(target, rec->data, rec->len);
 	target[rec->len] = '\0';
@@ -112,11 +114,11 @@ static int put_link(struct unpacker *u, const struct pack_rec *rec)
 	return 0;
 }
 
-static int put_dir(struct unpacker *u, const struct pack_rec *rec)
+static int unpack_directory(struct unpacker *u, const struct pack_rec *rec)
 {
 	struct unpack_dir *d = &u->dir[u->depth];
 	int dir;
-	const char *name = place(u, rec, &dir);
+	const char *name = entry_place(u, rec, &dir);
 
 	d->ours = false;
 	d->mode = rec->mode & 0777 & ~u->mask;
@@ -136,7 +138,7 @@ static int put_dir(struct unpacker *u, const struct pack_rec *rec)
 	return 0;
 }
 
-static int leave_dir(struct unpacker *u)
+static int unpacker_leave_dir(struct unpacker *u)
 {
 	struct unpack_dir *d = &u->dir[--u->depth];
 	int r = 0;
@@ -150,7 +152,7 @@ static int leave_dir(struct unpacker *u)
 	return r;
 }
 
-static int put_data(struct unpacker *u, const struct pack_rec *rec)
+static int unpack_file_data(struct unpacker *u, const struct pack_rec *rec)
 {
 	const uint8_t *p = rec->data;
 	size_t len = rec->len;
@@ -173,7 +175,7 @@ static int put_data(struct unpacker *u, const struct pack_rec *rec)
 	return 0;
 }
 
-static int close_file(struct unpacker *u, const struct pack_rec *rec)
+static int unpack_file_end(struct unpacker *u, const struct pack_rec *rec)
 {
 	u->cut += rec->cut;
 	if (u->skip) {
@@ -185,10 +187,10 @@ static int close_file(struct unpacker *u, const struct pack_rec *rec)
 	return 0;
 }
 
-static int may_put(struct unpacker *u, const struct pack_rec *rec)
+static int unpacker_may_make(struct unpacker *u, const struct pack_rec *rec)
 {
 	int dir, r;
-	const char *name = place(u, rec, &dir);
+	const char *name = entry_place(u, rec, &dir);
 	bool is_dir = rec->type == PACK_DIR;
 
 	if (!u->may)
@@ -199,8 +201,8 @@ static int may_put(struct unpacker *u, const struct pack_rec *rec)
 	return r < 0 ? copy_failed(u, r, "cannot judge", name) : r;
 }
 
-/* A record of what is left out: it counts, and goes nowhere. */
-static int skip_record(struct unpacker *u, const struct pack_rec *rec)
+/* A record of an entry that is left out: tracks the depth and writes nothing. */
+static int skip_left_out_record(struct unpacker *u, const struct pack_rec *rec)
 {
 	if (rec->type == PACK_DIR)
 		u->skipped++;
@@ -210,7 +212,7 @@ static int skip_record(struct unpacker *u, const struct pack_rec *rec)
 	return u->bytes > u->max_bytes ? copy_failed(u, -EFBIG, "more bytes than allowed", "") : 0;
 }
 
-static int put_record(struct unpacker *u, const struct pack_rec *rec)
+static int unpack_record(struct unpacker *u, const struct pack_rec *rec)
 {
 	bool is_entry = rec->type == PACK_DIR || rec->type == PACK_FILE || rec->type == PACK_LINK;
 
@@ -219,26 +221,26 @@ static int put_record(struct unpacker *u, const struct pack_rec *rec)
 	if (is_entry && u->depth == 0 && (u->into || u->want_dir) && rec->type != PACK_DIR)
 		return copy_failed(u, -ENOTDIR, "the destination is a directory, the source is not", "");
 	if (is_entry) {
-		int r = u->skipped ? skip_record(u, rec) : may_put(u, rec);
+		int r = u->skipped ? skip_left_out_record(u, rec) : unpacker_may_make(u, rec);
 
 		if (r <= 0)
 			return r;
 	}
 	if (u->skipped)
-		return skip_record(u, rec);
+		return skip_left_out_record(u, rec);
 	switch (rec->type) {
 	case PACK_DIR:
-		return put_dir(u, rec);
+		return unpack_directory(u, rec);
 	case PACK_FILE:
-		return put_file(u, rec);
+		return unpack_file(u, rec);
 	case PACK_LINK:
-		return put_link(u, rec);
+		return unpack_link(u, rec);
 	case PACK_DATA:
-		return put_data(u, rec);
+		return unpack_file_data(u, rec);
 	case PACK_CLOSE:
-		return close_file(u, rec);
+		return unpack_file_end(u, rec);
 	case PACK_LEAVE:
-		return leave_dir(u);
+		return unpacker_leave_dir(u);
 	default:
 		return 0;
 	}
@@ -262,7 +264,7 @@ int unpacker_feed(struct unpacker *u, const void *data, size_t len)
 			return copy_failed(u, -EPROTO, "the archive is not well formed", "");
 		if (n == 0)
 			break;
-		r = put_record(u, &rec);
+		r = unpack_record(u, &rec);
 		if (r < 0)
 			return r;
 		done += (size_t)n;

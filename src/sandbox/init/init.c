@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The loop of coffer-init: the stream, and who is polled for what. See init.h. */
+/*
+ * The poll loop of coffer-init: reads frames from the stream, dispatches them, serves the pipes of commands, and writes
+ * frames back (init.h). It waits for nothing but poll() (init.I1), and a frame that is not legal ends it (proto.P2).
+ */
 #include "sandbox/init/init.h"
 
 #include "sandbox/init/init_int.h"
@@ -17,11 +20,11 @@
 
 #define IDLE_MS 2000 /* after this long without work, memory that only work needs is given back */
 #define IDLE_KEEP (16u << 10)
-#define PARKED_MS 100	 /* a terminal that nobody holds is looked at again after so long, */
-#define PARKED_ROUNDS 64 /* or so much other work */
-#define LAZY_MS 10
+#define PARKED_MS 100	 /* a terminal that no process has open is polled again after this time, */
+#define PARKED_ROUNDS 64 /* or after so many rounds of other work */
+#define LAZY_MS 10	 /* the longest delay of frames that are not urgent */
 
-/* In bss: nothing of it costs a page before it is used. */
+/* In bss: it costs no page before that is used. */
 static struct init the_init;
 
 static struct cmd *find_cmd(struct init *in, uint32_t chan)
@@ -33,8 +36,8 @@ static struct cmd *find_cmd(struct init *in, uint32_t chan)
 	return NULL;
 }
 
-/* Channel numbers only grow. NULL: that is none, or there are too many. */
-static struct cmd *new_cmd(struct init *in, uint32_t chan)
+/* Channel numbers only grow. NULL: the number was used before, or there are too many channels. */
+static struct cmd *new_cmd_slot(struct init *in, uint32_t chan)
 {
 	struct cmd *c;
 
@@ -48,13 +51,13 @@ static struct cmd *new_cmd(struct init *in, uint32_t chan)
 	return c;
 }
 
-/* P1: a piece of a start body; the first one opens the channel. */
+/* A piece of a start request, capped by proto.P1; the first one opens the channel. */
 static int take_start_body(struct init *in, const struct frame *f)
 {
 	struct cmd *c = find_cmd(in, f->chan);
 
 	if (!c)
-		c = new_cmd(in, f->chan);
+		c = new_cmd_slot(in, f->chan);
 	if (!c)
 		return -EPROTO;
 	if (c->state != CMD_BODY || f->len > PROTO_START_MAX - c->body.len ||
@@ -65,7 +68,7 @@ static int take_start_body(struct init *in, const struct frame *f)
 	return buf_error(&c->body);
 }
 
-static int take_start(struct init *in, const struct frame *f)
+static int init_take_start(struct init *in, const struct frame *f)
 {
 	struct cmd *c = find_cmd(in, f->chan);
 	struct proto_start s;
@@ -77,30 +80,30 @@ static int take_start(struct init *in, const struct frame *f)
 	return r < 0 ? r : cmd_start(in, c, &s);
 }
 
-static int take_dial(struct init *in, const struct frame *f)
+static int init_take_dial(struct init *in, const struct frame *f)
 {
 	uint32_t port;
 	struct cmd *c;
 
 	if (proto_get_u32(f, &port) < 0 || port == 0 || port > UINT16_MAX)
 		return -EPROTO;
-	c = new_cmd(in, f->chan);
+	c = new_cmd_slot(in, f->chan);
 	return c ? cmd_dial(in, c, (uint16_t)port) : -EPROTO;
 }
 
-static int take_listen(struct init *in, const struct frame *f)
+static int init_take_listen(struct init *in, const struct frame *f)
 {
 	return f->chan == 0 ? agent_listen(in, f->data, f->len) : -EPROTO;
 }
 
-static int take_accept(struct init *in, const struct frame *f)
+static int init_take_accept(struct init *in, const struct frame *f)
 {
-	struct cmd *c = f->len == 0 ? new_cmd(in, f->chan) : NULL;
+	struct cmd *c = f->len == 0 ? new_cmd_slot(in, f->chan) : NULL;
 
 	return c ? cmd_accept(in, c) : -EPROTO;
 }
 
-static int take_ping(struct init *in, const struct frame *f)
+static int init_take_ping(struct init *in, const struct frame *f)
 {
 	if (f->chan != 0 || f->len > PROTO_PING_MAX)
 		return -EPROTO;
@@ -108,7 +111,7 @@ static int take_ping(struct init *in, const struct frame *f)
 	return 0;
 }
 
-static int take_credit(struct init *in, struct cmd *c, const struct frame *f)
+static int init_take_credit(struct init *in, struct cmd *c, const struct frame *f)
 {
 	uint32_t v;
 
@@ -120,7 +123,7 @@ static int take_credit(struct init *in, struct cmd *c, const struct frame *f)
 	return 0;
 }
 
-static int take_resize(const struct init *in, struct cmd *c, const struct frame *f)
+static int init_take_resize(const struct init *in, struct cmd *c, const struct frame *f)
 {
 	unsigned rows, cols;
 
@@ -128,13 +131,13 @@ static int take_resize(const struct init *in, struct cmd *c, const struct frame 
 		return -EPROTO;
 	if (c->out[0] >= 0)
 		pty_resize(c->out[0], rows, cols);
-	/* gVisor keeps the size and tells nobody. */
+	/* gVisor stores the new size without sending SIGWINCH. */
 	if (in->in_gvisor && c->state == CMD_RUNNING)
 		cmd_signal(c, SIGWINCH);
 	return 0;
 }
 
-static int take_signal(struct init *in, struct cmd *c, const struct frame *f)
+static int init_take_signal(struct init *in, struct cmd *c, const struct frame *f)
 {
 	uint32_t sig;
 
@@ -147,7 +150,7 @@ static int take_signal(struct init *in, struct cmd *c, const struct frame *f)
 	return 0;
 }
 
-static int take_tty_ask(struct init *in, const struct cmd *c, const struct frame *f)
+static int reply_tty_state(struct init *in, const struct cmd *c, const struct frame *f)
 {
 	if (f->len || !cmd_has_tty(c))
 		return -EPROTO;
@@ -156,8 +159,8 @@ static int take_tty_ask(struct init *in, const struct cmd *c, const struct frame
 	return 0;
 }
 
-/* Frames for a command that runs. P2: to one that has ended they are late, not wrong. */
-static int take_for_cmd(struct init *in, const struct frame *f)
+/* Frames for a running command. For one that has ended they are late, not wrong, and are ignored (proto.P2). */
+static int take_cmd_frame(struct init *in, const struct frame *f)
 {
 	struct cmd *c = find_cmd(in, f->chan);
 
@@ -169,43 +172,43 @@ static int take_for_cmd(struct init *in, const struct frame *f)
 	case PROTO_STDIN:
 		return cmd_take_stdin(in, c, f->data, f->len);
 	case PROTO_SIGNAL:
-		return take_signal(in, c, f);
+		return init_take_signal(in, c, f);
 	case PROTO_RESIZE:
-		return take_resize(in, c, f);
+		return init_take_resize(in, c, f);
 	case PROTO_TTY_ASK:
-		return take_tty_ask(in, c, f);
+		return reply_tty_state(in, c, f);
 	default:
-		return take_credit(in, c, f);
+		return init_take_credit(in, c, f);
 	}
 }
 
-static int take_frame(struct init *in, const struct frame *f)
+static int init_take_frame(struct init *in, const struct frame *f)
 {
 	switch (f->type) {
 	case PROTO_START_DATA:
 		return f->chan ? take_start_body(in, f) : -EPROTO;
 	case PROTO_START:
-		return take_start(in, f);
+		return init_take_start(in, f);
 	case PROTO_STDIN:
 	case PROTO_SIGNAL:
 	case PROTO_RESIZE:
 	case PROTO_CREDIT:
 	case PROTO_TTY_ASK:
-		return take_for_cmd(in, f);
+		return take_cmd_frame(in, f);
 	case PROTO_DIAL:
-		return take_dial(in, f);
+		return init_take_dial(in, f);
 	case PROTO_PING:
-		return take_ping(in, f);
+		return init_take_ping(in, f);
 	case PROTO_LISTEN:
-		return take_listen(in, f);
+		return init_take_listen(in, f);
 	case PROTO_ACCEPT:
-		return take_accept(in, f);
+		return init_take_accept(in, f);
 	default:
 		return -EPROTO;
 	}
 }
 
-static int read_stream(struct init *in)
+static int read_host_stream(struct init *in)
 {
 	ssize_t n = read(in->in_fd, in->in + in->in_len, sizeof(in->in) - in->in_len);
 	size_t done = 0;
@@ -225,14 +228,14 @@ static int read_stream(struct init *in)
 			in->in_len -= done;
 			return (int)took;
 		}
-		r = take_frame(in, &f);
+		r = init_take_frame(in, &f);
 		if (r < 0)
 			return r;
 		done += (size_t)took;
 	}
 }
 
-static int flush_stream(struct init *in)
+static int flush_host_stream(struct init *in)
 {
 	in->lazy = 0;
 	while (init_out_pending(in)) {
@@ -253,32 +256,32 @@ static int flush_stream(struct init *in)
 		buf_consume(&in->out, in->out_off);
 		in->out_off = 0;
 	}
-	/* Never true unless memory is gone; then the stream cannot be kept whole. */
+	/* Out of memory: the stream has lost a frame and cannot be continued. */
 	return buf_error(&in->out);
 }
 
-static unsigned add_poll(struct init *in, unsigned n, int fd, short events)
+static unsigned poll_add(struct init *in, unsigned n, int fd, short events)
 {
 	in->pfd[n] = (struct pollfd){ .fd = fd, .events = events };
 	return n + 1;
 }
 
 /* Three slots a command, in the order stdin, stdout, stderr; -1 where there is nothing to wait for. */
-static unsigned fill_poll(struct init *in)
+static unsigned poll_add_streams(struct init *in)
 {
 	unsigned n = 0;
 	bool busy = init_out_pending(in) > in->lazy;
 
-	n = add_poll(in, n, init_out_pending(in) > INIT_OUT_STOP ? -1 : in->in_fd, POLLIN);
+	n = poll_add(in, n, init_out_pending(in) > INIT_OUT_STOP ? -1 : in->in_fd, POLLIN);
 	if (busy && in->in_fd == in->out_fd && in->pfd[0].fd >= 0)
 		in->pfd[0].events |= POLLOUT;
-	n = add_poll(in, n, in->sig_fd, POLLIN);
+	n = poll_add(in, n, in->sig_fd, POLLIN);
 	if (busy && (in->in_fd != in->out_fd || in->pfd[0].fd < 0))
-		n = add_poll(in, n, in->out_fd, POLLOUT);
+		n = poll_add(in, n, in->out_fd, POLLOUT);
 	return n;
 }
 
-static unsigned fill_poll_cmds(struct init *in, unsigned n)
+static unsigned poll_add_cmds(struct init *in, unsigned n)
 {
 	for (unsigned i = 0; i < in->n_cmd; i++) {
 		const struct cmd *c = &in->cmd[i];
@@ -288,24 +291,24 @@ static unsigned fill_poll_cmds(struct init *in, unsigned n)
 		if (cmd_has_tty(c)) {
 			short ev = (short)((waits ? POLLOUT : 0) | (reads ? POLLIN : 0));
 
-			n = add_poll(in, n, -1, 0);
-			n = add_poll(in, n, ev ? c->out[0] : -1, ev);
+			n = poll_add(in, n, -1, 0);
+			n = poll_add(in, n, ev ? c->out[0] : -1, ev);
 		} else if (c->dialing == DIAL_ACCEPT) {
-			n = add_poll(in, n, in->agent_fd, POLLIN);
-			n = add_poll(in, n, -1, 0);
+			n = poll_add(in, n, in->agent_fd, POLLIN);
+			n = poll_add(in, n, -1, 0);
 		} else {
-			/* Without events: an error there tells that the command closed its stdin. */
-			n = add_poll(in, n, c->in, waits || c->dialing ? POLLOUT : 0);
-			n = add_poll(in, n, reads ? c->out[0] : -1, POLLIN);
+			/* With no events requested, POLLERR still reports that the command closed its stdin. */
+			n = poll_add(in, n, c->in, waits || c->dialing ? POLLOUT : 0);
+			n = poll_add(in, n, reads ? c->out[0] : -1, POLLIN);
 		}
-		n = add_poll(in, n, cmd_wants_output(in, c, 1) ? c->out[1] : -1, POLLIN);
+		n = poll_add(in, n, cmd_wants_output(in, c, 1) ? c->out[1] : -1, POLLIN);
 	}
 	for (unsigned i = 0; i < in->n_leftover; i++)
-		n = add_poll(in, n, in->leftover[i], POLLIN);
+		n = poll_add(in, n, in->leftover[i], POLLIN);
 	return n;
 }
 
-static void serve_cmd(struct init *in, struct cmd *c, const struct pollfd *p)
+static void serve_one_cmd(struct init *in, struct cmd *c, const struct pollfd *p)
 {
 	bool tty = cmd_has_tty(c);
 
@@ -323,7 +326,7 @@ static void serve_cmd(struct init *in, struct cmd *c, const struct pollfd *p)
 
 		if (!(ev & (POLLIN | POLLHUP | POLLERR)) || !cmd_wants_output(in, c, i))
 			continue;
-		/* Hung up with nothing to read: there is no need to read that. */
+		/* POLLHUP without POLLIN: nothing is left to read. */
 		if (ev & POLLIN)
 			cmd_read_output(in, c, i);
 		else
@@ -335,21 +338,21 @@ static void serve_cmd(struct init *in, struct cmd *c, const struct pollfd *p)
 		cmd_drain(in, c);
 }
 
-static void serve_cmds(struct init *in, unsigned first, unsigned n_cmd, unsigned n_leftover)
+static void serve_polled_cmds(struct init *in, unsigned first, unsigned n_cmd, unsigned n_leftover)
 {
 	const struct pollfd *p = in->pfd + first;
 
 	for (unsigned i = 0; i < n_cmd; i++, p += 3)
-		serve_cmd(in, &in->cmd[i], p);
-	/* From the end: one that is closed leaves its place to the last. */
+		serve_one_cmd(in, &in->cmd[i], p);
+	/* From the end: a closed one is replaced by the last. */
 	for (unsigned i = n_leftover; i-- > 0;) {
 		if (p[i].revents)
 			leftover_read(in, i);
 	}
 }
 
-/* Slots of commands that are gone go to the living. */
-static void compact(struct init *in)
+/* Moves the living commands over the slots of those that are gone. */
+static void drop_gone_cmds(struct init *in)
 {
 	unsigned n = 0;
 
@@ -363,7 +366,8 @@ static void compact(struct init *in)
 	in->n_cmd = n;
 }
 
-static int idle_timeout(const struct init *in)
+/* At once while children are left to reap; soon while lazy frames or parked terminals wait; then to free memory. */
+static int poll_timeout_ms(const struct init *in)
 {
 	if (in->reap_again)
 		return 0;
@@ -374,19 +378,19 @@ static int idle_timeout(const struct init *in)
 	return in->out.cap > IDLE_KEEP && !init_out_pending(in) ? IDLE_MS : -1;
 }
 
-static void unpark(struct init *in)
+static void unpark_terminals(struct init *in)
 {
 	for (unsigned i = 0; i < in->n_cmd; i++)
 		in->cmd[i].parked = false;
 	in->any_parked = false;
 }
 
-static int on_stream_idle(struct init *in)
+static int on_poll_timeout(struct init *in)
 {
 	if (in->lazy)
-		return flush_stream(in);
+		return flush_host_stream(in);
 	if (in->any_parked) {
-		unpark(in);
+		unpark_terminals(in);
 	} else if (!init_out_pending(in)) {
 		buf_release(&in->out);
 		in->out_off = 0;
@@ -394,39 +398,39 @@ static int on_stream_idle(struct init *in)
 	return 0;
 }
 
-/* One round; negative ends it all. */
-static int round_trip(struct init *in)
+/* One round of the loop: poll, serve, reap, read, write. Negative: init ends. */
+static int run_one_round(struct init *in)
 {
-	unsigned first = fill_poll(in), n_cmd = in->n_cmd, n_left = in->n_leftover;
-	unsigned n = fill_poll_cmds(in, first);
-	int r = poll(in->pfd, n, idle_timeout(in));
+	unsigned first = poll_add_streams(in), n_cmd = in->n_cmd, n_left = in->n_leftover;
+	unsigned n = poll_add_cmds(in, first);
+	int r = poll(in->pfd, n, poll_timeout_ms(in));
 	bool reap = in->reap_again;
 	size_t lazy = in->lazy;
 
 	if (r < 0)
 		return errno == EINTR ? 0 : -errno;
 	if (r == 0 && !reap)
-		return on_stream_idle(in);
+		return on_poll_timeout(in);
 	if (in->any_parked && ++in->rounds % PARKED_ROUNDS == 0)
-		unpark(in);
-	/* Output first: what a command wrote stands in its pipes before its end is seen. */
-	serve_cmds(in, first, n_cmd, n_left);
+		unpark_terminals(in);
+	/* Output before reaping: a command's output is in its pipes before its end can be seen (init.I5). */
+	serve_polled_cmds(in, first, n_cmd, n_left);
 	if (reap || in->pfd[1].revents)
 		cmd_reap(in);
 	if (in->pfd[0].revents & (POLLIN | POLLHUP | POLLERR)) {
-		r = read_stream(in);
+		r = read_host_stream(in);
 		if (r < 0)
 			return r;
 	}
-	compact(in);
-	/* A command that was started in this round is about to end or to print: one message tells the host both. */
-	return in->lazy > lazy && in->lazy == init_out_pending(in) ? 0 : flush_stream(in);
+	drop_gone_cmds(in);
+	/* A command that was started in this round is about to print or to end: one message reports both. */
+	return in->lazy > lazy && in->lazy == init_out_pending(in) ? 0 : flush_host_stream(in);
 }
 
-static void default_signals(void)
+static void reset_signal_actions(void)
 {
-	/* As the kernel takes it: handler, flags, restorer, mask. What the launcher's caller ignored (nohup) must
-	 * not be ignored by commands. */
+	/* In the kernel's layout: handler, flags, restorer, mask. Signals that the launcher's caller ignored (nohup)
+	 * must not be ignored by commands. */
 	static const unsigned long dfl[4];
 
 	for (int sig = 1; sig <= 64; sig++) {
@@ -435,7 +439,7 @@ static void default_signals(void)
 	}
 }
 
-static int setup(struct init *in)
+static int set_up_init(struct init *in)
 {
 	sigset_t set;
 
@@ -448,8 +452,8 @@ static int setup(struct init *in)
 	    (fcntl(in->out_fd, F_SETFD, FD_CLOEXEC) < 0 || fcntl(in->out_fd, F_SETFL, O_NONBLOCK) < 0))
 		return -errno;
 	syscall(SYS_close_range, (in->in_fd > in->out_fd ? in->in_fd : in->out_fd) + 1, INIT_FD_LAST, 0);
-	default_signals();
-	/* SIGPIPE is held, not ignored: commands would inherit that. */
+	reset_signal_actions();
+	/* SIGPIPE is blocked, not ignored: commands would inherit SIG_IGN. */
 	sigemptyset(&set);
 	sigaddset(&set, SIGCHLD);
 	sigaddset(&set, SIGPIPE);
@@ -469,10 +473,10 @@ static int setup(struct init *in)
 }
 
 /*
- * Some versions of runsc answer EBADF when an attribute of a symlink is asked for, and `ls -l` complains of every one.
- * There the call is answered as by a file system without attributes, which every program understands.
+ * Some versions of runsc fail lgetxattr() on a symlink with EBADF, and `ls -l` then complains about every symlink. A
+ * seccomp filter makes the call fail with EOPNOTSUPP there, as on a file system without attributes.
  */
-static void settle_attributes(void)
+static void filter_lgetxattr_bug(void)
 {
 	static const char *const links[] = { "/bin", "/lib", "/etc/mtab" };
 	struct sock_filter insns[] = {
@@ -494,10 +498,10 @@ static void settle_attributes(void)
 }
 
 /*
- * gVisor has our program from a descriptor, so that it knows no name for it; and our 0 to 2 are runsc's own, among them
- * the engine's log, which is no business of the commands.
+ * gVisor executes our program from a descriptor, so the process has no name yet. Our 0 to 2 are runsc's own, among them
+ * the engine's log, which commands must not inherit.
  */
-static int settle_in_gvisor(void)
+static int set_up_in_gvisor(void)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
@@ -509,7 +513,7 @@ static int settle_in_gvisor(void)
 	}
 	close(null);
 	syscall(SYS_prctl, (long)PR_SET_NAME, "coffer-init", 0L, 0L);
-	settle_attributes();
+	filter_lgetxattr_bug();
 	return 0;
 }
 
@@ -521,14 +525,14 @@ int init_main(int in_fd, int out_fd, bool now)
 	in->in_fd = in_fd;
 	in->out_fd = out_fd;
 	in->in_gvisor = now;
-	if (setup(in) < 0 || (now && settle_in_gvisor() < 0))
+	if (set_up_init(in) < 0 || (now && set_up_in_gvisor() < 0))
 		return 1;
 	proto_add_u32(&in->out, PROTO_HELLO, 0, PROTO_VERSION);
 	if (!now)
 		in->lazy = FRAME_HEAD + 4;
-	r = now ? flush_stream(in) : buf_error(&in->out);
+	r = now ? flush_host_stream(in) : buf_error(&in->out);
 	while (r == 0) {
-		r = round_trip(in);
+		r = run_one_round(in);
 		if (in->main_ended && !init_out_pending(in))
 			return 0;
 	}

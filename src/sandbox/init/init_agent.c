@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A socket inside at which programs ask for something that is outside: the ssh-agent (PROTO_LISTEN). Each connection is a
- * channel for which the host has asked before (PROTO_ACCEPT), so that it says how many there are: who comes when it has
- * asked for none waits. From then on the channel is like a dialled one (init_dial.c): what the program says is its
- * output, what it hears the channel's input.
+ * The socket inside for the ssh-agent (PROTO_LISTEN), whose keys are outside. Each connection becomes a channel that the
+ * host has requested before (PROTO_ACCEPT), so the host sets the number of connections; others wait in the backlog. From
+ * then on the channel is like a dialled one (init_dial.c): bytes of the program are its output, replies its input.
  *
- * The socket is in a directory that only the commands' own uid may enter. Whoever inside takes it away has no agent.
+ * The socket is in a directory that only the commands' own uid may enter. A command that removes it has no agent.
  */
 #include "base/cleanup.h"
 #include "sandbox/init/init_int.h"
@@ -19,7 +18,7 @@
 
 #define BACKLOG 64
 
-static int make_directory(const char *path)
+static int make_agent_directory(const char *path)
 {
 	char dir[sizeof(((struct sockaddr_un *)0)->sun_path)];
 	size_t n = strlen(path);
@@ -33,7 +32,7 @@ static int make_directory(const char *path)
 	return syscall(SYS_mkdirat, (long)AT_FDCWD, dir, 0700L) < 0 ? -errno : 0;
 }
 
-static int make_socket(const struct sockaddr_un *at)
+static int make_agent_socket(const struct sockaddr_un *at)
 {
 	int fd = (int)syscall(SYS_socket, (long)AF_UNIX, (long)(SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC),
 			      0L);
@@ -59,9 +58,9 @@ int agent_listen(struct init *in, const uint8_t *path, uint32_t len)
 	    memchr(path, '\0', len))
 		return -EPROTO;
 	memcpy(at.sun_path, path, len);
-	r = make_directory(at.sun_path);
-	/* What came of it is told to whoever wants to accept. */
-	in->agent_fd = r < 0 ? r : make_socket(&at);
+	r = make_agent_directory(at.sun_path);
+	/* The result is kept in agent_fd and reported by each PROTO_ACCEPT. */
+	in->agent_fd = r < 0 ? r : make_agent_socket(&at);
 	return 0;
 }
 
@@ -93,7 +92,7 @@ void cmd_accepted(struct init *in, struct cmd *c)
 
 	if (fd < 0 && (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED))
 		return;
-	/* At the limit of open files, say: the host asks again when it likes. */
+	/* For example at the limit of open files: the host may retry. */
 	if (fd < 0) {
 		agent_request_failed(in, c, -errno);
 		return;

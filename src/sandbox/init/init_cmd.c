@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Starting and reaping commands. A start is a vfork on a stack of its own: the child shares our memory until it
- * execs, so nothing is copied, and it leaves what went wrong where we find it.
+ * Starts and reaps commands. A start is a vfork on a stack of its own: the child shares our memory until it execs, so
+ * nothing is copied, and it leaves its error where we can read it. The child passes on 0, 1 and 2 only (init.I4).
  */
 #include "base/cleanup.h"
 #include "sandbox/init/init_int.h"
@@ -23,7 +23,7 @@
 #define ASAN_UNPOISON_MEMORY_REGION(addr, size) ((void)(addr), (void)(size))
 #endif
 
-#define REAP_MAX 256 /* in one round, so that a storm of orphans cannot keep us from answering */
+#define REAP_MAX 256 /* in one round, so that many orphans at once cannot delay our replies */
 #define CHILD_STACK (32u << 10)
 #define EXEC_PATH_MAX 4096
 
@@ -31,7 +31,7 @@ struct child {
 	const struct init *in;
 	const struct proto_body *body;
 	bool builtin;
-	int fd[3]; /* what becomes 0, 1, 2; -1: /dev/null stays */
+	int fd[3]; /* becomes 0, 1, 2; -1: /dev/null stays */
 	int tty;   /* the slave, or -1 */
 	int error; /* positive errno, 0: it was started */
 	enum proto_what what;
@@ -51,7 +51,7 @@ static bool looks_like_text(const char *path)
 }
 
 /* Returns only on failure. */
-static int try_exec(const char *path, const struct proto_body *b)
+static int exec_one_path(const char *path, const struct proto_body *b)
 {
 	static char shell[] = "/bin/sh";
 	char *argv0 = b->argv[0];
@@ -66,7 +66,7 @@ static int try_exec(const char *path, const struct proto_body *b)
 	return ENOEXEC;
 }
 
-static const char *env_path(char *const *env)
+static const char *find_path_variable(char *const *env)
 {
 	for (; *env; env++) {
 		if (strncmp(*env, "PATH=", 5) == 0)
@@ -75,8 +75,9 @@ static const char *env_path(char *const *env)
 	return "/usr/local/bin:/usr/bin:/bin";
 }
 
-/* The next directory of PATH and the name behind it in exec_path; NULL at the end. One too long is left out. */
-static const char *next_candidate(const char *path, const char *name)
+/* Puts the next directory of PATH, followed by the name, into exec_path; NULL at the end. A path that is too long is
+ * skipped. */
+static const char *next_path_candidate(const char *path, const char *name)
 {
 	size_t n = strlen(name);
 
@@ -99,45 +100,45 @@ static const char *next_candidate(const char *path, const char *name)
 	}
 }
 
-static bool path_goes_on(const char *next)
+static bool path_has_more(const char *next)
 {
 	return next && next[-1] == ':';
 }
 
-/* As execvp(): a directory that cannot be searched or holds something else does not end the search. */
+/* As execvp(): an unsearchable directory, or a name there that is not executable, does not end the search. */
 static int exec_by_path(const struct proto_body *b)
 {
-	const char *next = env_path(b->env);
+	const char *next = find_path_variable(b->env);
 	bool denied = false;
 
 	do {
 		int r;
 
-		next = next_candidate(next, b->argv[0]);
+		next = next_path_candidate(next, b->argv[0]);
 		if (!next)
 			break;
-		r = try_exec(exec_path, b);
+		r = exec_one_path(exec_path, b);
 		if (r == EACCES)
 			denied = true;
 		else if (r != ENOENT && r != ENOTDIR && r != ESTALE && r != ENODEV && r != ETIMEDOUT &&
 			 r != ENAMETOOLONG)
 			return r;
-	} while (path_goes_on(next));
+	} while (path_has_more(next));
 	return denied ? EACCES : ENOENT;
 }
 
-/* ENOENT although the file is there: what its first line or header names is not. */
+/* ENOENT for an existing file: the interpreter that its first line or its header names does not exist. */
 static bool interpreter_is_missing(const struct proto_body *b)
 {
-	const char *next = env_path(b->env);
+	const char *next = find_path_variable(b->env);
 
 	if (strchr(b->argv[0], '/'))
 		return access(b->argv[0], F_OK) == 0;
 	do {
-		next = next_candidate(next, b->argv[0]);
+		next = next_path_candidate(next, b->argv[0]);
 		if (next && access(exec_path, X_OK) == 0)
 			return true;
-	} while (path_goes_on(next));
+	} while (path_has_more(next));
 	return false;
 }
 
@@ -148,7 +149,7 @@ static void exec_command(struct child *ch)
 	if (!b->argv[0][0])
 		ch->error = ENOENT;
 	else if (strchr(b->argv[0], '/'))
-		ch->error = try_exec(b->argv[0], b);
+		ch->error = exec_one_path(b->argv[0], b);
 	else
 		ch->error = exec_by_path(b);
 	ch->what = PROTO_WHAT_EXEC;
@@ -163,7 +164,7 @@ static int child_failed(struct child *ch, enum proto_what what)
 	return 127;
 }
 
-/* Runs in the child, in our memory: it may touch nothing but *ch and what only it uses. */
+/* Runs in the child, in our memory: it may write to *ch and to data that only the child uses, nothing else. */
 static int child_main(void *arg)
 {
 	struct child *ch = arg;
@@ -176,7 +177,7 @@ static int child_main(void *arg)
 		if (ch->fd[i] >= 0 && dup2(ch->fd[i], i) < 0)
 			return child_failed(ch, PROTO_WHAT_FDS);
 	}
-	/* I4: all of ours are close-on-exec already; this is the second lock on that door. */
+	/* init.I4: our descriptors are close-on-exec already; this is the second barrier. */
 	syscall(SYS_close_range, 3U, INIT_FD_LAST, ch->builtin ? 0 : CLOSE_RANGE_CLOEXEC);
 	if (ch->in->nofile.rlim_cur < ch->in->nofile.rlim_max)
 		setrlimit(RLIMIT_NOFILE, &ch->in->nofile);
@@ -191,7 +192,7 @@ static int child_main(void *arg)
 	return 127;
 }
 
-static pid_t spawn(struct child *ch)
+static pid_t spawn_child(struct child *ch)
 {
 	pid_t pid;
 
@@ -200,8 +201,8 @@ static pid_t spawn(struct child *ch)
 		if (pid == 0)
 			_exit(child_main(ch));
 	} else {
-		/* A child that became another program never left its functions, so their marks are still there in a
-		 * sanitizer build, and the next child's would be laid over them. Nothing in any other. */
+		/* Sanitizer builds only: a child that has exec'd never returned from its functions, so their shadow
+		 * marks are still on this stack and would mix with those of the next child. */
 		ASAN_UNPOISON_MEMORY_REGION(child_stack, sizeof(child_stack));
 		pid = clone(child_main, child_stack + sizeof(child_stack), CLONE_VM | CLONE_VFORK | SIGCHLD,
 			    ch);
@@ -210,7 +211,7 @@ static pid_t spawn(struct child *ch)
 }
 
 /* A pipe with our end in *ours and the command's in *theirs. */
-static int make_pipe(int *ours, int *theirs, bool we_write)
+static int make_stdio_pipe(int *ours, int *theirs, bool we_write)
 {
 	int p[2];
 
@@ -233,18 +234,18 @@ static int make_stdio(struct cmd *c, const struct proto_start *s, struct child *
 		return c->out[0] < 0 ? c->out[0] : 0;
 	}
 	ch->what = PROTO_WHAT_FDS;
-	r = make_pipe(&c->out[0], &ch->fd[1], false);
+	r = make_stdio_pipe(&c->out[0], &ch->fd[1], false);
 	if (r == 0)
-		r = make_pipe(&c->out[1], &ch->fd[2], false);
+		r = make_stdio_pipe(&c->out[1], &ch->fd[2], false);
 	if (r == 0 && s->flags & PROTO_F_STDIN) {
-		r = make_pipe(&c->in, &ch->fd[0], true);
+		r = make_stdio_pipe(&c->in, &ch->fd[0], true);
 		if (r == 0 && fcntl(c->in, F_SETFL, O_NONBLOCK) < 0)
 			r = -errno;
 	}
 	return r;
 }
 
-static void close_theirs(struct child *ch)
+static void close_child_ends(struct child *ch)
 {
 	if (ch->tty >= 0) {
 		ch->tty = fd_close(ch->tty);
@@ -261,7 +262,7 @@ static int start_child(struct cmd *c, const struct proto_start *s, struct child 
 
 	if (r == 0) {
 		ch->what = PROTO_WHAT_FORK;
-		pid = spawn(ch);
+		pid = spawn_child(ch);
 		r = pid < 0 ? (int)pid : 0;
 		if (r == 0 && ch->error) {
 			waitpid(pid, NULL, 0);
@@ -269,11 +270,11 @@ static int start_child(struct cmd *c, const struct proto_start *s, struct child 
 		}
 		c->pid = pid;
 	}
-	close_theirs(ch);
+	close_child_ends(ch);
 	return r;
 }
 
-static void not_started(struct init *in, struct cmd *c, int code, enum proto_what what)
+static void report_not_started(struct init *in, struct cmd *c, int code, enum proto_what what)
 {
 	const struct proto_exit end = { PROTO_NOT_STARTED, (unsigned)-code, what };
 
@@ -308,7 +309,7 @@ int cmd_start(struct init *in, struct cmd *c, const struct proto_start *s)
 	proto_body_release(&body);
 	buf_release(&c->body);
 	if (r < 0) {
-		not_started(in, c, r, ch.what);
+		report_not_started(in, c, r, ch.what);
 	} else {
 		proto_add_u32(&in->out, PROTO_STARTED, c->chan, (uint32_t)c->pid);
 		in->lazy += FRAME_HEAD + 4;
@@ -322,12 +323,12 @@ void cmd_signal(struct cmd *c, int sig)
 
 	if (fg > 1 && fg != c->pid)
 		kill(-fg, sig);
-	/* What ends a command ends its shell too, not only the job in the foreground. */
+	/* A signal that ends a command goes to its shell too, not only to the foreground job. */
 	if (fg <= 1 || fg == c->pid || sig == SIGKILL || sig == SIGHUP || sig == SIGTERM)
 		kill(-c->pid, sig);
 }
 
-static struct cmd *find_pid(struct init *in, pid_t pid)
+static struct cmd *find_cmd_by_pid(struct init *in, pid_t pid)
 {
 	for (unsigned i = 0; i < in->n_cmd; i++) {
 		if (in->cmd[i].state == CMD_RUNNING && in->cmd[i].pid == pid)
@@ -336,8 +337,9 @@ static struct cmd *find_pid(struct init *in, pid_t pid)
 	return NULL;
 }
 
-/* It has been reaped, so that its own place is free again: the limit was reached if there is one but not two. */
-static bool failed_at_limit(const struct cmd *c, const struct proto_exit *end)
+/* The command was reaped, so its own place is free again: the limit was reached if one process can be started, but not
+ * two. */
+static bool failed_at_pids_limit(const struct cmd *c, const struct proto_exit *end)
 {
 	if (!(c->flags & PROTO_F_PIDS) || (end->kind == PROTO_EXITED && end->value == 0))
 		return false;
@@ -347,7 +349,7 @@ static bool failed_at_limit(const struct cmd *c, const struct proto_exit *end)
 void cmd_reap(struct init *in)
 {
 	struct signalfd_siginfo si;
-	/* Many ends may be told by one signal: it only says that there is something to reap. */
+	/* One SIGCHLD may stand for many children: it only means that there is something to reap. */
 	ssize_t n = read(in->sig_fd, &si, sizeof(si));
 
 	(void)n;
@@ -360,12 +362,12 @@ void cmd_reap(struct init *in)
 
 		if (pid <= 0)
 			return;
-		c = find_pid(in, pid);
+		c = find_cmd_by_pid(in, pid);
 		if (!c)
 			continue;
 		end.kind = WIFSIGNALED(status) ? PROTO_SIGNALED : PROTO_EXITED;
 		end.value = (unsigned)(WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
-		if (failed_at_limit(c, &end))
+		if (failed_at_pids_limit(c, &end))
 			end.what = PROTO_WHAT_PIDS;
 		cmd_ended(in, c, &end);
 	}

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The functions behind `coffer cp`, run in a process of their own inside the sandbox:
+ * The builtins of `coffer cp`, run in a process of their own inside the sandbox:
  *   cp-out PATH [follow]    PATH as an archive on stdout
  *   cp-in DST SOURCE_NAME   the archive on stdin to DST, by docker cp's rules
- * Exit status 0; 1 when something was left out or failed, with a line about it on stderr.
+ * Exit status 0; 1 when an entry was skipped or failed, with a line about it on stderr.
  */
 #include "base/cleanup.h"
 #include "sandbox/init/copy.h"
@@ -15,7 +15,7 @@
 
 #define OUT_HIGH (64u << 10)
 
-/* The few reasons that people meet; there is no strerror() in here. */
+/* Texts of the common errors; coffer-init has no strerror(). */
 const char *init_copy_reason(int code)
 {
 	static const struct {
@@ -67,7 +67,7 @@ static void say_copy_failure(const struct copy_fail *f)
 	buf_release(&b);
 }
 
-static int write_out(struct buf *b)
+static int write_archive_out(struct buf *b)
 {
 	size_t done = 0;
 
@@ -84,7 +84,7 @@ static int write_out(struct buf *b)
 	return 0;
 }
 
-static int copy_out(const char *path, bool follow)
+static int builtin_cp_out(const char *path, bool follow)
 {
 	static struct packer p;
 	struct buf out = BUF_INIT;
@@ -94,7 +94,7 @@ static int copy_out(const char *path, bool follow)
 		r = packer_next(&p, &out);
 		if (r < 0 || (r > 0 && out.len < OUT_HIGH))
 			continue;
-		if (write_out(&out) < 0)
+		if (write_archive_out(&out) < 0)
 			r = -EPIPE;
 		if (r == 0)
 			break;
@@ -106,7 +106,7 @@ static int copy_out(const char *path, bool follow)
 	return r < 0 || p.skipped ? 1 : 0;
 }
 
-static int copy_in(const char *dst, const char *source_name)
+static int builtin_cp_in(const char *dst, const char *source_name)
 {
 	static struct unpacker u;
 	static char chunk[64u << 10];
@@ -145,6 +145,6 @@ int init_copy(char *const *argv)
 	if (!argv[1])
 		return 2;
 	if (strcmp(argv[0], "cp-out") == 0)
-		return copy_out(argv[1], argv[2] && strcmp(argv[2], "follow") == 0);
-	return argv[2] ? copy_in(argv[1], argv[2]) : 2;
+		return builtin_cp_out(argv[1], argv[2] && strcmp(argv[2], "follow") == 0);
+	return argv[2] ? builtin_cp_in(argv[1], argv[2]) : 2;
 }

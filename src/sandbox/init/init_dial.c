@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A connection to a port inside, as a channel without a command (PROTO_DIAL): what the host sends is its input, what the
- * port answers its output, a signal of any kind closes it. Both loopbacks are tried, for programs listen on either.
+ * A connection to a port inside, as a channel without a command (PROTO_DIAL), for coffer run -p: bytes of the host are its
+ * input, bytes of the port its output, any signal closes it. 127.0.0.1 is tried first, then ::1, since programs listen on
+ * either. Nothing but the sandbox's own loopback is dialled.
  */
 #include "base/cleanup.h"
 #include "sandbox/init/init_int.h"
@@ -13,7 +14,7 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
-static long set_address(bool v6, uint16_t port, struct sockaddr_in6 *to)
+static long set_loopback_address(bool v6, uint16_t port, struct sockaddr_in6 *to)
 {
 	struct sockaddr_in *v4 = (struct sockaddr_in *)(void *)to;
 	const uint16_t net_port = (uint16_t)(port << 8 | port >> 8);
@@ -33,11 +34,11 @@ static long set_address(bool v6, uint16_t port, struct sockaddr_in6 *to)
 	return sizeof(*v4);
 }
 
-/* 0: it is on its way, or negative errno. */
-static int try(struct cmd *c)
+/* 0: connecting, or negative errno. */
+static int start_connect(struct cmd *c)
 {
 	struct sockaddr_in6 to;
-	long len = set_address(c->dialing == DIAL_V6, c->port, &to);
+	long len = set_loopback_address(c->dialing == DIAL_V6, c->port, &to);
 	int fd = (int)syscall(SYS_socket, (long)(c->dialing == DIAL_V6 ? AF_INET6 : AF_INET),
 			      (long)(SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC), 0L);
 
@@ -62,12 +63,12 @@ static void dial_failed(struct init *in, struct cmd *c, int code)
 	cmd_ended(in, c, &end);
 }
 
-static void dial_next(struct init *in, struct cmd *c, int code)
+static void dial_other_loopback(struct init *in, struct cmd *c, int code)
 {
 	c->in = fd_close(c->in);
 	if (c->dialing == DIAL_V4) {
 		c->dialing = DIAL_V6;
-		if (try(c) == 0)
+		if (start_connect(c) == 0)
 			return;
 	}
 	dial_failed(in, c, code);
@@ -83,22 +84,22 @@ int cmd_dial(struct init *in, struct cmd *c, uint16_t port)
 	c->chunk = INIT_CHUNK;
 	c->port = port;
 	c->dialing = DIAL_V4;
-	r = try(c);
+	r = start_connect(c);
 	if (r < 0)
-		dial_next(in, c, r);
+		dial_other_loopback(in, c, r);
 	return 0;
 }
 
 void cmd_dialled(struct init *in, struct cmd *c)
 {
 	struct sockaddr_in6 to;
-	long len = set_address(c->dialing == DIAL_V6, c->port, &to);
+	long len = set_loopback_address(c->dialing == DIAL_V6, c->port, &to);
 	int fd;
 
-	/* Asked again, it tells what came of it. */
+	/* A second connect() returns the result of the first. */
 	if (syscall(SYS_connect, (long)c->in, &to, len) < 0 && errno != EISCONN) {
 		if (errno != EALREADY && errno != EINPROGRESS)
-			dial_next(in, c, -errno);
+			dial_other_loopback(in, c, -errno);
 		return;
 	}
 	fd = fcntl(c->in, F_DUPFD_CLOEXEC, 0);

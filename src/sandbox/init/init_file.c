@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The functions behind read_file and write_file of `coffer mcp`, each the main command of a sandbox of its own:
- *   file-none                  nothing: is there a sandbox at all?
+ * The builtins of `coffer mcp`'s read_file and write_file, each the main command of a sandbox of its own:
+ *   file-none                  nothing: tests whether a sandbox can be started
  *   file-read PATH AT MAX      "SIZE\n", then up to MAX bytes of the file from AT on
- *   file-write PATH            stdin as the file's whole content; directories on the way are made
- * PATH is below the working directory. Exit status 0; 1 with a line about what is wrong on stderr.
+ *   file-write PATH            stdin as the file's whole content; missing directories are made
+ * PATH is below the working directory. Exit status 0; 1 with the error on stderr.
  *
  * Invariants
- *  F1  Each component is opened below the one before, without following a symlink: what is read or written is in the
- *      workspace, whatever moves about meanwhile.
- *  F2  Nothing but a regular file is opened, and without waiting: a fifo cannot hold us.
- *  F3  A file is replaced, never written to: whoever reads it sees the old one or the new one, and the other names of a
- *      hard link keep what they had.
+ *  F1  Each component is opened below the one before, without following a symlink: the file is in the workspace, even
+ *      if another process renames directories meanwhile.
+ *  F2  Nothing but a regular file is opened, and without waiting: a fifo cannot block us.
+ *  F3  A file is replaced, never written to: a reader sees the old content or the new, and the other names of a hard
+ *      link keep the old content.
  */
 #include "base/cleanup.h"
 #include "sandbox/init/init_int.h"
@@ -45,8 +45,8 @@ static int say_file_failure(const char *what, const char *path, int code)
 	return 1;
 }
 
-/* The next component into `name`; what is behind it, or NULL for a path that cannot be one. */
-static const char *next_part(const char *path, char name[NAME_MAX + 1])
+/* Copies the next component to `name` and returns the rest of the path, or NULL for a path that is not legal. */
+static const char *next_path_part(const char *path, char name[NAME_MAX + 1])
 {
 	const char *slash = strchr(path, '/');
 	size_t n = slash ? (size_t)(slash - path) : strlen(path);
@@ -59,7 +59,8 @@ static const char *next_part(const char *path, char name[NAME_MAX + 1])
 	return path + n + (slash ? 1 : 0);
 }
 
-/* gVisor follows a symlink where O_DIRECTORY stands beside O_NOFOLLOW: what was opened must be what has the name. */
+/* gVisor follows a symlink when O_DIRECTORY is combined with O_NOFOLLOW, so the opened directory is compared with the
+ * entry of that name. */
 static int open_dir_checked(int dir, const char *name, bool make)
 {
 	struct stat named, opened;
@@ -81,15 +82,15 @@ static int open_dir_checked(int dir, const char *name, bool make)
 	return fd;
 }
 
-/* F1: the directory that the file is in, and its name there. */
-static int open_parent(const char *path, bool make, char name[NAME_MAX + 1])
+/* init_file.F1: opens the directory that the file is in, component by component; `name` is the file's name there. */
+static int open_file_parent(const char *path, bool make, char name[NAME_MAX + 1])
 {
 	int dir = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
 	if (dir < 0)
 		return -errno;
 	for (;;) {
-		const char *rest = next_part(path, name);
+		const char *rest = next_path_part(path, name);
 		int fd;
 
 		if (!rest || (*rest == '\0' && rest[-1] == '/')) {
@@ -107,7 +108,7 @@ static int open_parent(const char *path, bool make, char name[NAME_MAX + 1])
 	}
 }
 
-/* What stands there under the name must be a file; -ENOENT when nothing does. */
+/* The entry must be a regular file; -ENOENT when there is none. */
 static int look_at_file(int dir, const char *name, struct stat *st)
 {
 	if (fstatat(dir, name, st, AT_SYMLINK_NOFOLLOW) < 0)
@@ -119,7 +120,7 @@ static int look_at_file(int dir, const char *name, struct stat *st)
 	return S_ISREG(st->st_mode) ? 0 : -EOPNOTSUPP;
 }
 
-/* F2 */
+/* init_file.F2: opens regular files only, and does not wait for a fifo. */
 static int open_regular_file(int dir, const char *name, struct stat *st)
 {
 	int r = look_at_file(dir, name, st);
@@ -136,7 +137,7 @@ static int open_regular_file(int dir, const char *name, struct stat *st)
 	return fd;
 }
 
-static int write_whole(int fd, const char *data, size_t len)
+static int write_all_to_fd(int fd, const char *data, size_t len)
 {
 	while (len) {
 		ssize_t n = write(fd, data, len);
@@ -151,7 +152,7 @@ static int write_whole(int fd, const char *data, size_t len)
 	return 0;
 }
 
-static bool to_number(const char *s, uint64_t *ret)
+static bool parse_decimal(const char *s, uint64_t *ret)
 {
 	uint64_t v = 0;
 	unsigned n = 0;
@@ -162,14 +163,14 @@ static bool to_number(const char *s, uint64_t *ret)
 	return n && !*s;
 }
 
-static int send_file(int fd, const struct stat *st, uint64_t at, uint64_t left)
+static int write_file_part(int fd, const struct stat *st, uint64_t at, uint64_t left)
 {
 	struct buf head = BUF_INIT;
 	int r;
 
 	buf_addu(&head, (uint64_t)st->st_size);
 	buf_addc(&head, '\n');
-	r = buf_error(&head) ? -ENOMEM : write_whole(1, head.data, head.len);
+	r = buf_error(&head) ? -ENOMEM : write_all_to_fd(1, head.data, head.len);
 	buf_release(&head);
 	if (r == 0 && syscall(SYS_lseek, (long)fd, (long)at, 0L /* SEEK_SET */, 0L) < 0)
 		r = -errno;
@@ -180,34 +181,34 @@ static int send_file(int fd, const struct stat *st, uint64_t at, uint64_t left)
 			continue;
 		if (n <= 0)
 			return n < 0 ? -errno : 0;
-		r = write_whole(1, chunk, (size_t)n);
+		r = write_all_to_fd(1, chunk, (size_t)n);
 		left -= (uint64_t)n;
 	}
 	return r;
 }
 
-static int read_file_part(const char *path, const char *at_text, const char *max_text)
+static int builtin_file_read(const char *path, const char *at_text, const char *max_text)
 {
 	char name[NAME_MAX + 1];
 	struct stat st;
 	uint64_t at, max;
 	int dir, fd, r;
 
-	if (!to_number(at_text, &at) || !to_number(max_text, &max))
+	if (!parse_decimal(at_text, &at) || !parse_decimal(max_text, &max))
 		return 2;
-	dir = open_parent(path, false, name);
+	dir = open_file_parent(path, false, name);
 	if (dir < 0)
 		return say_file_failure("cannot read", path, dir);
 	fd = open_regular_file(dir, name, &st);
 	fd_close(dir);
 	if (fd < 0)
 		return say_file_failure("cannot read", path, fd);
-	r = send_file(fd, &st, at, max);
+	r = write_file_part(fd, &st, at, max);
 	fd_close(fd);
 	return r < 0 ? say_file_failure("cannot read", path, r) : 0;
 }
 
-static int take_stdin(int fd)
+static int copy_stdin_to_file(int fd)
 {
 	for (;;) {
 		ssize_t n = read(0, chunk, CHUNK);
@@ -217,14 +218,14 @@ static int take_stdin(int fd)
 			continue;
 		if (n <= 0)
 			return n < 0 ? -errno : 0;
-		r = write_whole(fd, chunk, (size_t)n);
+		r = write_all_to_fd(fd, chunk, (size_t)n);
 		if (r < 0)
 			return r;
 	}
 }
 
-/* F3 */
-static int put_file(int dir, const char *name)
+/* init_file.F3: writes stdin to a new file and renames it into place. */
+static int replace_file_from_stdin(int dir, const char *name)
 {
 	struct stat st;
 	int r = look_at_file(dir, name, &st), fd;
@@ -232,13 +233,13 @@ static int put_file(int dir, const char *name)
 
 	if (r < 0 && r != -ENOENT)
 		return r;
-	/* What an earlier one that was killed left behind. */
+	/* The leftover of an earlier write that was killed. */
 	if (unlinkat(dir, FRESH, 0) < 0 && errno != ENOENT)
 		return -errno;
 	fd = openat(dir, FRESH, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
 	if (fd < 0)
 		return -errno;
-	r = take_stdin(fd);
+	r = copy_stdin_to_file(fd);
 	if (r == 0 && was && fchmod(fd, st.st_mode & 0777) < 0)
 		r = -errno;
 	fd_close(fd);
@@ -249,14 +250,14 @@ static int put_file(int dir, const char *name)
 	return r;
 }
 
-static int write_file(const char *path)
+static int builtin_file_write(const char *path)
 {
 	char name[NAME_MAX + 1];
-	int dir = open_parent(path, true, name), r;
+	int dir = open_file_parent(path, true, name), r;
 
 	if (dir < 0)
 		return say_file_failure("cannot write", path, dir);
-	r = put_file(dir, name);
+	r = replace_file_from_stdin(dir, name);
 	fd_close(dir);
 	return r < 0 ? say_file_failure("cannot write", path, r) : 0;
 }
@@ -274,6 +275,6 @@ int init_file(char *const *argv)
 	if (!argv[1])
 		return 2;
 	if (strcmp(argv[0], "file-write") == 0)
-		return write_file(argv[1]);
-	return argv[2] && argv[3] ? read_file_part(argv[1], argv[2], argv[3]) : 2;
+		return builtin_file_write(argv[1]);
+	return argv[2] && argv[3] ? builtin_file_read(argv[1], argv[2], argv[3]) : 2;
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Input and output of commands under credit (P3), and what is left of them when they have ended (I5). */
+/*
+ * Input and output of commands under credit (proto.P3), and the pipes that outlive a command (init.I5). Nothing here waits:
+ * what a command does not read is queued, what the host has not granted stays in the pipe.
+ */
 #include "base/cleanup.h"
 #include "sandbox/init/init_int.h"
 
@@ -8,7 +11,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 
-static void shut_stdin(struct init *in, struct cmd *c, bool tell)
+static void close_cmd_stdin(struct init *in, struct cmd *c, bool tell)
 {
 	c->in = fd_close(c->in);
 	buf_release(&c->inq);
@@ -18,7 +21,7 @@ static void shut_stdin(struct init *in, struct cmd *c, bool tell)
 		frame_add(&in->out, PROTO_STDIN_CLOSED, c->chan, NULL, 0);
 }
 
-static void give_back(struct init *in, struct cmd *c)
+static void grant_input(struct init *in, struct cmd *c)
 {
 	if (c->in_owed < PROTO_CREDIT_STEP || c->in_eof)
 		return;
@@ -27,14 +30,14 @@ static void give_back(struct init *in, struct cmd *c)
 	c->in_owed = 0;
 }
 
-/* Everything is written and the host has nothing more. */
-static void end_stdin(struct cmd *c)
+/* All input is written and the host has sent the end: closes stdin, or types a terminal's end-of-file character. */
+static void end_cmd_stdin(struct cmd *c)
 {
 	if (cmd_has_tty(c)) {
 		char eof = pty_eof_char(c->out[0]);
 		ssize_t n = eof ? write(c->out[0], &eof, 1) : 0;
 
-		(void)n; /* a terminal that takes nothing has no reader to tell */
+		(void)n; /* a terminal that accepts nothing has no reader */
 		c->in_shut = true;
 	} else {
 		if (c->flags & CMD_F_DIAL)
@@ -53,15 +56,15 @@ void cmd_write_stdin(struct init *in, struct cmd *c)
 	if (c->in_shut || fd < 0)
 		return;
 	if (!waits) {
-		/* Polled without events: only an error wakes us, and it means that nobody reads any more. */
-		shut_stdin(in, c, true);
+		/* Polled without events: only POLLERR wakes us, which means that the command reads no more. */
+		close_cmd_stdin(in, c, true);
 		return;
 	}
 	n = write(fd, c->inq.data + c->inq_off, waits);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n < 0) {
-		shut_stdin(in, c, true);
+		close_cmd_stdin(in, c, true);
 		return;
 	}
 	c->inq_off += (size_t)n;
@@ -70,9 +73,9 @@ void cmd_write_stdin(struct init *in, struct cmd *c)
 		buf_release(&c->inq);
 		c->inq_off = 0;
 		if (c->in_eof)
-			end_stdin(c);
+			end_cmd_stdin(c);
 	}
-	give_back(in, c);
+	grant_input(in, c);
 }
 
 int cmd_take_stdin(struct init *in, struct cmd *c, const uint8_t *data, uint32_t len)
@@ -89,7 +92,7 @@ int cmd_take_stdin(struct init *in, struct cmd *c, const uint8_t *data, uint32_t
 	idle = c->inq.len == c->inq_off;
 	if (c->in_eof) {
 		if (idle)
-			end_stdin(c);
+			end_cmd_stdin(c);
 		return 0;
 	}
 	if (c->inq_off > PROTO_WINDOW / 4) {
@@ -114,8 +117,8 @@ bool cmd_wants_output(const struct init *in, const struct cmd *c, int which)
 }
 
 /*
- * End of file; EIO is a terminal's way to say that nobody has it open. A command may close it and live on, and even
- * open it again, so its terminal is kept while it runs: closing our side would hang up on it.
+ * End of file; on a terminal that is EIO and means that no process has it open. A command may close its terminal and
+ * open it again, so ours is kept while the command runs: closing our side would hang up on it.
  */
 void cmd_output_ended(struct init *in, struct cmd *c, int which)
 {
@@ -160,8 +163,9 @@ void cmd_read_output(struct init *in, struct cmd *c, int which)
 		c->left[which] -= n;
 }
 
-/* I5: somebody may still write there. The oldest makes room when there are too many. */
-static void keep_leftover(struct init *in, int fd)
+/* init.I5: another process may still write to this pipe, so it is kept and drained. The oldest is closed when there are
+ * too many. */
+static void keep_leftover_pipe(struct init *in, int fd)
 {
 	if (fd < 0)
 		return;
@@ -169,7 +173,7 @@ static void keep_leftover(struct init *in, int fd)
 		in->leftover[in->n_leftover++] = fd;
 		return;
 	}
-	/* This round's poll was about the old one: what it says must not make us wait for the new one. */
+	/* This round's poll result belongs to the old descriptor: it must not make us block on the new one. */
 	if (fcntl(fd, F_SETFL, O_NONBLOCK) < 0) {
 		fd_close(fd);
 		return;
@@ -190,8 +194,8 @@ void leftover_read(struct init *in, unsigned i)
 	in->leftover[i] = in->leftover[--in->n_leftover];
 }
 
-/* Bytes that stand in a pipe now: all that was written before its writer ended. */
-static long in_pipe(int fd)
+/* Bytes in the pipe now: everything that was written before the command ended. */
+static long bytes_in_pipe(int fd)
 {
 	int n = 0;
 
@@ -208,10 +212,10 @@ void cmd_drain(struct init *in, struct cmd *c)
 	}
 	if (c->left[0] || c->left[1])
 		return;
-	/* P4 */
+	/* proto.P4: the exit is the last frame, after all output. */
 	proto_add_exit(&in->out, c->chan, &c->end);
-	keep_leftover(in, c->out[0]);
-	keep_leftover(in, c->out[1]);
+	keep_leftover_pipe(in, c->out[0]);
+	keep_leftover_pipe(in, c->out[1]);
 	c->out[0] = c->out[1] = -1;
 	c->state = CMD_GONE;
 	if (c->flags & PROTO_F_MAIN)
@@ -223,9 +227,9 @@ void cmd_ended(struct init *in, struct cmd *c, const struct proto_exit *end)
 	c->end = *end;
 	c->state = CMD_DRAINING;
 	c->parked = false;
-	shut_stdin(in, c, false);
-	/* A terminal whose session leader is gone is hung up: it gives what it has, then ends. */
-	c->left[0] = cmd_has_tty(c) ? -1 : in_pipe(c->out[0]);
-	c->left[1] = in_pipe(c->out[1]);
+	close_cmd_stdin(in, c, false);
+	/* A terminal whose session leader is gone is hung up: it returns its remaining output, then ends. */
+	c->left[0] = cmd_has_tty(c) ? -1 : bytes_in_pipe(c->out[0]);
+	c->left[1] = bytes_in_pipe(c->out[1]);
 	cmd_drain(in, c);
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether the limit of processes is what a command failed for, where only RLIMIT_NPROC keeps it: the kernel then tells
- * nobody that it refused a fork, and counts nothing. So we ask it ourselves, by starting processes that end at once.
+ * Finds out whether a command failed because of the limit of processes, where only RLIMIT_NPROC enforces it: the kernel
+ * then neither reports nor counts refused forks. So we probe it, by starting processes that exit at once.
  *
- * Asked when a command has failed (cmd_reap), and while it runs when its messages look as if something could not be
- * started. The words only say when to ask, never what to answer. What neither moment sees is not told: a command whose
- * processes are all gone again when it fails, and that said nothing.
+ * The probe runs when a command has failed (cmd_reap), and while it runs when its output looks as if a process could not be
+ * started. The output only decides when to probe, never the result. Neither moment sees a command whose processes are all
+ * gone again when it fails and that printed nothing; that case is not reported.
  */
 #include "sandbox/init/init_int.h"
 
@@ -29,18 +29,18 @@ static bool start_probe(int (*fn)(void *), uint8_t *stack, bool *refused)
 	return *refused;
 }
 
-/* Both run in our memory while we wait, and may touch nothing but *arg. */
-static int inner(void *arg)
+/* Both run in our memory while we wait, and may write to nothing but *arg. */
+static int probe_inner(void *arg)
 {
 	(void)arg;
 	return 0;
 }
 
-static int outer(void *arg)
+static int probe_outer(void *arg)
 {
 	bool *refused = arg;
 
-	*refused = start_probe(inner, stacks[1], refused);
+	*refused = start_probe(probe_inner, stacks[1], refused);
 	return 0;
 }
 
@@ -48,10 +48,10 @@ bool pids_are_at_limit(bool after_one)
 {
 	bool refused = false;
 
-	return start_probe(after_one ? outer : inner, stacks[0], &refused);
+	return start_probe(after_one ? probe_outer : probe_inner, stacks[0], &refused);
 }
 
-static bool mentions(const char *data, size_t len, const char *word)
+static bool output_mentions(const char *data, size_t len, const char *word)
 {
 	size_t n = strlen(word);
 
@@ -73,10 +73,10 @@ void pids_listen(struct cmd *c, const void *data, size_t len)
 	if (!(c->flags & PROTO_F_PIDS) || c->pids_hit || c->state != CMD_RUNNING)
 		return;
 	/* "fork: Resource temporarily unavailable", "spawn EAGAIN", "can't start new thread" */
-	if (!mentions(data, len, "fork") && !mentions(data, len, "unavailable") &&
-	    !mentions(data, len, "EAGAIN") && !mentions(data, len, "thread"))
+	if (!output_mentions(data, len, "fork") && !output_mentions(data, len, "unavailable") &&
+	    !output_mentions(data, len, "EAGAIN") && !output_mentions(data, len, "thread"))
 		return;
-	/* The 1st, 2nd, 4th, 8th time: one that talks of nothing else must not keep us busy. */
+	/* Only the 1st, 2nd, 4th, 8th time: a command that prints nothing else must not keep us busy. */
 	c->pids_asked++;
 	if ((c->pids_asked & (c->pids_asked - 1)) == 0)
 		c->pids_hit = pids_are_at_limit(false);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A terminal for a command, from the sandbox's own devpts. */
+/*
+ * A terminal for a command, from the sandbox's own devpts, and questions about its state.
+ */
 #include "base/cleanup.h"
 #include "sandbox/init/init_int.h"
 
@@ -16,10 +18,10 @@ void pty_resize(int master, unsigned rows, unsigned cols)
 }
 
 /*
- * By the master, not by name: no path inside can be put in its way. gVisor knows no such call; there the name has to
- * do, and whoever could put something in its way could as well have attacked the command itself.
+ * Opened through the master, not by name, so that no path inside can be substituted. gVisor has no such ioctl; there the
+ * name is used, and a process that could substitute it could as well attack the command itself.
  */
-static int open_slave(int master)
+static int open_pty_slave(int master)
 {
 	const int flags = O_RDWR | O_NOCTTY | O_CLOEXEC;
 	int slave = ioctl(master, TIOCGPTPEER, flags);
@@ -47,12 +49,12 @@ int pty_open(unsigned rows, unsigned cols, int *ret_slave)
 
 	if (master < 0 || ioctl(master, TIOCSPTLCK, &unlock) < 0)
 		return -errno;
-	slave = open_slave(master);
+	slave = open_pty_slave(master);
 	if (slave < 0)
 		return -errno;
 	if (rows && cols)
 		pty_resize(master, rows, cols);
-	/* So that erasing takes away a whole character. */
+	/* So that erasing removes a whole UTF-8 character. */
 	if (ioctl(slave, TCGETS, &t) == 0) {
 		t.c_iflag |= IUTF8;
 		ioctl(slave, TCSETS, &t);

@@ -6,10 +6,10 @@
  * coffer-init is linked with the C library like any other program, from the same sources.
  *
  * The functions have their usual names and meanings, narrowed to how init*.c, copy*.c and codec use them. What is
- * not here is an error of the linker. The headers' types are the C library's; where the kernel's differ (signal
+ * missing here is an error of the linker. The headers' types are the C library's; where the kernel's differ (signal
  * sets), only the part that the kernel reads is used.
  *
- * System calls of coffer-init, for whoever writes its filter: arch_prctl chdir clone close close_range dup2
+ * System calls of coffer-init, as a reference for its filter: arch_prctl chdir clone close close_range dup2
  * execve exit exit_group faccessat fchmod fcntl getdents64 ioctl kill lseek mkdirat mmap mremap munmap newfstatat fstat
  * openat pipe2 poll prctl prlimit64 read readlinkat renameat rt_sigaction rt_sigprocmask setsid signalfd4 symlinkat umask
  * unlinkat utimensat wait4 write.
@@ -52,7 +52,7 @@ int *__errno_location(void)
 	return &the_errno;
 }
 
-static long raw6(long nr, long a, long b, long c, long d, long e, long f)
+static long syscall_raw6(long nr, long a, long b, long c, long d, long e, long f)
 {
 	register long r10 __asm__("r10") = d;
 	register long r8 __asm__("r8") = e;
@@ -66,12 +66,12 @@ static long raw6(long nr, long a, long b, long c, long d, long e, long f)
 	return ret;
 }
 
-static long raw(long nr, long a, long b, long c, long d, long e)
+static long syscall_raw5(long nr, long a, long b, long c, long d, long e)
 {
-	return raw6(nr, a, b, c, d, e, 0);
+	return syscall_raw6(nr, a, b, c, d, e, 0);
 }
 
-static long checked(long r)
+static long syscall_result(long r)
 {
 	if (r < 0 && r > -4096) {
 		the_errno = (int)-r;
@@ -81,7 +81,8 @@ static long checked(long r)
 }
 
 #define P(x) ((long)(uintptr_t)(x))
-#define CALL(nr, a, b, c, d, e) checked(raw((nr), (long)(a), (long)(b), (long)(c), (long)(d), (long)(e)))
+#define CALL(nr, a, b, c, d, e) \
+	syscall_result(syscall_raw5((nr), (long)(a), (long)(b), (long)(c), (long)(d), (long)(e)))
 
 long syscall(long nr, ...)
 {
@@ -138,7 +139,7 @@ int memcmp(const void *a, const void *b, size_t n)
 	return 0;
 }
 
-/* What clang makes of memcmp() when only equality counts. */
+/* clang calls this instead of memcmp() when only equality matters. */
 int bcmp(const void *a, const void *b, size_t n)
 {
 	return memcmp(a, b, n);
@@ -195,7 +196,7 @@ int strcmp(const char *a, const char *b)
 	return strncmp(a, b, SIZE_MAX);
 }
 
-/* Blocks are their own mapping, but for small ones, which come from a list of used ones or from a slab. */
+/* A large block is a mapping of its own; a small one comes from a free list or from a slab. */
 #define SMALL 8192u
 #define SLAB (64u << 10)
 
@@ -208,7 +209,7 @@ static struct block *spare[14]; /* by power of two, up to SMALL */
 static char first_slab[SLAB] __attribute__((aligned(16)));
 static char *slab = first_slab, *slab_end = first_slab + SLAB;
 
-static unsigned class_of(size_t size)
+static unsigned block_class(size_t size)
 {
 	unsigned c = 5;
 
@@ -217,16 +218,17 @@ static unsigned class_of(size_t size)
 	return c;
 }
 
-static void *map(size_t size)
+static void *map_pages(size_t size)
 {
-	long r = raw(SYS_mmap, 0, (long)size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+	long r = syscall_raw5(SYS_mmap, 0, (long)size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+			      -1);
 
 	return r < 0 && r > -4096 ? NULL : (void *)(uintptr_t)r;
 }
 
-static struct block *small_block(size_t size)
+static struct block *take_small_block(size_t size)
 {
-	unsigned c = class_of(size);
+	unsigned c = block_class(size);
 	struct block *b = spare[c];
 
 	size = (size_t)1 << c;
@@ -235,7 +237,7 @@ static struct block *small_block(size_t size)
 		return b;
 	}
 	if ((size_t)(slab_end - slab) < size) {
-		slab = map(SLAB);
+		slab = map_pages(SLAB);
 		slab_end = slab ? slab + SLAB : NULL;
 		if (!slab)
 			return NULL;
@@ -254,10 +256,10 @@ void *malloc(size_t n)
 	if (n > SIZE_MAX / 2)
 		return NULL;
 	if (size <= SMALL) {
-		b = small_block(size);
+		b = take_small_block(size);
 	} else {
 		size = (size + 4095) & ~(size_t)4095;
-		b = map(size);
+		b = map_pages(size);
 		if (b)
 			b->size = size;
 	}
@@ -272,11 +274,11 @@ void free(void *p)
 		return;
 	b = (struct block *)p - 1;
 	if (b->size > SMALL) {
-		raw(SYS_munmap, P(b), (long)b->size, 0, 0, 0);
+		syscall_raw5(SYS_munmap, P(b), (long)b->size, 0, 0, 0);
 		return;
 	}
-	b->next = spare[class_of(b->size)];
-	spare[class_of(b->size)] = b;
+	b->next = spare[block_class(b->size)];
+	spare[block_class(b->size)] = b;
 }
 
 void *realloc(void *p, size_t n)
@@ -293,7 +295,7 @@ void *realloc(void *p, size_t n)
 		return p;
 	if (b->size > SMALL && n < SIZE_MAX / 2) {
 		size_t size = (n + sizeof(*b) + 4095) & ~(size_t)4095;
-		long r = raw(SYS_mremap, P(b), (long)b->size, (long)size, MREMAP_MAYMOVE, 0);
+		long r = syscall_raw5(SYS_mremap, P(b), (long)b->size, (long)size, MREMAP_MAYMOVE, 0);
 
 		if (r < 0 && r > -4096)
 			return NULL;
@@ -325,8 +327,8 @@ void *calloc(size_t n, size_t each)
 /* Processes and signals */
 
 /*
- * The child goes on with fn(arg) on its own stack and exits with what that returns; with CLONE_VM it must not
- * return into the parent's frames.
+ * The child runs fn(arg) on its own stack and exits with its result; with CLONE_VM it must not return into the parent's
+ * frames.
  */
 long rt_clone(int (*fn)(void *), void *stack, long flags, void *arg);
 __asm__(".text\n"
@@ -358,7 +360,7 @@ __asm__(".text\n"
 
 int clone(int (*fn)(void *), void *stack, int flags, void *arg, ...)
 {
-	return (int)checked(rt_clone(fn, stack, flags, arg));
+	return (int)syscall_result(rt_clone(fn, stack, flags, arg));
 }
 
 pid_t fork(void)
@@ -432,7 +434,7 @@ int setrlimit(__rlimit_resource_t what, const struct rlimit *l)
 _Noreturn void _exit(int status)
 {
 	for (;;)
-		raw(SYS_exit_group, status, 0, 0, 0, 0);
+		syscall_raw5(SYS_exit_group, status, 0, 0, 0, 0);
 }
 
 _Noreturn void bug_at(const char *file, int line, const char *what)
@@ -572,7 +574,7 @@ int fchmod(int fd, mode_t mode)
 
 mode_t umask(mode_t mask)
 {
-	return (mode_t)raw(SYS_umask, mask, 0, 0, 0, 0);
+	return (mode_t)syscall_raw5(SYS_umask, mask, 0, 0, 0, 0);
 }
 
 int utimensat(int dir, const char *path, const struct timespec ts[2], int flags)
@@ -587,7 +589,7 @@ int futimens(int fd, const struct timespec ts[2])
 
 /* The start */
 
-/* What the compiler expects behind %fs: the stack protector's word at 0x28. */
+/* The layout that the compiler expects at %fs: the stack protector's canary at 0x28. */
 static struct {
 	void *self;
 	uintptr_t pad[4];
@@ -597,7 +599,7 @@ static struct {
 extern int main(int argc, char **argv);
 extern const Elf64_Dyn _DYNAMIC[] __attribute__((visibility("hidden")));
 
-/* Addresses in our data are stored as offsets; nobody else adds where we were loaded. */
+/* Adds the load address to the relative addresses in our data: without a dynamic linker, we have to do it. */
 __attribute__((no_stack_protector)) static void relocate(uintptr_t base)
 {
 	const Elf64_Rela *rela = NULL;
@@ -630,8 +632,8 @@ __attribute__((no_stack_protector, used)) _Noreturn void rt_start(const uintptr_
 		if (p[0] == AT_RANDOM)
 			memcpy(&thread.canary, (const void *)p[1], sizeof(thread.canary));
 	}
-	thread.canary &= ~(uintptr_t)0xff; /* a string that runs over stops at its NUL */
-	raw(SYS_arch_prctl, 0x1002 /* ARCH_SET_FS */, P(&thread), 0, 0, 0);
+	thread.canary &= ~(uintptr_t)0xff; /* a NUL byte stops an overflowing string */
+	syscall_raw5(SYS_arch_prctl, 0x1002 /* ARCH_SET_FS */, P(&thread), 0, 0, 0);
 	_exit(main((int)sp[0], (char **)(sp + 1)));
 }
 

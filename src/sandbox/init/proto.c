@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Encoding and decoding of the payloads; pure, and small enough for coffer-init. Text for people: proto_text.c. */
+/*
+ * Encodes and decodes the payloads of proto.h. Pure, and small enough for coffer-init; error texts are in proto_text.c.
+ */
 #include "sandbox/init/proto.h"
 
 #include <errno.h>
@@ -112,8 +114,8 @@ void proto_add_data(struct buf *out, uint8_t type, uint32_t chan, const void *da
 	}
 }
 
-/* The string at *p, which must end before `end`; moves *p behind it. */
-static char *take_string(char **p, const char *end)
+/* The string at *p, which must end before `end`; moves *p past it. */
+static char *take_body_string(char **p, const char *end)
 {
 	char *s = *p, *nul = memchr(s, 0, (size_t)(end - s));
 
@@ -138,12 +140,12 @@ int proto_body_split(char *body, size_t len, const struct proto_start *s, struct
 		return -ENOMEM;
 	b.argv = b.vec + 1;
 	b.env = b.argv + s->argc + 1;
-	b.cwd = take_string(&p, end);
+	b.cwd = take_body_string(&p, end);
 	ok = b.cwd != NULL;
 	for (unsigned i = 0; ok && i < s->argc; i++)
-		ok = (b.argv[i] = take_string(&p, end)) != NULL;
+		ok = (b.argv[i] = take_body_string(&p, end)) != NULL;
 	for (unsigned i = 0; ok && i < s->envc; i++)
-		ok = (b.env[i] = take_string(&p, end)) != NULL;
+		ok = (b.env[i] = take_body_string(&p, end)) != NULL;
 	if (!ok || p != end) {
 		proto_body_release(&b);
 		return -EPROTO;

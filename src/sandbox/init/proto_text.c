@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a command's failure to start means, for a person. Apart from proto.c because coffer-init has no text. */
+/*
+ * Error texts for commands that could not be started. Apart from proto.c because coffer-init contains no texts.
+ */
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "sandbox/init/proto.h"
 
 #include <errno.h>
 
-static void say_exec(int code, const char *cmd, struct err *e)
+static void set_exec_error(int code, const char *cmd, struct err *e)
 {
 	if (code == ENOENT || code == ENOTDIR) {
 		err_set(e, -code, "%s: command not found in the sandbox", cmd);
@@ -34,7 +36,7 @@ void proto_exit_text(const struct proto_exit *x, const char *command, const char
 	str_add_safe(&dir, cwd, strnlen(cwd, 200), false);
 	switch (x->what) {
 	case PROTO_WHAT_EXEC:
-		say_exec(code, buf_cstr(&cmd), e);
+		set_exec_error(code, buf_cstr(&cmd), e);
 		break;
 	case PROTO_WHAT_INTERP:
 		err_set(e, -code, "%s: the interpreter that it names is not there in the sandbox",

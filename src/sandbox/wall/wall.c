@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The sockets, the interfaces and the routes of the wall; its rules are in wall_rules.c. Everything a sandbox of engine ns
- * sends comes back in on lo, for every address is local (AnyIP: a route `local default dev lo`); what gVisor sends comes
- * in on one end of a pair of interfaces, whose other end gVisor reads.
+ * The sockets, the interfaces and the routes of the wall; its rules are in wall_rules.c. Every packet that a sandbox of engine
+ * ns sends comes back in on lo, since every address is local (AnyIP: a route `local default dev lo`). Packets of gVisor come
+ * in on one end of a pair of interfaces, whose other end gVisor has.
  */
 #include "sandbox/wall/wall.h"
 
@@ -24,11 +24,10 @@
 #include <stddef.h>
 #include <sys/socket.h>
 
-#define ETH0 \
-	100 /* its index; the small ones may be taken by tunnels that the kernel puts into every namespace */
+#define ETH0 100 /* its index; the kernel may put tunnels with small ones into every namespace */
 #define ETH1 101
 
-/* Both ends of the pair, by engine gvisor's one neighbour entry on either side. */
+/* The ends of gVisor's pair; each side has one static neighbour entry for the other. */
 static const uint8_t mac_wall[6] = { 0x02, 0, 0, 0, 0, 1 }, mac_guest[6] = { 0x02, 0, 0, 0, 0, 2 };
 
 struct in_addr wall_addr4(const char *text)
@@ -94,7 +93,7 @@ int wall_unpack(const void *word, const int *fds, size_t n, struct wall *ret)
 }
 
 /* One socket of the wall. */
-struct door {
+struct wall_socket {
 	size_t at; /* in struct wall */
 	int family, type;
 	uint16_t port;
@@ -105,7 +104,7 @@ struct door {
 
 #define AT(field) offsetof(struct wall, field)
 
-static const struct door doors[] = {
+static const struct wall_socket wall_sockets[] = {
 	{ AT(tcp4), AF_INET, SOCK_STREAM, WALL_PORT, { { IPPROTO_IP, IP_TRANSPARENT } } },
 	{ AT(tcp6),
 	  AF_INET6,
@@ -113,7 +112,7 @@ static const struct door doors[] = {
 	  WALL_PORT,
 	  { { IPPROTO_IPV6, IPV6_V6ONLY }, { IPPROTO_IPV6, IPV6_TRANSPARENT } } },
 	{ AT(dns_udp4), AF_INET, SOCK_DGRAM, 53, { { IPPROTO_IP, IP_PKTINFO } } },
-	/* Answers go out from whatever address was asked, which no interface has. */
+	/* An answer has the address that was asked as its source, which no interface has. */
 	{ AT(dns_udp6),
 	  AF_INET6,
 	  SOCK_DGRAM,
@@ -125,7 +124,7 @@ static const struct door doors[] = {
 	{ AT(dns_tcp6), AF_INET6, SOCK_STREAM, 53, { { IPPROTO_IPV6, IPV6_V6ONLY } } },
 };
 
-static int bind_door(const struct door *d, int fd)
+static int bind_wall_socket(const struct wall_socket *d, int fd)
 {
 	struct sockaddr_in a4 = { .sin_family = AF_INET, .sin_port = htons(d->port) };
 	struct sockaddr_in6 a6 = { .sin6_family = AF_INET6, .sin6_port = htons(d->port) };
@@ -138,7 +137,7 @@ static int bind_door(const struct door *d, int fd)
 				    : bind(fd, (struct sockaddr *)&a6, sizeof(a6));
 }
 
-static int open_door(const struct door *d, int *ret)
+static int open_wall_socket(const struct wall_socket *d, int *ret)
 {
 	autoclose int fd = socket(d->family, d->type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	const int on = 1;
@@ -149,34 +148,35 @@ static int open_door(const struct door *d, int *ret)
 		if (setsockopt(fd, d->opts[i].level, d->opts[i].name, &on, sizeof(on)) < 0)
 			return -errno;
 	}
-	if (bind_door(d, fd) < 0 || (d->type == SOCK_STREAM && listen(fd, WALL_BACKLOG) < 0))
+	if (bind_wall_socket(d, fd) < 0 || (d->type == SOCK_STREAM && listen(fd, WALL_BACKLOG) < 0))
 		return -errno;
 	*ret = TAKE_FD(fd);
 	return 0;
 }
 
-static int open_doors(struct wall *w, bool ipv6, struct err *e)
+static int open_wall_sockets(struct wall *w, bool ipv6, struct err *e)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(doors); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(wall_sockets); i++) {
 		int r;
 
-		if (doors[i].family == AF_INET6 && !ipv6)
+		if (wall_sockets[i].family == AF_INET6 && !ipv6)
 			continue;
-		r = open_door(&doors[i], (int *)(void *)((char *)w + doors[i].at));
+		r = open_wall_socket(&wall_sockets[i], (int *)(void *)((char *)w + wall_sockets[i].at));
 		if (r < 0)
-			return err_sys(e, r, "cannot make the sandbox's network (port %u)", doors[i].port);
+			return err_sys(e, r, "cannot make the sandbox's network (port %u)",
+				       wall_sockets[i].port);
 	}
 	return 0;
 }
 
-/* A kernel may have no IPv6, or not for us; then nobody inside has it either. */
+/* The kernel may have no IPv6, or may deny it to this namespace; then the sandbox has none either. */
 static bool is_no_ipv6(int r)
 {
 	return r == -EACCES || r == -EOPNOTSUPP || r == -EAFNOSUPPORT || r == -ENODEV;
 }
 
-/* Every IPv6 address is here; but groups, which nobody can refuse, are nowhere. Loopback comes up with it. */
-static int any_ipv6(struct nl *n, bool *ret_there, struct err *e)
+/* Makes every IPv6 address local, but multicast groups, whose packets cannot be refused, unreachable. Brings up loopback. */
+static int route_all_ipv6(struct nl *n, bool *ret_there, struct err *e)
 {
 	const struct in6_addr groups = wall_addr6("ff00::");
 	struct rtnl_route all = {
@@ -199,10 +199,10 @@ static int any_ipv6(struct nl *n, bool *ret_there, struct err *e)
 	return 0;
 }
 
-/* The same for IPv4; `own`: the source of what is sent, NULL: none of ours. */
-static void any_ipv4(struct nl *n, const struct in_addr *own)
+/* The same for IPv4; `own`: the source address of outgoing packets, NULL: none is set. */
+static void route_all_ipv4(struct nl *n, const struct in_addr *own)
 {
-	const struct in_addr groups = { htonl(0xe0000000) }; /* and broadcasts */
+	const struct in_addr groups = { htonl(0xe0000000) }; /* 224.0.0.0/3: with broadcast */
 
 	rtnl_route(n, "a route for all addresses",
 		   &(struct rtnl_route){ .family = AF_INET,
@@ -218,29 +218,29 @@ static void any_ipv4(struct nl *n, const struct in_addr *own)
 					 .len = 3 });
 }
 
-/* One end of a pair, ready. Nobody is asked for an address of an interface: W5. */
-static void rise(struct nl *n, uint32_t index, bool ipv6)
+/* Without ARP and neighbour discovery: wall.W5. */
+static void bring_up_pair_end(struct nl *n, uint32_t index, bool ipv6)
 {
 	if (ipv6)
 		rtnl_quiet(n, index);
 	rtnl_up(n, "an interface", index, IFF_NOARP);
 }
 
-/* Engine ns: both ends of a pair inside, since browsers take a machine without any interface for one that is offline. */
+/* Engine ns: both ends of a pair are inside. Browsers think that a machine without any interface is offline. */
 static void wire_ns(struct nl *n, bool ipv6)
 {
 	const struct rtnl_end eth0 = { "eth0", ETH0, NULL, -1 }, eth1 = { "eth1", ETH1, NULL, -1 };
 	const struct in_addr own = wall_addr4(WALL_ADDR);
 
 	rtnl_veth(n, &eth0, &eth1);
-	rise(n, ETH0, ipv6);
-	rise(n, ETH1, ipv6);
+	bring_up_pair_end(n, ETH0, ipv6);
+	bring_up_pair_end(n, ETH1, ipv6);
 	rtnl_addr4(n, ETH0, own);
-	any_ipv4(n, &own);
+	route_all_ipv4(n, &own);
 }
 
-/* gVisor's side: one address, one neighbour, and routes to all there is but groups and broadcasts. */
-static void wire_guest(struct nl *n, int wall_ns, bool ipv6)
+/* gVisor's side: one address, one neighbour, and routes to all addresses but multicast and broadcast. */
+static void wire_gvisor_guest(struct nl *n, int wall_ns, bool ipv6)
 {
 	static const struct {
 		uint32_t dst;
@@ -252,7 +252,7 @@ static void wire_guest(struct nl *n, int wall_ns, bool ipv6)
 
 	rtnl_up(n, "loopback", RTNL_LO, 0);
 	rtnl_veth(n, &here, &there);
-	rise(n, ETH0, ipv6);
+	bring_up_pair_end(n, ETH0, ipv6);
 	rtnl_addr4(n, ETH0, wall_addr4(WALL_ADDR));
 	rtnl_neigh4(n, ETH0, gate, mac_wall);
 	rtnl_route(n, "a route to the gateway",
@@ -276,12 +276,12 @@ static void wire_guest(struct nl *n, int wall_ns, bool ipv6)
 	}
 }
 
-/* Our side of it. gVisor's address comes before all the others, which are here. */
-static void wire_gate(struct nl *n, bool ipv6)
+/* The wall's side. The route to gVisor's address is more specific than the one that makes all addresses local. */
+static void wire_gvisor_gate(struct nl *n, bool ipv6)
 {
 	const struct in_addr guest = wall_addr4(WALL_ADDR);
 
-	rise(n, ETH0, ipv6);
+	bring_up_pair_end(n, ETH0, ipv6);
 	rtnl_addr4(n, ETH0, wall_addr4(WALL_GATE4));
 	rtnl_neigh4(n, ETH0, guest, mac_guest);
 	rtnl_route(n, "a route to gVisor",
@@ -291,11 +291,11 @@ static void wire_gate(struct nl *n, bool ipv6)
 					 .dst = &guest,
 					 .len = 32,
 					 .oif = ETH0 });
-	any_ipv4(n, NULL);
+	route_all_ipv4(n, NULL);
 }
 
-/* The process goes on in a new namespace, which is gVisor's; the sockets hold the old one. */
-static int build_guest(struct nl *gate, bool ipv6, struct err *e)
+/* Moves the process to a new network namespace, which becomes gVisor's; the sockets keep the old one alive. */
+static int wire_gvisor(struct nl *gate, bool ipv6, struct err *e)
 {
 	autoclose int wall_ns = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
 	struct nl n;
@@ -306,27 +306,27 @@ static int build_guest(struct nl *gate, bool ipv6, struct err *e)
 	r = nl_open(&n, NETLINK_ROUTE, e);
 	if (r < 0)
 		return r;
-	wire_guest(&n, wall_ns, ipv6);
+	wire_gvisor_guest(&n, wall_ns, ipv6);
 	nl_want_ack(&n);
 	r = nl_commit(&n, e);
 	fd_close(n.fd);
 	if (r < 0)
 		return r;
-	wire_gate(gate, ipv6);
+	wire_gvisor_gate(gate, ipv6);
 	nl_want_ack(gate);
 	return nl_commit(gate, e);
 }
 
-/* Refusals are for every packet, not for some in a second. Where it cannot be set they are only slower. */
-static void refuse_fast(void)
+/* Every packet is refused, not only some each second. Where this cannot be set, refusals are only slower. */
+static void lift_icmp_rate_limit(void)
 {
 	int r = fd_write_file(AT_FDCWD, "/proc/sys/net/ipv4/icmp_ratemask", "0");
 
 	(void)r;
 }
 
-/* Without it what is refused is refused, but nobody is told. */
-static int open_nflog(struct wall *w, struct err *e)
+/* Without nflog packets are refused all the same, but the refusals are not logged. */
+static int open_wall_nflog(struct wall *w, struct err *e)
 {
 	struct err why = ERR_INIT;
 	int r = nflog_open(WALL_NFLOG_GROUP, WALL_NFLOG_BYTES, &w->nflog, &why);
@@ -334,22 +334,22 @@ static int open_nflog(struct wall *w, struct err *e)
 	return r == -EOPNOTSUPP || r == 0 ? 0 : err_set(e, r, "%s", why.msg);
 }
 
-static int build(struct nl *n, struct wall *w, bool guest, struct err *e)
+static int build_wall(struct nl *n, struct wall *w, bool guest, struct err *e)
 {
 	bool ipv6;
-	int r = any_ipv6(n, &ipv6, e);
+	int r = route_all_ipv6(n, &ipv6, e);
 
 	if (r == 0)
-		r = open_doors(w, ipv6, e);
+		r = open_wall_sockets(w, ipv6, e);
 	if (r == 0)
-		r = open_nflog(w, e);
+		r = open_wall_nflog(w, e);
 	if (r == 0)
 		r = wall_rules(w, guest, e);
 	if (r < 0)
 		return r;
-	refuse_fast();
+	lift_icmp_rate_limit();
 	if (guest)
-		return build_guest(n, ipv6, e);
+		return wire_gvisor(n, ipv6, e);
 	wire_ns(n, ipv6);
 	nl_want_ack(n);
 	return nl_commit(n, e);
@@ -363,7 +363,7 @@ int wall_build(struct wall *ret, bool guest, struct err *e)
 
 	if (r < 0)
 		return r;
-	r = build(&n, &w, guest, e);
+	r = build_wall(&n, &w, guest, e);
 	fd_close(n.fd);
 	if (r < 0) {
 		wall_release(&w);

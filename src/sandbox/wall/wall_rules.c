@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How a packet meets the wall: whatever comes in, on lo (ns) or from gVisor, passes one chain of rules before anything else
- * looks at it.
+ * The packet rules of the wall: every packet that comes in, on lo (ns) or from gVisor, passes one chain before routing.
  *
- *   to the sandbox's own addresses (ns)    its own affair
- *   port 53, TCP and UDP                   to whoever listens on port 53: dns_*
+ *   to the sandbox's own addresses (ns)    accepted: it stays inside
+ *   port 53, TCP and UDP                   to the sockets on port 53: dns_*
  *   other TCP                              to tcp4 or tcp6, unless it belongs to a connection (tproxy)
  *   everything else                        a copy to nflog, and an ICMP error to the sender
  *
- * The listeners of tproxy are bound to an address and a port that nobody has a use for: whoever connects to exactly that
- * meets tproxy first, like everybody, and the sandbox keeps all other ports for itself.
+ * The listeners of tproxy are bound to an address and a port that no program uses. A connection to exactly that address goes
+ * through tproxy like any other, and the sandbox can bind all other ports itself.
  */
 #include "sandbox/wall/wall_int.h"
 
@@ -29,10 +28,10 @@
 #define TABLE "wall"
 #define CHAIN "in"
 #define CHAIN_OUT "out"
-#define BEFORE_ROUTING (-150) /* the priority that mangle has */
+#define BEFORE_ROUTING (-150) /* the priority of mangle */
 
-/* To addresses of the sandbox's own: what is said there stays there, and so do answers of ours. */
-static void own_rules(struct nl *n)
+/* Packets to the sandbox's own addresses stay inside; answers of the wall's sockets go there too. */
+static void add_own_address_rules(struct nl *n)
 {
 	const struct in_addr own = wall_addr4(WALL_ADDR);
 	const struct in6_addr lo6 = in6addr_loopback;
@@ -55,9 +54,9 @@ static void own_rules(struct nl *n)
 	nft_rule_end(&r);
 }
 
-/* W5. Who binds a socket to an interface is sent past the routes, and each address that he names there would be a
- * neighbour of ours, in a table that is the whole machine's. */
-static void out_rules(struct nl *n)
+/* wall.W5. A socket that is bound to an interface bypasses the routes, and each address that it sends to would become an
+ * entry of the neighbour table, which the whole machine shares. */
+static void add_output_rules(struct nl *n)
 {
 	struct nft_rule r;
 
@@ -68,8 +67,8 @@ static void out_rules(struct nl *n)
 	nft_rule_end(&r);
 }
 
-/* gVisor has one address, and who says that he has another gets no answer. */
-static void guest_rules(struct nl *n)
+/* gVisor has one address; packets with another source are dropped. */
+static void add_gvisor_source_rule(struct nl *n)
 {
 	const struct in_addr own = wall_addr4(WALL_ADDR);
 	struct nft_rule r = nft_rule(n, "no other sender", TABLE, CHAIN);
@@ -80,7 +79,7 @@ static void guest_rules(struct nl *n)
 	nft_rule_end(&r);
 }
 
-static void dns_rule(struct nl *n, uint8_t proto)
+static void add_dns_rule(struct nl *n, uint8_t proto)
 {
 	struct nft_rule r = nft_rule(n, "port 53", TABLE, CHAIN);
 
@@ -90,7 +89,7 @@ static void dns_rule(struct nl *n, uint8_t proto)
 	nft_rule_end(&r);
 }
 
-static void tcp_rules(struct nl *n, bool ipv6)
+static void add_tproxy_rules(struct nl *n, bool ipv6)
 {
 	const struct in6_addr gate6 = wall_addr6(WALL_GATE6);
 	struct nft_rule r = nft_rule(n, "TCP to the gateway (tproxy)", TABLE, CHAIN);
@@ -108,15 +107,15 @@ static void tcp_rules(struct nl *n, bool ipv6)
 		nft_accept(&r);
 		nft_rule_end(&r);
 	}
-	/* What is left belongs to a connection of a socket that is bound to an address of somebody else's. */
+	/* The remaining TCP packets belong to a connection whose socket is bound to a foreign address. */
 	r = nft_rule(n, "other TCP", TABLE, CHAIN);
 	nft_is_proto(&r, IPPROTO_TCP);
 	nft_accept(&r);
 	nft_rule_end(&r);
 }
 
-/* W4. QUIC and the like take a closed port as a reason to try TCP. */
-static void refuse_rules(struct nl *n, bool log)
+/* wall.W4. A closed port makes QUIC clients fall back to TCP. */
+static void add_refusal_rules(struct nl *n, bool log)
 {
 	struct nft_rule r;
 
@@ -144,21 +143,21 @@ int wall_rules(const struct wall *w, bool guest, struct err *e)
 	nft_begin(&n, TABLE);
 	nft_chain(&n, TABLE, CHAIN, NF_INET_PRE_ROUTING, BEFORE_ROUTING);
 	if (guest) {
-		guest_rules(&n);
+		add_gvisor_source_rule(&n);
 	} else {
-		out_rules(&n);
-		own_rules(&n);
+		add_output_rules(&n);
+		add_own_address_rules(&n);
 	}
-	dns_rule(&n, IPPROTO_UDP);
-	dns_rule(&n, IPPROTO_TCP);
-	tcp_rules(&n, w->tcp6 >= 0);
-	refuse_rules(&n, w->nflog >= 0);
+	add_dns_rule(&n, IPPROTO_UDP);
+	add_dns_rule(&n, IPPROTO_TCP);
+	add_tproxy_rules(&n, w->tcp6 >= 0);
+	add_refusal_rules(&n, w->nflog >= 0);
 	nft_end(&n);
 	r = nl_commit(&n, e);
 	fd_close(n.fd);
 	if (r < 0 && (r == -ENOENT || r == -EOPNOTSUPP || r == -EPROTONOSUPPORT))
 		return err_hint(e, r,
 				"the kernel needs nf_tables with tproxy and reject (modules nft_tproxy, "
-				"nft_reject_inet); --net none does without a network");
+				"nft_reject_inet); --net none needs no network");
 	return r;
 }

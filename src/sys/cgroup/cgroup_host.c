@@ -52,7 +52,7 @@ struct place {
 };
 
 /* Whether `word` is one of the comma-separated ones. */
-static bool list_has(const char *list, const char *word)
+static bool controllers_have(const char *list, const char *word)
 {
 	size_t n = strlen(word);
 
@@ -83,7 +83,7 @@ static void read_own_line(struct place *p, char *line)
 		return;
 	}
 	for (int k = 0; k < CGROUP_CTL_COUNT; k++) {
-		if (list_has(list, ctl_names[k]))
+		if (controllers_have(list, ctl_names[k]))
 			p->own[k] = path;
 	}
 }

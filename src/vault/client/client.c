@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The starter's side of coffer-vault: starts the process, sends requests and waits for responses, and puts a
+ * saved file in place. Secrets pass through this process only as descriptors.
+ */
+
 #include "vault/client/client.h"
 
 #include "base/clock.h"
@@ -18,13 +23,14 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#define OWN_ID 65533	      /* the host's root does not run it; nobody has this id */
-#define END_PATIENCE_MS 10000 /* to notice that its channel has ended */
+#define OWN_ID 65533	      /* an unused user id: even for the host's root it does not run as root */
+#define END_PATIENCE_MS 10000 /* time for it to notice that its channel has ended */
 
 /* --- the process ----------------------------------------------------------------------------------------------- */
 
-/* It is not killed with its starter: it sees the end of the channel, and first puts a terminal back that it has made quiet. Locked
- * memory is what it is for. */
+/* The vault is not killed together with its starter: it notices the end of its channel, and first restores a
+ * terminal whose echo it has switched off. It may lock memory beyond the usual limit, for that is its
+ * purpose. */
 static int start_coffer_vault(struct vault_proc *p, int exe, int control, struct err *e)
 {
 	char *argv[] = { (char *)"coffer-vault", NULL };
@@ -45,7 +51,8 @@ static int start_coffer_vault(struct vault_proc *p, int exe, int control, struct
 	return 0;
 }
 
-static void reap(struct vault_proc *p)
+/* Waits for the process to end, and closes its pidfd. */
+static void reap_vault(struct vault_proc *p)
 {
 	siginfo_t si;
 
@@ -64,12 +71,13 @@ void vault_end(struct vault_proc *p)
 		return;
 	if (poll(&pfd, 1, END_PATIENCE_MS) != 1)
 		syscall(SYS_pidfd_send_signal, p->pidfd, SIGKILL, NULL, 0);
-	reap(p);
+	reap_vault(p);
 }
 
 /* --- asking ---------------------------------------------------------------------------------------------------- */
 
-/* One that does not answer is killed: whoever asks has other things to do, and what needs a secret is denied meanwhile. */
+/* A vault that does not answer in time is killed: its caller has other work, and requests that need a secret
+ * are denied meanwhile. */
 static int wait_for_answer(const struct vault_proc *p)
 {
 	struct pollfd pfd = { .fd = p->control, .events = POLLIN };
@@ -87,8 +95,9 @@ static int wait_for_answer(const struct vault_proc *p)
 }
 
 /*
- * Where somebody may be typing: whoever is interrupted there lets the vault put the terminal back before it dies of it. A shell that
- * had the terminal sooner would have its own settings overwritten, and lose what was typed meanwhile.
+ * Waits without a timeout, because a person may be typing. If a signal arrives, the vault must restore the terminal before this
+ * process dies of the signal: a shell that got the terminal back earlier would have its settings overwritten and lose
+ * typed input.
  */
 static int wait_for_typing(struct vault_proc *p)
 {
@@ -110,13 +119,13 @@ static int wait_for_typing(struct vault_proc *p)
 	} while (n < 0 && errno == EINTR);
 	if (n > 0 && !pfd[0].revents)
 		vault_end(p);
-	/* It is not read, and comes now. */
+	/* The signal was blocked and not read; it is delivered now. */
 	sigprocmask(SIG_SETMASK, &was, NULL);
 	return n > 0 && pfd[0].revents ? 0 : -EPIPE;
 }
 
-/* A message's length is asked for first, for it may be long. */
-static int receive(struct vault_proc *p, struct buf *mem, struct vault_msg *ret)
+/* Receives one message. Its length is peeked first, because it may be long. */
+static int receive_message(struct vault_proc *p, struct buf *mem, struct vault_msg *ret)
 {
 	size_t got = 0;
 	ssize_t n;
@@ -141,8 +150,9 @@ static int receive(struct vault_proc *p, struct buf *mem, struct vault_msg *ret)
 	return vault_msg_parse(VAULT_TO_STARTER, mem->data, got, 0, ret);
 }
 
-static int send_msg(struct vault_proc *p, const struct vault_msg *m, const int *fds, size_t n_fds,
-		    struct err *e)
+/* Packs and sends one request with its descriptors. */
+static int send_request(struct vault_proc *p, const struct vault_msg *m, const int *fds, size_t n_fds,
+			struct err *e)
 {
 	size_t size = vault_msg_size(VAULT_FROM_STARTER, m);
 	autofree uint8_t *out = malloc(size ? size : 1);
@@ -153,12 +163,13 @@ static int send_msg(struct vault_proc *p, const struct vault_msg *m, const int *
 	n = vault_msg_pack(VAULT_FROM_STARTER, m, out, size);
 	if (n < 0)
 		return err_set(e, -EINVAL,
-			       "the vault cannot be asked that: a part of it is too long or malformed");
+			       "the request to the vault is malformed or a part of it is too long");
 	n = fdpass_send(p->control, out, (size_t)n, fds, n_fds);
-	return n < 0 ? err_set(e, -EPIPE, "the vault is gone") : 0;
+	return n < 0 ? err_set(e, -EPIPE, "coffer-vault has ended") : 0;
 }
 
-static void add_text(char *to, size_t size, struct slice t)
+/* Copies a text of a message, truncated to the buffer. */
+static void copy_error_text(char *to, size_t size, struct slice t)
 {
 	size_t n = t.len < size - 1 ? t.len : size - 1;
 
@@ -167,22 +178,23 @@ static void add_text(char *to, size_t size, struct slice t)
 	to[n] = '\0';
 }
 
-static int take_error(struct vault_proc *p, const struct vault_msg *m, struct err *e)
+/* Turns a VAULT_ERROR or VAULT_FAIL into an error of this process. */
+static int take_error_response(struct vault_proc *p, const struct vault_msg *m, struct err *e)
 {
 	p->fault = m->type == VAULT_ERROR ? (enum vault_fault)m->num[0] : VAULT_FAULT_OTHER;
 	if (e) {
 		e->code = m->type == VAULT_ERROR ? m->status : -EIO;
-		add_text(e->msg, sizeof(e->msg), m->text[0]);
-		add_text(e->hint, sizeof(e->hint), m->text[1]);
+		copy_error_text(e->msg, sizeof(e->msg), m->text[0]);
+		copy_error_text(e->hint, sizeof(e->hint), m->text[1]);
 	}
 	return m->type == VAULT_ERROR ? m->status : -EIO;
 }
 
-static int no_answer(int r, struct err *e)
+static int report_no_answer(int r, struct err *e)
 {
 	if (r == -EPIPE)
-		return err_set(e, r, "the vault has ended without an answer");
-	return err_sys(e, r, "the vault's answer cannot be understood");
+		return err_set(e, r, "coffer-vault has ended without a response");
+	return err_sys(e, r, "the response of coffer-vault is malformed");
 }
 
 /* NOLINTNEXTLINE(readability-function-size): as many parts as a request has */
@@ -195,15 +207,15 @@ int vault_call(struct vault_proc *p, struct vault_msg *ask, const int *fds, size
 
 	ask->id = ++p->last_id;
 	p->fault = VAULT_FAULT_OTHER;
-	r = send_msg(p, ask, fds, n_fds, e);
+	r = send_request(p, ask, fds, n_fds, e);
 	while (r == 0) {
-		r = receive(p, mem ? mem : &own, &m);
+		r = receive_message(p, mem ? mem : &own, &m);
 		if (r < 0)
-			return no_answer(r, e);
+			return report_no_answer(r, e);
 		if (m.type != VAULT_FAIL && m.id != ask->id)
-			return no_answer(-EPROTO, e);
+			return report_no_answer(-EPROTO, e);
 		if (m.type == VAULT_FAIL || m.type == VAULT_ERROR)
-			return take_error(p, &m, e);
+			return take_error_response(p, &m, e);
 		if (m.type == VAULT_OK || m.type == VAULT_GRANTED)
 			break;
 		if (each && bad == 0)
@@ -216,16 +228,17 @@ int vault_call(struct vault_proc *p, struct vault_msg *ask, const int *fds, size
 	return r < 0 ? r : bad;
 }
 
-static int wait_ready(struct vault_proc *p, struct err *e)
+/* Waits for VAULT_READY: the vault is confined, and can lock memory. */
+static int wait_until_ready(struct vault_proc *p, struct err *e)
 {
 	autobuf struct buf mem = BUF_INIT;
 	struct vault_msg m;
-	int r = receive(p, &mem, &m);
+	int r = receive_message(p, &mem, &m);
 
 	if (r < 0)
 		return err_set(e, r, "coffer-vault could not be started");
 	if (m.type != VAULT_READY)
-		return take_error(p, &m, e);
+		return take_error_response(p, &m, e);
 	return 0;
 }
 
@@ -244,7 +257,7 @@ int vault_start(struct vault_proc *p, int exe_fd, struct err *e)
 		return r;
 	}
 	p->control = pair[0];
-	r = wait_ready(p, e);
+	r = wait_until_ready(p, e);
 	if (r < 0)
 		vault_end(p);
 	return r;
@@ -281,7 +294,7 @@ int vault_grant(struct vault_proc *p, const char *sandbox, const struct vault_gr
 		return r;
 	if (got.type != VAULT_GRANTED ||
 	    grants_unpack(ret, GRANTS_GRANTED, got.text[0].p, got.text[0].len) < 0)
-		return no_answer(-EPROTO, e);
+		return report_no_answer(-EPROTO, e);
 	return 0;
 }
 
@@ -336,42 +349,44 @@ int vault_reload(struct vault_proc *p, const struct vault_files *f, struct err *
 
 /* --- saving ---------------------------------------------------------------------------------------------------- */
 
-static int sync_dir(const struct vault_files *f, struct err *e)
+static int sync_vault_dir(const struct vault_files *f, struct err *e)
 {
 	return fsync(f->dir) < 0 ? err_sys(e, -errno, "cannot sync the vault's directory") : 0;
 }
 
-/* The new one was read back. The old one stays under another name until the new one is found under its own. */
-static int put_in_place(const struct vault_files *f, int fd, struct err *e)
+/* The new file was read back. The old one is kept under another name until the new one is found in its
+ * place. */
+static int replace_vault_file(const struct vault_files *f, int fd, struct err *e)
 {
 	struct stat mine, there;
 	int r;
 
 	unlinkat(f->dir, "secrets.old", 0);
 	if (f->file >= 0 && linkat(f->dir, "secrets", f->dir, "secrets.old", 0) < 0 && errno != ENOENT)
-		return err_sys(e, -errno, "cannot keep the old vault file");
+		return err_sys(e, -errno, "cannot keep a copy of the old vault file");
 	if (renameat(f->dir, "secrets.new", f->dir, "secrets") < 0)
 		return err_sys(e, -errno, "cannot put the new vault file in its place");
-	r = sync_dir(f, e);
+	r = sync_vault_dir(f, e);
 	if (r < 0)
 		return r;
 	if (fstat(fd, &mine) < 0 || fstatat(f->dir, "secrets", &there, AT_SYMLINK_NOFOLLOW) < 0 ||
 	    mine.st_ino != there.st_ino || mine.st_dev != there.st_dev)
 		return err_set(e, -EIO,
 			       "the new vault file is not in its place; the old one is vault/secrets.old");
-	/* What was rotated or removed must not stay behind. */
+	/* Rotated or removed secrets must not remain in an old file. */
 	if (unlinkat(f->dir, "secrets.old", 0) < 0 && errno != ENOENT)
 		return err_sys(e, -errno, "cannot remove the old vault file");
-	return sync_dir(f, e);
+	return sync_vault_dir(f, e);
 }
 
-static int remember_counter(const struct vault_proc *p, const struct vault_files *f, struct err *e)
+/* Stores the save counter beside the file, to detect later that an old file was put back. */
+static int write_save_counter(const struct vault_proc *p, const struct vault_files *f, struct err *e)
 {
 	char text[24];
 	int n = snprintf(text, sizeof(text), "%llu\n", (unsigned long long)p->counter);
 	int r = fd_replace_file(f->dir, "saved", text, (size_t)n, 0600);
 
-	return r < 0 ? err_sys(e, r, "the vault is saved, but not how often it was") : 0;
+	return r < 0 ? err_sys(e, r, "the vault is saved, but its save counter could not be written") : 0;
 }
 
 int vault_save(struct vault_proc *p, const struct vault_files *f, struct err *e)
@@ -387,16 +402,16 @@ int vault_save(struct vault_proc *p, const struct vault_files *f, struct err *e)
 		return err_sys(e, -errno, "cannot make a new vault file");
 	r = vault_call(p, &m, &fd, 1, NULL, NULL, NULL, &ok, e);
 	if (r == 0)
-		r = put_in_place(f, fd, e);
+		r = replace_vault_file(f, fd, e);
 	if (r < 0) {
 		unlinkat(f->dir, "secrets.new", 0);
 		return r;
 	}
 	p->counter = ok.num[0];
-	return remember_counter(p, f, e);
+	return write_save_counter(p, f, e);
 }
 
-/* The file as it is now, which is not the one that was opened when it was saved since. */
+/* Opens the current file: it is not the one that was opened at first if it was saved since. */
 int vault_revert(struct vault_proc *p, const struct vault_files *f, struct err *e)
 {
 	struct vault_msg m = { .type = VAULT_REVERT }, ok = { 0 };

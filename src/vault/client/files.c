@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the vault's file and key are: opened here, read and written by coffer-vault alone. */
+/* Finds and opens the vault's file and key. Only coffer-vault reads and writes their contents: this file
+ * passes descriptors, and fills a new key file. */
 #include "base/fd.h"
 #include "base/str.h"
 #include "sys/ns.h"
@@ -14,7 +15,7 @@
 #include <sys/stat.h>
 
 #define KEY_LEN 32
-#define KIND_AT 12 /* in the file's head: vault/serve/vaultfile.h */
+#define KIND_AT 12 /* offset in the file's head: vault/serve/vaultfile.h */
 #define CREDENTIAL "coffer-vault-key"
 #define CREDSTORE "/etc/credstore.encrypted/" CREDENTIAL
 #define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)
@@ -29,7 +30,8 @@ void vault_files_close(struct vault_files *f)
 
 /* --- the directory ----------------------------------------------------------------------------------------------- */
 
-static int check_own(int fd, const char *what, mode_t not_allowed, struct err *e)
+/* Refuses a file or directory of another user, or one with permissions that only its owner should have. */
+static int check_private(int fd, const char *what, mode_t not_allowed, struct err *e)
 {
 	struct stat st;
 
@@ -38,14 +40,14 @@ static int check_own(int fd, const char *what, mode_t not_allowed, struct err *e
 	if (st.st_uid != geteuid() && st.st_uid != 0)
 		return err_set(e, -EPERM, "%s belongs to somebody else (user %u)", what, st.st_uid);
 	if (st.st_mode & not_allowed) {
-		err_set(e, -EPERM, "%s may be used by others (its mode is %04o)", what, st.st_mode & 07777);
-		return err_hint(e, -EPERM, "chmod %s, and think about who may have read it",
+		err_set(e, -EPERM, "%s is accessible to others (its mode is %04o)", what, st.st_mode & 07777);
+		return err_hint(e, -EPERM, "chmod %s, and consider who may have read it",
 				S_ISDIR(st.st_mode) ? "0700" : "0600");
 	}
 	return 0;
 }
 
-static int open_dir(struct vault_files *f, int state_fd, unsigned flags, struct err *e)
+static int open_vault_dir(struct vault_files *f, int state_fd, unsigned flags, struct err *e)
 {
 	if (flags & VAULT_FILES_NEW && mkdirat(state_fd, "vault", 0700) < 0 && errno != EEXIST)
 		return err_sys(e, -errno, "cannot make the vault's directory");
@@ -54,10 +56,10 @@ static int open_dir(struct vault_files *f, int state_fd, unsigned flags, struct 
 		return -ENOENT;
 	if (f->dir < 0)
 		return err_sys(e, -errno, "cannot open the vault's directory");
-	return check_own(f->dir, "the vault's directory", 0077, e);
+	return check_private(f->dir, "the vault's directory", 0077, e);
 }
 
-static int lock_fd(int fd, bool wait, struct err *e)
+static int lock_exclusive(int fd, bool wait, struct err *e)
 {
 	while (flock(fd, LOCK_EX | (wait ? 0 : LOCK_NB)) < 0) {
 		if (errno == EWOULDBLOCK)
@@ -70,13 +72,13 @@ static int lock_fd(int fd, bool wait, struct err *e)
 
 int vault_files_lock(struct vault_files *f, bool wait, struct err *e)
 {
-	return lock_fd(f->lock, wait, e);
+	return lock_exclusive(f->lock, wait, e);
 }
 
-/* Of the directory, which nobody else locks. */
+/* Locks the directory itself, which nothing else locks. */
 int vault_files_lock_rotation(struct vault_files *f, bool wait, struct err *e)
 {
-	return lock_fd(f->dir, wait, e);
+	return lock_exclusive(f->dir, wait, e);
 }
 
 void vault_files_unlock(struct vault_files *f)
@@ -85,15 +87,15 @@ void vault_files_unlock(struct vault_files *f)
 	(void)!flock(f->lock, LOCK_UN);
 }
 
-static int take_lock(struct vault_files *f, bool wait, struct err *e)
+static int open_and_lock(struct vault_files *f, bool wait, struct err *e)
 {
 	f->lock = openat(f->dir, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	return f->lock < 0 ? err_sys(e, -errno, "cannot open the vault's lock")
 			   : vault_files_lock(f, wait, e);
 }
 
-/* The kind of key stands in the clear at the head of the file. What else may be wrong with it the vault says. */
-static int open_file(struct vault_files *f, enum vault_key *ret_kind, struct err *e)
+/* The file's head has the kind of key in the clear. coffer-vault reports any other defect of the file. */
+static int open_sealed_file(struct vault_files *f, enum vault_key *ret_kind, struct err *e)
 {
 	uint8_t kind[4] = { 0 };
 
@@ -103,11 +105,11 @@ static int open_file(struct vault_files *f, enum vault_key *ret_kind, struct err
 	if (pread(f->file, kind, sizeof(kind), KIND_AT) == sizeof(kind) && kind[0] < VAULT_KEY_END &&
 	    !kind[1] && !kind[2] && !kind[3])
 		*ret_kind = (enum vault_key)kind[0];
-	return check_own(f->file, "the vault file", 0077, e);
+	return check_private(f->file, "the vault file", 0077, e);
 }
 
-/* Not to be trusted more than the file beside it: it shows a mistake, and a thief who is not careful. */
-static void read_counter(struct vault_files *f)
+/* Not more trustworthy than the file beside it: it reveals a mistake, or an attacker who is not careful. */
+static void read_save_counter(struct vault_files *f)
 {
 	autobuf struct buf b = BUF_INIT;
 
@@ -117,7 +119,7 @@ static void read_counter(struct vault_files *f)
 
 /* --- keys ---------------------------------------------------------------------------------------------------- */
 
-static int set_path(struct vault_files *f, struct err *e, const char *dir, const char *rest)
+static int set_key_path(struct vault_files *f, struct err *e, const char *dir, const char *rest)
 {
 	int n = snprintf(f->key_path, sizeof(f->key_path), "%s%s", dir, rest);
 
@@ -126,22 +128,22 @@ static int set_path(struct vault_files *f, struct err *e, const char *dir, const
 		       : 0;
 }
 
-static int usual_path(struct vault_files *f, struct err *e)
+static int default_key_path(struct vault_files *f, struct err *e)
 {
 	const char *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
 
 	if (config && *config == '/')
-		return set_path(f, e, config, "/cofferdam/vault.key");
+		return set_key_path(f, e, config, "/cofferdam/vault.key");
 	if (geteuid() == 0 && ns_is_first_user())
-		return set_path(f, e, "/etc/cofferdam", "/vault.key");
+		return set_key_path(f, e, "/etc/cofferdam", "/vault.key");
 	if (home && *home == '/')
-		return set_path(f, e, home, "/.config/cofferdam/vault.key");
-	err_set(e, -ENOKEY, "there is no place for the vault's key: HOME is not set");
+		return set_key_path(f, e, home, "/.config/cofferdam/vault.key");
+	err_set(e, -ENOKEY, "no default path for the vault's key: HOME is not set");
 	return err_hint(e, -ENOKEY, "set HOME, or name a file with --key-file");
 }
 
-/* What was said, else what was remembered, else the usual. */
-static int key_path(struct vault_files *f, const struct vault_key_want *want, struct err *e)
+/* The requested path, otherwise the remembered one, otherwise the default. */
+static int find_key_path(struct vault_files *f, const struct vault_key_want *want, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT;
 	int r;
@@ -150,7 +152,7 @@ static int key_path(struct vault_files *f, const struct vault_key_want *want, st
 		autofree char *cwd = *want->key_file == '/' ? NULL : getcwd(NULL, 0);
 
 		if (*want->key_file == '/')
-			return set_path(f, e, want->key_file, "");
+			return set_key_path(f, e, want->key_file, "");
 		if (!cwd || snprintf(f->key_path, sizeof(f->key_path), "%s/%s", cwd, want->key_file) >=
 				    (int)sizeof(f->key_path))
 			return err_set(e, -ENAMETOOLONG, "the key's path is too long");
@@ -158,27 +160,27 @@ static int key_path(struct vault_files *f, const struct vault_key_want *want, st
 	}
 	r = fd_read_file(f->dir, "key-file", sizeof(f->key_path) - 1, &b);
 	if (r == -ENOENT)
-		return usual_path(f, e);
+		return default_key_path(f, e);
 	if (r < 0)
-		return err_sys(e, r, "cannot read where the vault's key is");
-	return set_path(f, e, buf_cstr(&b), "");
+		return err_sys(e, r, "cannot read the path of the vault's key");
+	return set_key_path(f, e, buf_cstr(&b), "");
 }
 
-/* Another file than the usual is written down, so that no later command has to say it again. */
+/* Stores a path other than the default, so that later commands need not name it. */
 int vault_files_remember(const struct vault_files *f, struct err *e)
 {
 	struct vault_files usual = VAULT_FILES_INIT;
 	int r;
 
 	if (f->kind != VAULT_KEY_FILE ||
-	    (usual_path(&usual, NULL) == 0 && str_eq(usual.key_path, f->key_path)))
+	    (default_key_path(&usual, NULL) == 0 && str_eq(usual.key_path, f->key_path)))
 		r = unlinkat(f->dir, "key-file", 0) < 0 && errno != ENOENT ? -errno : 0;
 	else
 		r = fd_replace_file(f->dir, "key-file", f->key_path, strlen(f->key_path), 0600);
-	return r < 0 ? err_sys(e, r, "cannot write down where the vault's key is") : 0;
+	return r < 0 ? err_sys(e, r, "cannot store the path of the vault's key") : 0;
 }
 
-static int make_parents(const char *path, struct err *e)
+static int make_key_parents(const char *path, struct err *e)
 {
 	autofree char *dir = strdup(path);
 	char *slash = dir ? strrchr(dir, '/') : NULL;
@@ -193,7 +195,7 @@ static int make_parents(const char *path, struct err *e)
 	return r < 0 ? err_sys(e, r, "cannot make %s for the vault's key", dir) : 0;
 }
 
-static int sync_parent(const char *path)
+static int sync_key_parent(const char *path)
 {
 	autofree char *dir = strdup(path);
 	char *slash = dir ? strrchr(dir, '/') : NULL;
@@ -206,13 +208,13 @@ static int sync_parent(const char *path)
 	return fd < 0 || fsync(fd) < 0 ? -errno : 0;
 }
 
-/* Random bytes straight from the kernel into the file. They pass through this process once, and are wiped: the vault cannot
- * make a file. A key that is not on the disk for good seals nothing. */
-static int make_key(struct vault_files *f, struct err *e)
+/* The bytes come from the kernel and pass through this process once, because the vault cannot create a file;
+ * they are wiped. The key is synced to the disk before anything is sealed with it. */
+static int create_key_file(struct vault_files *f, struct err *e)
 {
 	unsigned char key[KEY_LEN];
 	autoclose int fd = -1;
-	int r = make_parents(f->key_path, e);
+	int r = make_key_parents(f->key_path, e);
 
 	if (r < 0)
 		return r;
@@ -228,7 +230,7 @@ static int make_key(struct vault_files *f, struct err *e)
 	if (r == 0 && fsync(fd) < 0)
 		r = -errno;
 	if (r == 0)
-		r = sync_parent(f->key_path);
+		r = sync_key_parent(f->key_path);
 	if (r < 0) {
 		unlink(f->key_path);
 		return err_sys(e, r, "cannot write the key file %s", f->key_path);
@@ -237,8 +239,8 @@ static int make_key(struct vault_files *f, struct err *e)
 	return 0;
 }
 
-/* A vault without its key is another thing than no vault. */
-static int no_key(int code, const char *path, struct err *e)
+/* Reports a missing key: that is an error of its own, different from a missing vault. */
+static int report_missing_key(int code, const char *path, struct err *e)
 {
 	int as = code == -ENOENT ? -ENOKEY : code;
 
@@ -250,10 +252,10 @@ static int no_key(int code, const char *path, struct err *e)
 		return err_hint(e, as,
 				"it is a credential: systemd-run -qGtP -p LoadCredentialEncrypted=" CREDENTIAL
 				" coffer secret …");
-	return err_hint(e, as, "--key-file names another");
+	return err_hint(e, as, "name another with --key-file");
 }
 
-/* Has systemd given us one of the usual name? */
+/* Did systemd pass a credential of the default name? */
 static bool has_credential(void)
 {
 	const char *dir = getenv("CREDENTIALS_DIRECTORY");
@@ -264,6 +266,7 @@ static bool has_credential(void)
 	       access(path, F_OK) == 0;
 }
 
+/* Opens the key among the credentials that systemd passed to the service. */
 static int open_credential(struct vault_files *f, const struct vault_key_want *want, struct err *e)
 {
 	const char *dir = getenv("CREDENTIALS_DIRECTORY"),
@@ -275,49 +278,53 @@ static int open_credential(struct vault_files *f, const struct vault_key_want *w
 				name);
 	}
 	if (!str_is_name(name))
-		return err_set(e, -EINVAL, "'%s' is no name of a credential", name);
+		return err_set(e, -EINVAL, "'%s' is not a valid name of a credential", name);
 	f->may_reopen = true;
 	if (snprintf(f->key_path, sizeof(f->key_path), "%s/%s", dir, name) >= (int)sizeof(f->key_path))
 		return err_set(e, -ENAMETOOLONG, "the key's path is too long");
 	f->key = open(f->key_path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK);
 	if (f->key < 0)
-		return no_key(-errno, f->key_path, e);
-	/* systemd gives its group the right to read, and to nobody more. */
-	return check_own(f->key, f->key_path, 0037, e);
+		return report_missing_key(-errno, f->key_path, e);
+	/* systemd gives its group read access, and nobody else. */
+	return check_private(f->key, f->key_path, 0037, e);
 }
 
+/* Opens the key file; for a new vault creates it if it is missing. */
 static int open_key_file(struct vault_files *f, const struct vault_key_want *want, unsigned flags,
 			 struct err *e)
 {
-	int r = key_path(f, want, e), code;
+	int r = find_key_path(f, want, e), code;
 
 	if (r < 0)
 		return r;
 	f->key = open(f->key_path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK);
-	/* A vault that is there was sealed with a key that was there. */
+	/* An existing vault was sealed with an existing key: do not create one. */
 	if (f->key < 0 && errno == ENOENT && flags & VAULT_FILES_NEW && f->file < 0) {
-		r = make_key(f, e);
+		r = create_key_file(f, e);
 		if (r < 0)
 			return r;
 		f->key = open(f->key_path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK);
 	}
 	code = errno;
-	/* The same key, moved to where systemd keeps it. Whether it is the same the vault says. */
+	/* The key may have been moved to systemd's credentials. The vault finds out whether it is the
+	 * same. */
 	if (f->key < 0 && code == ENOENT && !want->key_file && !want->credential && has_credential())
 		return open_credential(f, want, e);
 	if (f->key < 0)
-		return no_key(-code, f->key_path, e);
+		return report_missing_key(-code, f->key_path, e);
 	f->may_reopen = true;
-	r = check_own(f->key, f->key_path, 0077, e);
-	/* A new vault's; another name for an old one's may be a slip, and rekey remembers by itself. */
+	r = check_private(f->key, f->key_path, 0077, e);
+	/* Remembered only for a new vault: for an old one another path may be a mistake, and rekey stores the
+	 * path itself. */
 	return r < 0 || f->file >= 0 || !(flags & VAULT_FILES_NEW) || f->is_rekey
 		       ? r
 		       : vault_files_remember(f, e);
 }
 
+/* Opens the source of the passphrase: the given descriptor, or the terminal. */
 static int open_passphrase(struct vault_files *f, const struct vault_key_want *want, struct err *e)
 {
-	int r = set_path(f, e, "the terminal", "");
+	int r = set_key_path(f, e, "the terminal", "");
 
 	if (r < 0)
 		return r;
@@ -330,13 +337,14 @@ static int open_passphrase(struct vault_files *f, const struct vault_key_want *w
 	if (f->key >= 0)
 		return 0;
 	err_set(e, -VAULT_LOCKED,
-		"the vault is locked: its passphrase has to be typed, and there is no terminal here");
+		"the vault is locked: its passphrase must be typed, and there is no terminal");
 	return err_hint(
 		e, -VAULT_LOCKED,
 		"coffer secret unlock opens it for all sandboxes; --passphrase-fd N reads it from a pipe");
 }
 
-static int open_key(struct vault_files *f, const struct vault_key_want *want, unsigned flags, struct err *e)
+static int open_key_of_kind(struct vault_files *f, const struct vault_key_want *want, unsigned flags,
+			    struct err *e)
 {
 	switch (f->kind) {
 	case VAULT_KEY_CREDENTIAL:
@@ -348,8 +356,8 @@ static int open_key(struct vault_files *f, const struct vault_key_want *want, un
 	}
 }
 
-/* Where nobody said and nothing is there yet: a credential when systemd gave one, else a file. */
-static enum vault_key first_kind(const struct vault_key_want *want)
+/* The default kind for a new vault: a credential if systemd passed one, otherwise a file. */
+static enum vault_key default_key_kind(const struct vault_key_want *want)
 {
 	if (want->key_file)
 		return VAULT_KEY_FILE;
@@ -361,12 +369,12 @@ int vault_files_open(struct vault_files *ret, int state_fd, const struct vault_k
 {
 	CLEANUP(vault_files_close) struct vault_files f = VAULT_FILES_INIT;
 	enum vault_key kind = 0;
-	int r = open_dir(&f, state_fd, flags, e);
+	int r = open_vault_dir(&f, state_fd, flags, e);
 
 	if (r == 0 && flags & VAULT_FILES_WRITE)
-		r = take_lock(&f, !(flags & VAULT_FILES_TRY), e);
+		r = open_and_lock(&f, !(flags & VAULT_FILES_TRY), e);
 	if (r == 0)
-		r = open_file(&f, &kind, e);
+		r = open_sealed_file(&f, &kind, e);
 	if (r == 0 && f.file < 0 && !(flags & VAULT_FILES_NEW))
 		r = -ENOENT;
 	if (r == -ENOENT && !e->code) {
@@ -375,9 +383,9 @@ int vault_files_open(struct vault_files *ret, int state_fd, const struct vault_k
 	}
 	if (r < 0)
 		return r;
-	read_counter(&f);
-	f.kind = want->kind ? want->kind : kind ? kind : first_kind(want);
-	r = flags & VAULT_FILES_NO_KEY ? 0 : open_key(&f, want, flags, e);
+	read_save_counter(&f);
+	f.kind = want->kind ? want->kind : kind ? kind : default_key_kind(want);
+	r = flags & VAULT_FILES_NO_KEY ? 0 : open_key_of_kind(&f, want, flags, e);
 	if (r < 0)
 		return r;
 	*ret = f;
@@ -389,7 +397,7 @@ int vault_files_take_key(struct vault_files *f, const struct vault_key_want *wan
 {
 	BUG_ON(f->file < 0);
 	f->key = fd_close(f->key);
-	return open_key(f, want, 0, e);
+	return open_key_of_kind(f, want, 0, e);
 }
 
 int vault_files_open_key(struct vault_files *ret, const struct vault_files *of,
@@ -403,7 +411,7 @@ int vault_files_open_key(struct vault_files *ret, const struct vault_files *of,
 		return err_sys(e, -errno, "cannot use the vault's directory");
 	f.kind = want->kind;
 	f.is_rekey = true;
-	r = open_key(&f, want, VAULT_FILES_NEW, e);
+	r = open_key_of_kind(&f, want, VAULT_FILES_NEW, e);
 	if (r < 0)
 		return r;
 	*ret = f;
@@ -419,12 +427,13 @@ bool vault_files_changed(const struct vault_files *f)
 	       mine.st_ino != there.st_ino || mine.st_dev != there.st_dev;
 }
 
-/* A new key may have come with it; where there is none to be had, the vault says whether the old one opens it. */
+/* The key may have been replaced together with the file. If none can be opened, the old one stays, and the
+ * vault finds out whether it still fits. */
 static void reopen_key(struct vault_files *f, struct vault_files *n)
 {
 	const struct vault_key_want want = VAULT_KEY_WANT_INIT;
 
-	if (open_key(n, &want, 0, NULL) < 0)
+	if (open_key_of_kind(n, &want, 0, NULL) < 0)
 		return;
 	fd_close(f->key);
 	f->key = n->key;
@@ -439,7 +448,7 @@ int vault_files_reopen(struct vault_files *f, struct err *e)
 	int r;
 
 	n.dir = f->dir;
-	r = open_file(&n, &kind, e);
+	r = open_sealed_file(&n, &kind, e);
 	if (r == 0 && n.file < 0)
 		r = err_set(e, -ENOENT, "there is no vault any more");
 	if (r == 0 && (kind == VAULT_KEY_PASSPHRASE || f->kind == VAULT_KEY_PASSPHRASE))
@@ -447,7 +456,7 @@ int vault_files_reopen(struct vault_files *f, struct err *e)
 	if (r == 0) {
 		n.kind = kind;
 		reopen_key(f, &n);
-		read_counter(f);
+		read_save_counter(f);
 		fd_close(f->file);
 		f->file = n.file;
 		f->kind = kind;

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Searches a file for credentials: known shapes here, the vault's secrets by coffer-vault (leak.h). Never
+ * reports their bytes.
+ */
+
 #include "vault/client/leak.h"
 
 #include "base/fd.h"
@@ -28,14 +33,14 @@ static int on_hit(const struct vault_msg *m, void *ctx)
 	return l->found(&leak, l->ctx);
 }
 
-static int find_secrets(int fd, struct vault_proc *p, unsigned most, struct look *l, struct err *e)
+static int find_vault_secrets(int fd, struct vault_proc *p, unsigned most, struct look *l, struct err *e)
 {
 	struct vault_msg ask = { .type = VAULT_SCAN, .num = { most } };
 
 	return vault_call(p, &ask, &fd, 1, on_hit, l, NULL, NULL, e);
 }
 
-/* One byte before each piece is read with it: whether a word begins there depends on it. */
+/* Each piece is read with one byte before it, which decides whether a word begins there. */
 static int find_shapes(int fd, unsigned most, struct look *l, struct err *e)
 {
 	autofree char *text = malloc(CHUNK + SHAPE_FIND_MAX + 1);
@@ -68,7 +73,7 @@ static int find_shapes(int fd, unsigned most, struct look *l, struct err *e)
 int leak_find(int fd, struct vault_proc *p, unsigned most, leak_found *found, void *ctx, struct err *e)
 {
 	struct look l = { .found = found, .ctx = ctx };
-	int r = p ? find_secrets(fd, p, most, &l, e) : 0;
+	int r = p ? find_vault_secrets(fd, p, most, &l, e) : 0;
 
 	return r < 0 ? r : find_shapes(fd, most, &l, e);
 }

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads and writes the dates of secrets (schedule.h). It contains names and dates only, and decides nothing.
+ */
+
 #include "vault/client/schedule.h"
 
 #include "base/cleanup.h"
@@ -40,7 +44,7 @@ void schedule_format(const struct schedule *s, struct buf *out)
 			 (unsigned long long)s->v[i].expires);
 }
 
-static int parse_line(char *line, struct schedule_entry *ret)
+static int parse_schedule_line(char *line, struct schedule_entry *ret)
 {
 	char *due = strchr(line, ' '), *expires = due ? strchr(due + 1, ' ') : NULL;
 
@@ -69,7 +73,7 @@ int schedule_parse(struct schedule *ret, const char *text, size_t len)
 			return -EBADMSG;
 		memcpy(line, text, n);
 		line[n] = '\0';
-		r = parse_line(line, &entry);
+		r = parse_schedule_line(line, &entry);
 		if (r == 0)
 			r = schedule_add(&s, &entry);
 		text += n + 1;

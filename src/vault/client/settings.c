@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names and texts that credentials have, and JSON without them. TOML is in settings_toml.c. */
+/* Recognises names and texts of credentials, and removes them from JSON. settings_toml.c does the same for
+ * TOML. When in doubt, a value counts as a credential. */
 #include "vault/client/settings.h"
 
 #include "base/cleanup.h"
@@ -15,7 +16,7 @@
 #include <strings.h>
 
 #define DEPTH_MAX 64
-#define ASSIGNED_MAX 256 /* bytes of a value that are looked at */
+#define ASSIGNED_MAX 256 /* bytes of a value that are examined */
 #define SETTINGS_VARIABLE "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_"
 
 bool settings_is_credential_file(const char *name)
@@ -55,7 +56,7 @@ static bool ends_with(const char *s, size_t len, const char *end)
 	return len >= n && strncasecmp(s + len - n, end, n) == 0;
 }
 
-/* dbPass, storageKey: a word of its own at the end. */
+/* dbPass, storageKey: a separate word at the end, in camel case. */
 static bool ends_in_word(const char *s, size_t len, const char *word)
 {
 	size_t n = strlen(word);
@@ -63,8 +64,8 @@ static bool ends_in_word(const char *s, size_t len, const char *word)
 	return len > n && memcmp(s + len - n, word, n) == 0 && islower((unsigned char)s[len - n - 1]);
 }
 
-/* Names that end as those of credentials do. */
-static bool has_credential_end(const char *name, size_t len)
+/* Does the name end like that of a credential? */
+static bool ends_like_credential(const char *name, size_t len)
 {
 	static const char *const ends[] = { "_key",  "-key", "_pat", "-pat",  "_pass",
 					    "-pass", "_pwd", "-pwd", "_auth", "-auth" };
@@ -81,7 +82,7 @@ static bool has_credential_end(const char *name, size_t len)
 	return len == 4 && strncasecmp(name, "pass", 4) == 0;
 }
 
-/* The name of a variable is no value. */
+/* A name of a variable is not a credential. */
 static bool names_variable(const char *name, size_t len)
 {
 	return ends_with(name, len, "env_var") || ends_with(name, len, "env_key") ||
@@ -90,7 +91,7 @@ static bool names_variable(const char *name, size_t len)
 
 bool settings_is_headers_name(const char *name, size_t len)
 {
-	/* Values of env_http_headers are names of variables. */
+	/* env_http_headers maps headers to names of variables. */
 	return ends_with(name, len, "headers") && !ends_with(name, len, "env_http_headers");
 }
 
@@ -114,21 +115,21 @@ bool settings_is_header_value(const char *s, size_t len)
 	return false;
 }
 
-/* A letter in lower case, or a digit; 0 for any other character. */
-static char letter_of(char c)
+/* The letter in lower case, or the digit; 0 for any other character. */
+static char lower_alnum(char c)
 {
 	if (c >= 'A' && c <= 'Z')
 		return (char)(c - 'A' + 'a');
 	return (char)((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ? c : 0);
 }
 
-/* The letters and digits of a name; as many as fit. */
-static size_t letters_of(const char *name, size_t len, char *out, size_t max)
+/* The letters and digits of a name, as many as fit. */
+static size_t normalize_name(const char *name, size_t len, char *out, size_t max)
 {
 	size_t n = 0;
 
 	for (size_t i = 0; i < len && n < max; i++) {
-		out[n] = letter_of(name[i]);
+		out[n] = lower_alnum(name[i]);
 		n += out[n] != 0;
 	}
 	return n;
@@ -145,15 +146,15 @@ bool settings_is_credential_name(const char *name, size_t len)
 
 	if (names_variable(name, len))
 		return false;
-	if (has_credential_end(name, len))
+	if (ends_like_credential(name, len))
 		return true;
-	n = letters_of(name, len, plain, sizeof(plain));
-	/* A name that is too long to be searched counts as one of a credential. */
+	n = normalize_name(name, len, plain, sizeof(plain));
+	/* A name too long to be searched counts as a credential's. */
 	return n == sizeof(plain) || has_any_word(plain, n, words, ARRAY_SIZE(words));
 }
 
 /* ${NAME} or $NAME and nothing else. */
-static bool is_reference(const char *s, size_t len)
+static bool is_variable_reference(const char *s, size_t len)
 {
 	bool braces = len > 3 && s[1] == '{' && s[len - 1] == '}';
 	size_t i = braces ? 2 : 1, end = braces ? len - 1 : len;
@@ -185,13 +186,13 @@ static bool has_digit(const char *s, size_t len)
 	return false;
 }
 
-static bool is_in_value(char c)
+static bool is_value_char(char c)
 {
 	return isalnum((unsigned char)c) || (c && strchr("+/=._~-", c));
 }
 
-/* What follows such a word: something between the two, unless the word ends in a sign, and a value. */
-static bool is_assigned(const char *s, size_t len, bool sign, bool strict)
+/* Is there a value after such a word? Something must separate the two, unless the word ends in a sign. */
+static bool has_value_after(const char *s, size_t len, bool sign, bool strict)
 {
 	const bool needs_gap = !sign;
 	size_t i = 0, n = 0;
@@ -200,16 +201,16 @@ static bool is_assigned(const char *s, size_t len, bool sign, bool strict)
 		sign = sign || s[i] == '=' || s[i] == ':';
 	if ((needs_gap && i == 0) || (strict && !sign))
 		return false;
-	/* A bounded look, because this is called for each word of a text, and a value may have all of these words in it. */
-	while (n < ASSIGNED_MAX && i + n < len && is_in_value(s[i + n]))
+	/* Bounded, because this runs for each word of a text, and a value may contain all of these words. */
+	while (n < ASSIGNED_MAX && i + n < len && is_value_char(s[i + n]))
 		n++;
-	/* Words of a sentence have no digits. */
+	/* Words of prose have no digits. */
 	return n >= (strict ? 16 : 8) && has_digit(s + i, n);
 }
 
 /*
- * "Bearer abcdefgh", "token=abcdefgh", "--api-key abcdefgh" within a line: a word, then something that is no variable. In a text
- * for people (`strict`) there is a sign between the two, and the value is a longer one.
+ * "Bearer abcdefgh", "token=abcdefgh", "--api-key abcdefgh" within a line: a word, then a value that is not a variable. In prose
+ * (`strict`) a sign must separate the two, and the value must be longer.
  */
 static bool has_assignment(const char *s, size_t len, bool strict)
 {
@@ -229,7 +230,7 @@ static bool has_assignment(const char *s, size_t len, bool strict)
 
 			if (strncasecmp(s + at, words[w], k) != 0)
 				continue;
-			if (is_assigned(s + i, len - i, has_sign, strict))
+			if (has_value_after(s + i, len - i, has_sign, strict))
 				return true;
 		}
 	}
@@ -248,7 +249,7 @@ bool settings_is_credential_text(const char *text, size_t len)
 static bool is_plain_json(const json_t *v)
 {
 	if (json_is_string(v))
-		return is_reference(json_string_value(v), json_string_length(v)) ||
+		return is_variable_reference(json_string_value(v), json_string_length(v)) ||
 		       is_small_number(json_string_value(v), json_string_length(v));
 	return !json_is_object(v) && !json_is_array(v);
 }
@@ -258,8 +259,8 @@ static bool is_credential_string(const json_t *v)
 	return json_is_string(v) && settings_is_credential_text(json_string_value(v), json_string_length(v));
 }
 
-/* "--api-key": the next argument is one. "--api-key=x" is one itself, and so is "API_KEY=x". */
-static bool is_option(const json_t *v, bool *ret_whole)
+/* "--api-key": the next argument is a credential. "--api-key=x" is one itself, and so is "API_KEY=x". */
+static bool is_credential_argument(const json_t *v, bool *ret_whole)
 {
 	const char *s = json_is_string(v) ? json_string_value(v) : "";
 	size_t n = strcspn(s, "="), rest = strlen(s + n);
@@ -268,7 +269,7 @@ static bool is_option(const json_t *v, bool *ret_whole)
 	if (s[0] == '-')
 		return settings_is_credential_name(s, n) || (n == 8 && memcmp(s, "--header", 8) == 0);
 	return rest > 1 && strspn(s, SETTINGS_VARIABLE) == n && settings_is_credential_name(s, n) &&
-	       !is_reference(s + n + 1, rest - 1) && !is_small_number(s + n + 1, rest - 1);
+	       !is_variable_reference(s + n + 1, rest - 1) && !is_small_number(s + n + 1, rest - 1);
 }
 
 // NOLINTNEXTLINE(misc-no-recursion): no deeper than DEPTH_MAX
@@ -279,7 +280,7 @@ static int clean_array(json_t *v, unsigned depth, size_t *left_out)
 {
 	for (size_t i = 0; i < json_array_size(v);) {
 		json_t *item = json_array_get(v, i);
-		bool whole = false, option = is_option(item, &whole);
+		bool whole = false, option = is_credential_argument(item, &whole);
 		int r;
 
 		if (option || is_credential_string(item)) {
@@ -297,12 +298,12 @@ static int clean_array(json_t *v, unsigned depth, size_t *left_out)
 	return 0;
 }
 
-static bool is_header(const json_t *v)
+static bool is_credential_header(const json_t *v)
 {
 	return json_is_string(v) && settings_is_header_value(json_string_value(v), json_string_length(v));
 }
 
-/* `headers`: they are those of requests, of which any may be a credential. */
+/* `headers`: its members are request headers, any of which may be a credential. */
 // NOLINTNEXTLINE(misc-no-recursion): clean_value() bounds it
 static int clean_object(json_t *v, bool headers, unsigned depth, size_t *left_out)
 {
@@ -315,7 +316,7 @@ static int clean_object(json_t *v, bool headers, unsigned depth, size_t *left_ou
 		int r;
 
 		if ((settings_is_credential_name(key, strlen(key)) && !is_plain_json(item)) ||
-		    ((headers || settings_is_headers_name(key, strlen(key))) && is_header(item)) ||
+		    ((headers || settings_is_headers_name(key, strlen(key))) && is_credential_header(item)) ||
 		    is_credential_string(item) || settings_is_credential_text(key, strlen(key))) {
 			json_object_del(v, key);
 			++*left_out;
@@ -338,7 +339,7 @@ static int clean_value(json_t *v, bool headers, unsigned depth, size_t *left_out
 	return json_is_array(v) ? clean_array(v, depth + 1, left_out) : 0;
 }
 
-static int add_dumped(const char *text, size_t len, void *out)
+static int append_dump(const char *text, size_t len, void *out)
 {
 	buf_add(out, text, len);
 	return 0;
@@ -350,7 +351,7 @@ static int clean_json(const char *text, size_t len, struct buf *out, size_t *lef
 	json_t *v = json_loadb(text, len, JSON_REJECT_DUPLICATES, &why);
 	int r = v ? clean_value(v, false, 0, left_out) : -EBADMSG;
 
-	if (r == 0 && json_dump_callback(v, add_dumped, out, JSON_INDENT(2)) < 0)
+	if (r == 0 && json_dump_callback(v, append_dump, out, JSON_INDENT(2)) < 0)
 		r = -ENOMEM;
 	buf_addc(out, '\n');
 	json_decref(v);

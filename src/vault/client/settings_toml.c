@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * TOML, statement by statement: a table's head or a key with its value, over several lines where brackets or long strings are
- * open. Statements are kept or left out whole (T1), tables too.
+ * Removes credentials from TOML, statement by statement: a table header, or a key with its value, which spans lines while
+ * brackets or long strings are open. Statements are kept or dropped as a whole (settings.T1), and so are tables. It is not a full
+ * TOML parser: when in doubt, the file is refused.
  */
 #include "vault/client/settings.h"
 
@@ -22,14 +23,14 @@ static bool toml_is_at(const struct toml *t, const char *what)
 	return t->len - t->at >= n && memcmp(t->s + t->at, what, n) == 0;
 }
 
-/* Copies one character, and counts lines. */
+/* Copies one character and counts lines. */
 static void toml_step(struct toml *t, struct buf *out)
 {
 	t->line += t->s[t->at] == '\n';
 	buf_addc(out, t->s[t->at++]);
 }
 
-/* A string, its quotes included. False: it has no end. */
+/* Copies a string with its quotes. False: it is not terminated. */
 static bool toml_string(struct toml *t, struct buf *out)
 {
 	char quote = t->s[t->at];
@@ -53,7 +54,7 @@ static bool toml_string(struct toml *t, struct buf *out)
 		return false;
 	for (size_t i = 0; i < strlen(end); i++)
 		toml_step(t, out);
-	/* Up to two more quotes belong to a long string. */
+	/* A long string may end with up to two more quotes. */
 	while (many && t->at < t->len && t->s[t->at] == quote)
 		toml_step(t, out);
 	return true;
@@ -65,15 +66,16 @@ static void toml_skip_comment(struct toml *t)
 		t->at++;
 }
 
-/* How a character changes how many brackets are open. */
-static int opens(char c)
+/* By how much a character changes the bracket depth. */
+static int bracket_change(char c)
 {
 	if (c == '[' || c == '{')
 		return 1;
 	return c == ']' || c == '}' ? -1 : 0;
 }
 
-/* Up to the end of its last line, without comments (T3). *ret_value: where the value begins; 0: there is none. */
+/* Reads one statement up to the end of its last line, without comments (settings.T3). *ret_value: where the
+ * value begins; 0: none. */
 static int toml_statement(struct toml *t, struct buf *out, size_t *ret_value)
 {
 	int open = 0;
@@ -92,7 +94,7 @@ static int toml_statement(struct toml *t, struct buf *out, size_t *ret_value)
 				return -EBADMSG;
 			continue;
 		}
-		open += opens(c);
+		open += bracket_change(c);
 		if (open < 0 || (c < ' ' && c != '\t' && c != '\n' && c != '\r'))
 			return -EBADMSG;
 		toml_step(t, out);
@@ -104,8 +106,8 @@ static int toml_statement(struct toml *t, struct buf *out, size_t *ret_value)
 	return open ? -EBADMSG : 0;
 }
 
-/* A name in a key, a head or an inline table: bare, or quoted. */
-static size_t name_at(const char *s, size_t len, size_t at, size_t *ret_from)
+/* A name in a key, a table header or an inline table: bare, or quoted. */
+static size_t toml_name_at(const char *s, size_t len, size_t at, size_t *ret_from)
 {
 	int quote = at < len && (s[at] == '"' || s[at] == '\'') ? s[at] : 0;
 	size_t n = at + (quote != 0);
@@ -117,11 +119,12 @@ static size_t name_at(const char *s, size_t len, size_t at, size_t *ret_from)
 	return n;
 }
 
-/* Does one of the names of a key, or of a table's head, fit? Names may be quoted: mcp_servers."my server".http_headers. */
-static bool has_name(const char *s, size_t len, bool (*fits)(const char *name, size_t len))
+/* Does one of the dotted names satisfy the test? Names may be quoted: mcp_servers."my
+ * server".http_headers. */
+static bool any_name_fits(const char *s, size_t len, bool (*fits)(const char *name, size_t len))
 {
 	for (size_t at = 0; at < len;) {
-		size_t from, end = name_at(s, len, at, &from);
+		size_t from, end = toml_name_at(s, len, at, &from);
 
 		if (end > from && fits(s + from, end - from))
 			return true;
@@ -133,10 +136,11 @@ static bool has_name(const char *s, size_t len, bool (*fits)(const char *name, s
 
 static bool has_credential_name(const char *s, size_t len)
 {
-	return has_name(s, len, settings_is_credential_name);
+	return any_name_fits(s, len, settings_is_credential_name);
 }
 
-/* Names that something is assigned to within an inline table: NAME =. Also what is in strings counts: the stricter wins. */
+/* Is there a credential's name before a "=" in an inline table? Text in strings counts, too: the stricter
+ * reading wins. */
 static bool assigns_credential(const char *s, size_t len)
 {
 	for (size_t i = 0; i < len; i++) {
@@ -155,8 +159,8 @@ static bool assigns_credential(const char *s, size_t len)
 	return false;
 }
 
-/* An argument that is an option of such a name: args = ["--api-key", "x"]. */
-static bool has_option(const char *s, size_t len)
+/* Is there an option with a credential's name among the arguments: args = ["--api-key", "x"]? */
+static bool has_credential_option(const char *s, size_t len)
 {
 	for (size_t i = 0; i + 2 < len; i++) {
 		size_t n = i + 1;
@@ -189,13 +193,13 @@ static bool is_plain_toml(const char *s, size_t len)
 	return len > 0;
 }
 
-/* Is there a table of request headers among the names? */
+/* Is one of the names that of a table of request headers? */
 static bool has_headers_name(const char *s, size_t len)
 {
-	return has_name(s, len, settings_is_headers_name);
+	return any_name_fits(s, len, settings_is_headers_name);
 }
 
-/* `headers`: the table is one of headers of requests. */
+/* `headers`: the current table contains request headers. */
 static bool is_statement_kept(const char *s, size_t len, size_t value, bool headers)
 {
 	const char *v = s + value;
@@ -208,7 +212,7 @@ static bool is_statement_kept(const char *s, size_t len, size_t value, bool head
 	headers = headers || has_headers_name(s, value) || memmem(v, n, "--header", 8);
 	if (headers && settings_is_header_value(v, n))
 		return false;
-	return !assigns_credential(v, n) && !has_option(v, n);
+	return !assigns_credential(v, n) && !has_credential_option(v, n);
 }
 
 static bool is_blank_statement(const struct buf *b)

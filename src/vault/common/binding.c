@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Parses, compares and describes bindings (binding.h): the one place where it is decided whether a host, port
+ * and path are covered by one. Pure; knows no secret.
+ */
+
 #include "vault/common/binding.h"
 
 #include "base/cleanup.h"
@@ -18,19 +23,20 @@ static const char *const as_names[] = {
 };
 static_assert(ARRAY_SIZE(as_names) == BINDING_AS_COUNT, "a name for each way");
 
-/* What frames a request, or names whom it is for: no secret belongs there. */
+/* Headers that frame a request or name its recipient: a secret may not be sent in them. */
 static const char *const framing[] = {
 	"connection", "content-length",	     "cookie", "expect",  "host",
 	"keep-alive", "proxy-authorization", "te",     "trailer", "transfer-encoding",
 	"upgrade"
 };
 
-static int refuse_word_of_pattern(const char *text, size_t len, struct err *e)
+/* Refuses wildcards and URLs with a message of their own, because people try them. */
+static int refuse_pattern_or_url(const char *text, size_t len, struct err *e)
 {
 	if (memchr(text, '*', len))
 		return err_set(
 			e, -EINVAL,
-			"a secret is bound to exact hosts, and '%.*s' has a '*': whoever gets a name below it "
+			"a secret is bound to exact hosts, and '%.*s' has a '*': anybody with a name below it "
 			"would get the secret",
 			(int)len, text);
 	if (memmem(text, len, "://", 3))
@@ -39,6 +45,7 @@ static int refuse_word_of_pattern(const char *text, size_t len, struct err *e)
 	return 0;
 }
 
+/* Parses HOST[:PORT] (binding.B1). */
 static int parse_host(const char *text, size_t len, unsigned flags, struct binding *b, struct err *e)
 {
 	struct host h;
@@ -50,18 +57,19 @@ static int parse_host(const char *text, size_t len, unsigned flags, struct bindi
 	if (h.kind == HOST_ADDR && !(flags & BINDING_ADDRESS))
 		return err_set(
 			e, -EINVAL,
-			"%s is an address; certificates and bindings are for names (--address says that it is "
+			"%s is an address; certificates and bindings are for names (use --address if it is "
 			"meant)",
 			h.text);
 	if (h.kind == HOST_NAME && psl_is_suffix(h.text))
 		return err_set(e, -EINVAL,
-			       "%s is a public suffix: anybody may have a name below it, and nobody is it",
+			       "%s is a public suffix: anybody may register a name below it; name one host",
 			       h.text);
 	memcpy(b->host, h.text, (size_t)h.len + 1);
 	b->port = port || (flags & BINDING_ASKED) ? port : BINDING_PORT;
 	return 0;
 }
 
+/* Parses and canonicalises the path (binding.B2). */
 static int parse_path(const char *text, size_t len, struct binding *b, struct err *e)
 {
 	autobuf struct buf out = BUF_INIT;
@@ -94,8 +102,8 @@ int binding_parse_host(const char *text, size_t len, unsigned flags, struct bind
 	int r;
 
 	if (len > HOST_MAX + 16 + URLPATH_MAX || memchr(text, '\0', len))
-		return err_set(e, -EINVAL, "that is no HOST[:PORT][/path]");
-	r = refuse_word_of_pattern(text, len, e);
+		return err_set(e, -EINVAL, "expected HOST[:PORT][/path]");
+	r = refuse_pattern_or_url(text, len, e);
 	if (r == 0)
 		r = parse_host(text, host_len, flags, &out, e);
 	if (r == 0)
@@ -106,7 +114,7 @@ int binding_parse_host(const char *text, size_t len, unsigned flags, struct bind
 	return 0;
 }
 
-/* RFC 9110's token. */
+/* A token of RFC 9110. */
 static bool is_token(const char *s)
 {
 	for (const char *p = s; *p; p++) {
@@ -118,7 +126,8 @@ static bool is_token(const char *s)
 	return *s;
 }
 
-static bool is_header(const char *s)
+/* May a secret be sent in this header? Lower case only, and none that frames the request. */
+static bool is_header_for_secret(const char *s)
 {
 	for (const char *p = s; *p; p++) {
 		if (*p >= 'A' && *p <= 'Z')
@@ -131,8 +140,8 @@ static bool is_header(const char *s)
 	return is_token(s);
 }
 
-/* A parameter's name as it stands in a query, without anything that would have to be encoded. */
-static bool is_parameter(const char *s)
+/* The name of a query parameter, without characters that would need encoding. */
+static bool is_query_parameter(const char *s)
 {
 	for (const char *p = s; *p; p++) {
 		if (*p <= 0x20 || *p > 0x7e || strchr("&=#?%+\"<>\\^`{|}", *p))
@@ -143,8 +152,8 @@ static bool is_parameter(const char *s)
 
 #define ASK "ask"
 
-/* What follows "ask", and all of it where that is not there. */
-static const char *after_ask(const char *word)
+/* The part after "ask" or "ask,"; the whole word when it does not begin with that. */
+static const char *skip_ask_prefix(const char *word)
 {
 	size_t n = strlen(ASK);
 
@@ -155,21 +164,22 @@ static const char *after_ask(const char *word)
 
 static bool is_ssh_word(const char *word)
 {
-	const char *rest = after_ask(word);
+	const char *rest = skip_ask_prefix(word);
 
-	/* "ask," is none. */
+	/* "ask," with nothing after the comma is not valid. */
 	if (!*rest)
 		return !*word || str_eq(word, ASK);
 	return str_eq(rest, "sshsig") || str_eq(rest, "unbound");
 }
 
-static bool is_good_word(unsigned as, const char *word)
+/* Is the word (header, parameter, cookie, SSH options) valid for this way of sending? */
+static bool word_fits_way(unsigned as, const char *word)
 {
 	switch (as) {
 	case BINDING_AS_HEADER:
-		return is_header(word);
+		return is_header_for_secret(word);
 	case BINDING_AS_QUERY:
-		return is_parameter(word);
+		return is_query_parameter(word);
 	case BINDING_AS_COOKIE:
 		return !*word || is_token(word);
 	case BINDING_AS_SSH:
@@ -179,14 +189,14 @@ static bool is_good_word(unsigned as, const char *word)
 	}
 }
 
-static int bad_as(const char *text, size_t len, struct err *e)
+static int refuse_way(const char *text, size_t len, struct err *e)
 {
 	char quoted[SLICE_QUOTE_LEN];
 
 	return err_set(
 		e, -EINVAL,
-		"'%s' is no way to send a secret; there are bearer, basic, header:NAME, query:NAME, path, body, "
-		"cookie[:NAME], ssh, ssh:sshsig, ssh:unbound (each with ask, as ssh:ask,sshsig) and proxy",
+		"'%s' is not a way to send a secret; use bearer, basic, header:NAME, query:NAME, path, body, "
+		"cookie[:NAME], ssh, ssh:sshsig, ssh:unbound (with approval for each use: ssh:ask,sshsig) or proxy",
 		slice_quote(text, len, quoted));
 }
 
@@ -201,21 +211,21 @@ int binding_parse_as(const char *text, size_t len, struct binding *b, struct err
 	while (as < BINDING_AS_COUNT && !slice_eq(way, as_names[as]))
 		as++;
 	if (as == BINDING_AS_COUNT || (colon && word_len == 0) || word_len > BINDING_WORD_MAX)
-		return bad_as(text, len, e);
+		return refuse_way(text, len, e);
 	if (word_len)
 		memcpy(word, colon + 1, word_len);
 	for (char *p = word; as == BINDING_AS_HEADER && *p; p++)
 		*p = (char)(*p >= 'A' && *p <= 'Z' ? *p + 32 : *p);
 	if (strlen(word) != word_len)
-		return bad_as(text, len, e);
-	if (!is_good_word(as, word)) {
+		return refuse_way(text, len, e);
+	if (!word_fits_way(as, word)) {
 		if (as == BINDING_AS_HEADER && str_eq(word, "cookie"))
 			return err_set(e, -EINVAL, "use 'cookie' or 'cookie:NAME' instead of header:cookie");
 		if (as == BINDING_AS_HEADER && is_token(word))
 			return err_set(e, -EINVAL,
-				       "the header %s says how a request is sent; no secret belongs there",
+				       "the header %s frames the request; a secret cannot be sent in it",
 				       word);
-		return bad_as(text, len, e);
+		return refuse_way(text, len, e);
 	}
 	b->as = (uint8_t)as;
 	memcpy(b->word, word, sizeof(b->word));
@@ -248,7 +258,7 @@ void binding_usual_as(struct binding *b)
 
 bool binding_usual_other(struct binding *b)
 {
-	/* Anthropic's: a header of its own, or as everybody else. */
+	/* Anthropic accepts both its own header and a bearer token. */
 	if (!str_eq(b->host, "api.anthropic.com"))
 		return false;
 	b->as = BINDING_AS_BEARER;
@@ -256,7 +266,8 @@ bool binding_usual_other(struct binding *b)
 	return true;
 }
 
-static bool is_user(const char *s)
+/* Can HTTP Basic carry this user name? */
+static bool is_user_name(const char *s)
 {
 	size_t n = strlen(s);
 
@@ -267,16 +278,17 @@ static bool is_user(const char *s)
 	return n == 0 || (s[0] != ' ' && s[n - 1] != ' ');
 }
 
-static bool has_user(const struct binding *b)
+/* Does this way of sending have a user? */
+static bool takes_user(const struct binding *b)
 {
 	return b->as == BINDING_AS_BASIC || b->as == BINDING_AS_SSH || b->as == BINDING_AS_PROXY;
 }
 
 int binding_set_user(struct binding *b, const char *user, struct err *e)
 {
-	if (!has_user(b))
-		return err_set(e, -EINVAL, "a user goes with 'basic', 'ssh' and 'proxy' only");
-	if (strlen(user) > BINDING_USER_MAX || !is_user(user))
+	if (!takes_user(b))
+		return err_set(e, -EINVAL, "only 'basic', 'ssh' and 'proxy' take a user");
+	if (strlen(user) > BINDING_USER_MAX || !is_user_name(user))
 		return err_set(
 			e, -EINVAL,
 			"a user has at most %d printable characters, no colon and no space at either end",
@@ -285,14 +297,14 @@ int binding_set_user(struct binding *b, const char *user, struct err *e)
 	return 0;
 }
 
-static bool is_good_path(const char *path)
+static bool is_canonical_path(const char *path)
 {
 	struct binding b = { 0 };
 
 	return parse_path(path, strlen(path), &b, NULL) == 0 && str_eq(b.path, path);
 }
 
-static bool is_good_host(const char *host)
+static bool is_bindable_host(const char *host)
 {
 	struct host h;
 
@@ -306,9 +318,9 @@ bool binding_is_good(const struct binding *b, unsigned flags)
 
 	if (b->as >= BINDING_AS_COUNT || (!asked && (b->as == BINDING_AS_ANY || b->port == 0)))
 		return false;
-	if (!is_good_word(b->as, b->word) || !is_user(b->user) || (*b->user && !has_user(b)))
+	if (!word_fits_way(b->as, b->word) || !is_user_name(b->user) || (*b->user && !takes_user(b)))
 		return false;
-	return is_good_host(b->host) && is_good_path(b->path);
+	return is_bindable_host(b->host) && is_canonical_path(b->path);
 }
 
 bool binding_eq(const struct binding *a, const struct binding *b)
@@ -317,7 +329,8 @@ bool binding_eq(const struct binding *a, const struct binding *b)
 	       str_eq(a->word, b->word) && str_eq(a->user, b->user);
 }
 
-static bool is_below(const char *prefix, struct slice path)
+/* Is the path the prefix itself or below it (binding.B2)? */
+static bool is_path_below(const char *prefix, struct slice path)
 {
 	size_t n = strlen(prefix);
 
@@ -330,16 +343,16 @@ bool binding_covers(const struct binding *b, const char *host, uint16_t port, st
 {
 	autobuf struct buf other = BUF_INIT;
 
-	if (port != b->port || !str_eq(b->host, host) || !is_below(b->path, path))
+	if (port != b->port || !str_eq(b->host, host) || !is_path_below(b->path, path))
 		return false;
 	if (str_eq(b->path, "/") || !memchr(path.p, '%', path.len))
 		return true;
 	return urlpath_slashed(path, &other) == 0 &&
-	       is_below(b->path, (struct slice){ buf_cstr(&other), other.len });
+	       is_path_below(b->path, (struct slice){ buf_cstr(&other), other.len });
 }
 
-/* Both were written down; empty leaves it to the other. */
-static bool meet_text(char *ret, const char *own, const char *ask)
+/* The value that both sides agree on; an empty one leaves the choice to the other side. */
+static bool agree_on_text(char *ret, const char *own, const char *ask)
 {
 	if (*own && *ask && !str_eq(own, ask))
 		return false;
@@ -348,23 +361,23 @@ static bool meet_text(char *ret, const char *own, const char *ask)
 	return true;
 }
 
-/* Either's wish to be asked counts; of the rest it is as with other words. */
-static bool meet_ssh(char *ret, const char *own, const char *ask)
+/* A person is asked if either side wants that; the rest is compared like any other word. */
+static bool agree_on_ssh_word(char *ret, const char *own, const char *ask)
 {
-	bool asks = after_ask(own) != own || after_ask(ask) != ask;
+	bool asks = skip_ask_prefix(own) != own || skip_ask_prefix(ask) != ask;
 	char rest[BINDING_WORD_MAX + 1];
 
-	snprintf(rest, sizeof(rest), "%s", after_ask(own));
-	if (!meet_text(rest, rest, after_ask(ask)))
+	snprintf(rest, sizeof(rest), "%s", skip_ask_prefix(own));
+	if (!agree_on_text(rest, rest, skip_ask_prefix(ask)))
 		return false;
 	snprintf(ret, BINDING_WORD_MAX + 1, "%s%s%.16s", asks ? ASK : "", asks && *rest ? "," : "", rest);
 	return true;
 }
 
-static bool meet_word(const struct binding *own, const struct binding *ask, char *ret)
+static bool agree_on_word(const struct binding *own, const struct binding *ask, char *ret)
 {
-	return own->as == BINDING_AS_SSH ? meet_ssh(ret, own->word, ask->word)
-					 : meet_text(ret, own->word, ask->word);
+	return own->as == BINDING_AS_SSH ? agree_on_ssh_word(ret, own->word, ask->word)
+					 : agree_on_text(ret, own->word, ask->word);
 }
 
 bool binding_meet(const struct binding *own, const struct binding *ask, struct binding *ret)
@@ -373,12 +386,12 @@ bool binding_meet(const struct binding *own, const struct binding *ask, struct b
 
 	if (!str_eq(own->host, ask->host) || (ask->port && ask->port != own->port))
 		return false;
-	if (ask->as != BINDING_AS_ANY && (ask->as != own->as || !meet_word(own, ask, out.word) ||
-					  !meet_text(out.user, own->user, ask->user)))
+	if (ask->as != BINDING_AS_ANY && (ask->as != own->as || !agree_on_word(own, ask, out.word) ||
+					  !agree_on_text(out.user, own->user, ask->user)))
 		return false;
-	if (is_below(own->path, slice_of(ask->path)))
+	if (is_path_below(own->path, slice_of(ask->path)))
 		memcpy(out.path, ask->path, sizeof(out.path));
-	else if (!is_below(ask->path, slice_of(own->path)))
+	else if (!is_path_below(ask->path, slice_of(own->path)))
 		return false;
 	*ret = out;
 	return true;
@@ -410,17 +423,17 @@ void binding_describe(const struct binding *b, struct buf *out)
 
 bool binding_allows_sshsig(const struct binding *b)
 {
-	return b->as == BINDING_AS_SSH && str_eq(after_ask(b->word), "sshsig");
+	return b->as == BINDING_AS_SSH && str_eq(skip_ask_prefix(b->word), "sshsig");
 }
 
 bool binding_allows_unbound(const struct binding *b)
 {
-	return b->as == BINDING_AS_SSH && str_eq(after_ask(b->word), "unbound");
+	return b->as == BINDING_AS_SSH && str_eq(skip_ask_prefix(b->word), "unbound");
 }
 
 bool binding_asks(const struct binding *b)
 {
-	return b->as == BINDING_AS_SSH && after_ask(b->word) != b->word;
+	return b->as == BINDING_AS_SSH && skip_ask_prefix(b->word) != b->word;
 }
 
 int binding_set_ask(struct binding *b, struct err *e)
@@ -429,7 +442,7 @@ int binding_set_ask(struct binding *b, struct err *e)
 
 	if (b->as != BINDING_AS_SSH)
 		return err_set(e, -EINVAL,
-			       "only a key that signs (--as ssh) can be bound so that each use is asked for");
+			       "only a key that signs (--as ssh) can require approval for each use");
 	if (binding_asks(b))
 		return 0;
 	snprintf(word, sizeof(word), ASK "%s%.16s", *b->word ? "," : "", b->word);
@@ -442,7 +455,8 @@ bool binding_takes_lines(const struct binding *b)
 	return b->as == BINDING_AS_BODY || b->as == BINDING_AS_SSH;
 }
 
-static size_t percent_len(const unsigned char *s, size_t len)
+/* The length of the value after percent-encoding. */
+static size_t percent_encoded_len(const unsigned char *s, size_t len)
 {
 	size_t n = 0;
 
@@ -462,7 +476,7 @@ bool binding_fits(const struct binding *b, const void *value, size_t len)
 		return (len + BINDING_USER_MAX) * 4 / 3 < BINDING_HEAD_MAX;
 	case BINDING_AS_QUERY:
 	case BINDING_AS_PATH:
-		return percent_len(value, len) < BINDING_HEAD_MAX;
+		return percent_encoded_len(value, len) < BINDING_HEAD_MAX;
 	default:
 		return len < BINDING_HEAD_MAX;
 	}

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reads .env files in place (envfile.h). Expands nothing, and no value ever appears in a message. */
+
 #include "vault/common/envfile.h"
 
 #include <errno.h>
@@ -30,28 +32,29 @@ static void skip_line(struct envfile *f)
 	f->line++;
 }
 
-static bool is_name(char c, bool first)
+static bool is_variable_char(char c, bool first)
 {
 	return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_' ||
 	       (!first && c >= '0' && c <= '9');
 }
 
-static bool has_word(const struct envfile *f, const char *word)
+static bool is_keyword_next(const struct envfile *f, const char *word)
 {
 	size_t n = strlen(word);
 
 	return (size_t)(f->end - f->p) > n && memcmp(f->p, word, n) == 0 && is_blank(f->p[n]);
 }
 
-static int get_name(struct envfile *f, struct envfile_entry *ret, struct err *e)
+/* Parses `[export] NAME =`. */
+static int parse_name(struct envfile *f, struct envfile_entry *ret, struct err *e)
 {
 	size_t n = 0;
 
-	if (has_word(f, "export")) {
+	if (is_keyword_next(f, "export")) {
 		f->p += strlen("export");
 		skip_blanks(f);
 	}
-	while (f->p + n < f->end && is_name(f->p[n], n == 0))
+	while (f->p + n < f->end && is_variable_char(f->p[n], n == 0))
 		n++;
 	if (n == 0)
 		return err_set(e, -EINVAL, "line %u: expected NAME=value", f->line);
@@ -63,25 +66,25 @@ static int get_name(struct envfile *f, struct envfile_entry *ret, struct err *e)
 	f->p += n;
 	skip_blanks(f);
 	if (f->p == f->end || *f->p != '=')
-		return err_set(e, -EINVAL, "line %u: expected '=' behind %s", f->line, ret->name);
+		return err_set(e, -EINVAL, "line %u: expected '=' after %s", f->line, ret->name);
 	f->p++;
 	skip_blanks(f);
 	return 0;
 }
 
-/* Behind a closing quote only blanks and a comment may follow. */
-static int end_quoted(struct envfile *f, struct err *e)
+/* After a closing quote only blanks and a comment may follow. */
+static int finish_quoted(struct envfile *f, struct err *e)
 {
 	skip_blanks(f);
 	if (f->p < f->end && *f->p == '\r')
 		f->p++;
 	if (f->p < f->end && *f->p != '\n' && *f->p != '#')
-		return err_set(e, -EINVAL, "line %u: something stands behind the closing quote", f->line);
+		return err_set(e, -EINVAL, "line %u: unexpected text after the closing quote", f->line);
 	skip_line(f);
 	return 0;
 }
 
-static char unescape(char c)
+static char unescape_char(char c)
 {
 	switch (c) {
 	case 'n':
@@ -95,7 +98,8 @@ static char unescape(char c)
 	}
 }
 
-static int get_quoted(struct envfile *f, struct envfile_entry *ret, struct err *e)
+/* Decodes a quoted value in place; it may span lines. */
+static int parse_quoted(struct envfile *f, struct envfile_entry *ret, struct err *e)
 {
 	char quote = *f->p++, *to = f->p;
 
@@ -103,7 +107,7 @@ static int get_quoted(struct envfile *f, struct envfile_entry *ret, struct err *
 	for (; f->p < f->end && *f->p != quote; f->p++) {
 		if (quote == '"' && *f->p == '\\' && f->p + 1 < f->end && strchr("nrt\"\\$", f->p[1]) &&
 		    f->p[1])
-			*to++ = unescape(*++f->p);
+			*to++ = unescape_char(*++f->p);
 		else
 			*to++ = *f->p;
 		f->line += *f->p == '\n';
@@ -112,11 +116,11 @@ static int get_quoted(struct envfile *f, struct envfile_entry *ret, struct err *
 		return err_set(e, -EINVAL, "line %u: a quote is never closed", ret->line);
 	ret->len = (size_t)(to - ret->value);
 	f->p++;
-	return end_quoted(f, e);
+	return finish_quoted(f, e);
 }
 
-/* To the end of the line, or to a # behind a blank. */
-static void get_bare(struct envfile *f, struct envfile_entry *ret)
+/* A bare value ends at the end of the line, or at a # that follows a blank. */
+static void parse_bare(struct envfile *f, struct envfile_entry *ret)
 {
 	size_t n = 0;
 
@@ -143,12 +147,12 @@ int envfile_next(struct envfile *f, struct envfile_entry *ret, struct err *e)
 		skip_line(f);
 	}
 	ret->line = f->line;
-	r = get_name(f, ret, e);
+	r = parse_name(f, ret, e);
 	if (r < 0)
 		return r;
 	if (f->p < f->end && (*f->p == '"' || *f->p == '\''))
-		r = get_quoted(f, ret, e);
+		r = parse_quoted(f, ret, e);
 	else
-		get_bare(f, ret);
+		parse_bare(f, ret);
 	return r < 0 ? r : 1;
 }

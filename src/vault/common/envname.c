@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The table of well-known secrets and their variables (envname.h). Pure. */
+
 #include "vault/common/envname.h"
 
 #include "base/cleanup.h"

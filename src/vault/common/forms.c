@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Renders a secret in each of its encodings (forms.h), and searches text for all of them. Pure: writes only
+ * to the caller's memory, which may be locked.
+ */
+
 #include "vault/common/forms.h"
 
 #include "base/base64.h"
@@ -46,14 +51,14 @@ const char *form_name(enum form_kind k)
 	return names[k];
 }
 
-/* Where a form is written: no more than fits, and then it is none. */
+/* The buffer that a form is written to. When it is full, there is no such form. */
 struct out {
 	uint8_t *p;
 	size_t len, cap;
 	bool full;
 };
 
-static void put(struct out *o, uint8_t c)
+static void out_byte(struct out *o, uint8_t c)
 {
 	if (o->len < o->cap)
 		o->p[o->len++] = c;
@@ -61,25 +66,25 @@ static void put(struct out *o, uint8_t c)
 		o->full = true;
 }
 
-static void put_all(struct out *o, const char *s)
+static void out_text(struct out *o, const char *s)
 {
 	while (*s)
-		put(o, (uint8_t)*s++);
+		out_byte(o, (uint8_t)*s++);
 }
 
-static void put_hex(struct out *o, uint8_t c, const char *digits)
+static void out_hex(struct out *o, uint8_t c, const char *digits)
 {
-	put(o, (uint8_t)digits[c >> 4]);
-	put(o, (uint8_t)digits[c & 15]);
+	out_byte(o, (uint8_t)digits[c >> 4]);
+	out_byte(o, (uint8_t)digits[c & 15]);
 }
 
-static bool is_alnum(uint8_t c)
+static bool is_ascii_alnum(uint8_t c)
 {
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
 
-/* Which six bits stand at place i of the bytes, with `before` bytes of zeros in front. */
-static unsigned sextet(const uint8_t *s, size_t len, size_t before, size_t i)
+/* The six bits at position i of the bytes, with `before` zero bytes in front of them. */
+static unsigned sextet_at(const uint8_t *s, size_t len, size_t before, size_t i)
 {
 	unsigned v = 0;
 
@@ -92,49 +97,50 @@ static unsigned sextet(const uint8_t *s, size_t len, size_t before, size_t i)
 	return v;
 }
 
-static void put_base64(struct out *o, const uint8_t *s, size_t len, size_t before, bool url)
+static void out_base64(struct out *o, const uint8_t *s, size_t len, size_t before, bool url)
 {
-	/* Characters that share bits with what stands before or behind are not the secret's alone. */
+	/* A character that shares bits with the bytes before or after the secret does not depend on the
+	 * secret alone. */
 	size_t from = (before * 8 + 5) / 6, to = (before + len) * 8 / 6;
 
 	for (size_t i = from; i < to; i++)
-		put(o, (uint8_t)base64_digit(sextet(s, len, before, i), url));
+		out_byte(o, (uint8_t)base64_digit(sextet_at(s, len, before, i), url));
 }
 
-static void put_percent(struct out *o, const uint8_t *s, size_t len, const char *kept, bool all,
+static void out_percent(struct out *o, const uint8_t *s, size_t len, const char *kept, bool all,
 			const char *digits)
 {
 	for (size_t i = 0; i < len; i++) {
 		uint8_t c = s[i];
 
-		if (!all && (is_alnum(c) || (c && strchr(kept, c)))) {
-			put(o, c);
+		if (!all && (is_ascii_alnum(c) || (c && strchr(kept, c)))) {
+			out_byte(o, c);
 		} else {
-			put(o, '%');
-			put_hex(o, c, digits);
+			out_byte(o, '%');
+			out_hex(o, c, digits);
 		}
 	}
 }
 
-static void put_form(struct out *o, const uint8_t *s, size_t len, const char *digits)
+static void out_form_encoded(struct out *o, const uint8_t *s, size_t len, const char *digits)
 {
 	for (size_t i = 0; i < len; i++) {
 		if (s[i] == ' ')
-			put(o, '+');
+			out_byte(o, '+');
 		else
-			put_percent(o, s + i, 1, "*-._", false, digits);
+			out_percent(o, s + i, 1, "*-._", false, digits);
 	}
 }
 
-static void put_u(struct out *o, unsigned unit, const char *digits)
+static void out_utf16_escape(struct out *o, unsigned unit, const char *digits)
 {
-	put_all(o, "\\u");
-	put_hex(o, (uint8_t)(unit >> 8), digits);
-	put_hex(o, (uint8_t)unit, digits);
+	out_text(o, "\\u");
+	out_hex(o, (uint8_t)(unit >> 8), digits);
+	out_hex(o, (uint8_t)unit, digits);
 }
 
-/* One character of UTF-8: its length, 0 when it is none. */
-static size_t utf8_at(const uint8_t *s, size_t len, uint32_t *ret)
+/* Decodes one UTF-8 character; returns its length, 0 if invalid. */
+static size_t decode_utf8(const uint8_t *s, size_t len, uint32_t *ret)
 {
 	static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
 	size_t n = s[0] < 0x80 ? 1 : s[0] >= 0xf0 ? 4 : s[0] >= 0xe0 ? 3 : 2;
@@ -153,76 +159,78 @@ static size_t utf8_at(const uint8_t *s, size_t len, uint32_t *ret)
 	return n;
 }
 
-static bool is_utf8(const uint8_t *s, size_t len)
+static bool is_valid_utf8(const uint8_t *s, size_t len)
 {
 	uint32_t c;
 	size_t n;
 
 	for (size_t i = 0; i < len; i += n) {
-		n = utf8_at(s + i, len - i, &c);
+		n = decode_utf8(s + i, len - i, &c);
 		if (n == 0)
 			return false;
 	}
 	return true;
 }
 
-static void put_code(struct out *o, uint32_t c, const char *digits)
+static void out_code_point(struct out *o, uint32_t c, const char *digits)
 {
 	if (c >= 0x10000) {
-		put_u(o, 0xd800 + ((c - 0x10000) >> 10), digits);
-		put_u(o, 0xdc00 + ((c - 0x10000) & 0x3ff), digits);
+		out_utf16_escape(o, 0xd800 + ((c - 0x10000) >> 10), digits);
+		out_utf16_escape(o, 0xdc00 + ((c - 0x10000) & 0x3ff), digits);
 	} else {
-		put_u(o, c, digits);
+		out_utf16_escape(o, c, digits);
 	}
 }
 
-static void put_json_byte(struct out *o, uint8_t c, enum form_kind kind)
+/* One byte of a JSON string in the escaping style of `kind`. */
+static void out_json_byte(struct out *o, uint8_t c, enum form_kind kind)
 {
 	static const char from[] = "\b\f\n\r\t\"\\", to[] = "bfnrt\"\\";
 	const char *at = c ? strchr(from, c) : NULL;
 
 	if (at) {
-		put(o, '\\');
-		put(o, (uint8_t)to[at - from]);
+		out_byte(o, '\\');
+		out_byte(o, (uint8_t)to[at - from]);
 	} else if (c == '/' && kind == FORM_JSON_SLASH) {
-		put_all(o, "\\/");
+		out_text(o, "\\/");
 	} else if (c < 0x20 || (kind == FORM_JSON_HTML && strchr("<>&", c))) {
-		put_u(o, c, lower_hex);
+		out_utf16_escape(o, c, lower_hex);
 	} else {
-		put(o, c);
+		out_byte(o, c);
 	}
 }
 
-static void put_json(struct out *o, const uint8_t *s, size_t len, enum form_kind kind)
+static void out_json(struct out *o, const uint8_t *s, size_t len, enum form_kind kind)
 {
 	uint32_t c = 0;
 	size_t n;
 
 	for (size_t i = 0; i < len; i += n) {
-		n = kind == FORM_JSON_ASCII ? utf8_at(s + i, len - i, &c) : 1;
+		n = kind == FORM_JSON_ASCII ? decode_utf8(s + i, len - i, &c) : 1;
 		if (n > 1)
-			put_code(o, c, lower_hex);
+			out_code_point(o, c, lower_hex);
 		else
-			put_json_byte(o, s[i], kind);
+			out_json_byte(o, s[i], kind);
 	}
 }
 
-/* Every character; of what is no UTF-8, every byte. */
-static void put_json_u(struct out *o, const uint8_t *s, size_t len, const char *digits)
+/* Escapes every character; if the text is not UTF-8, every byte. */
+static void out_json_escaped(struct out *o, const uint8_t *s, size_t len, const char *digits)
 {
-	bool utf8 = is_utf8(s, len);
+	bool utf8 = is_valid_utf8(s, len);
 	uint32_t c = 0;
 	size_t n;
 
 	for (size_t i = 0; i < len; i += n) {
-		n = utf8 ? utf8_at(s + i, len - i, &c) : 1;
-		put_code(o, utf8 ? c : s[i], digits);
+		n = utf8 ? decode_utf8(s + i, len - i, &c) : 1;
+		out_code_point(o, utf8 ? c : s[i], digits);
 	}
 }
 
-static void put_kind(struct out *o, enum form_kind kind, const uint8_t *s, size_t len)
+/* Writes the secret in one form. */
+static void out_form(struct out *o, enum form_kind kind, const uint8_t *s, size_t len)
 {
-	/* Pairs of a kind stand with upper-case hex first; JSON and plain hex the other way round. */
+	/* Percent forms come in pairs with upper-case hex first; JSON and plain hex have lower case first. */
 	const char *digits = kind == FORM_PERCENT || kind == FORM_COMPONENT || kind == FORM_PATH ||
 					     kind == FORM_FORM || kind == FORM_PERCENT_ALL ||
 					     kind == FORM_JSON_U_UPPER || kind == FORM_HEX_UPPER
@@ -232,56 +240,56 @@ static void put_kind(struct out *o, enum form_kind kind, const uint8_t *s, size_
 	switch (kind) {
 	case FORM_RAW:
 		for (size_t i = 0; i < len; i++)
-			put(o, s[i]);
+			out_byte(o, s[i]);
 		return;
 	case FORM_BASE64_0:
 	case FORM_BASE64_1:
 	case FORM_BASE64_2:
-		put_base64(o, s, len, kind - FORM_BASE64_0, false);
+		out_base64(o, s, len, kind - FORM_BASE64_0, false);
 		return;
 	case FORM_BASE64URL_0:
 	case FORM_BASE64URL_1:
 	case FORM_BASE64URL_2:
-		put_base64(o, s, len, kind - FORM_BASE64URL_0, true);
+		out_base64(o, s, len, kind - FORM_BASE64URL_0, true);
 		return;
 	case FORM_PERCENT:
 	case FORM_PERCENT_LOWER:
-		put_percent(o, s, len, "-._~", false, digits);
+		out_percent(o, s, len, "-._~", false, digits);
 		return;
 	case FORM_COMPONENT:
 	case FORM_COMPONENT_LOWER:
-		put_percent(o, s, len, "-._~!*'()", false, digits);
+		out_percent(o, s, len, "-._~!*'()", false, digits);
 		return;
 	case FORM_PATH:
 	case FORM_PATH_LOWER:
-		put_percent(o, s, len, "-._~/", false, digits);
+		out_percent(o, s, len, "-._~/", false, digits);
 		return;
 	case FORM_FORM:
 	case FORM_FORM_LOWER:
-		put_form(o, s, len, digits);
+		out_form_encoded(o, s, len, digits);
 		return;
 	case FORM_PERCENT_ALL:
 	case FORM_PERCENT_ALL_LOWER:
-		put_percent(o, s, len, "", true, digits);
+		out_percent(o, s, len, "", true, digits);
 		return;
 	case FORM_JSON_ASCII:
-		if (!is_utf8(s, len))
+		if (!is_valid_utf8(s, len))
 			return;
-		put_json(o, s, len, kind);
+		out_json(o, s, len, kind);
 		return;
 	case FORM_JSON:
 	case FORM_JSON_SLASH:
 	case FORM_JSON_HTML:
-		put_json(o, s, len, kind);
+		out_json(o, s, len, kind);
 		return;
 	case FORM_JSON_U:
 	case FORM_JSON_U_UPPER:
-		put_json_u(o, s, len, digits);
+		out_json_escaped(o, s, len, digits);
 		return;
 	case FORM_HEX:
 	case FORM_HEX_UPPER:
 		for (size_t i = 0; i < len; i++)
-			put_hex(o, s[i], digits);
+			out_hex(o, s[i], digits);
 		return;
 	case FORM_COUNT:
 		break;
@@ -293,7 +301,7 @@ long forms_render(enum form_kind kind, const void *secret, size_t len, void *out
 {
 	struct out o = { .p = out, .cap = cap };
 
-	put_kind(&o, kind, secret, len);
+	out_form(&o, kind, secret, len);
 	return o.full ? -ENOSPC : (long)o.len;
 }
 
@@ -303,7 +311,7 @@ size_t forms_size(size_t secret_len)
 	return secret_len * (1 + 8 + 30 + 36 + 4) + 64;
 }
 
-static bool is_known(const struct forms *f, const uint8_t *p, size_t len)
+static bool has_same_form(const struct forms *f, const uint8_t *p, size_t len)
 {
 	for (size_t i = 0; i < f->n; i++) {
 		if (f->v[i].len == len && memcmp(f->v[i].bytes, p, len) == 0)
@@ -324,7 +332,7 @@ int forms_make(struct forms *ret, const void *secret, size_t len, void *mem, siz
 
 		if (n < 0)
 			return -ENOSPC;
-		if (n < FORMS_SHORTEST || is_known(&f, at, (size_t)n))
+		if (n < FORMS_SHORTEST || has_same_form(&f, at, (size_t)n))
 			continue;
 		f.v[f.n++] = (struct form){ .kind = k, .bytes = at, .len = (size_t)n };
 		f.longest = (size_t)n > f.longest ? (size_t)n : f.longest;

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Packs, unpacks and checks grants (grants.h). Unpacked bytes come from another process, so every field is
+ * checked. Pure; no secret is in them.
+ */
+
 #include "vault/common/grants.h"
 
 #include "base/str.h"
@@ -24,7 +29,7 @@ struct vault_grant *grants_add(struct vault_grants *g)
 	return &g->v[g->n++];
 }
 
-static bool is_env(const char *s)
+static bool is_variable_name(const char *s)
 {
 	if (*s >= '0' && *s <= '9')
 		return false;
@@ -50,13 +55,14 @@ bool grants_is_placeholder(const char *s, size_t len)
 	return true;
 }
 
-static bool is_placeholder(const struct vault_grant *g)
+static bool has_valid_placeholder(const struct vault_grant *g)
 {
 	return grants_is_placeholder(g->placeholder, g->placeholder_len) &&
 	       !g->placeholder[g->placeholder_len];
 }
 
-static bool is_good_kind(const struct vault_grant *g, bool asked)
+/* Does the grant have only the fields of its kind? */
+static bool kind_is_consistent(const struct vault_grant *g, bool asked)
 {
 	struct issue s;
 
@@ -73,17 +79,18 @@ static bool is_good_kind(const struct vault_grant *g, bool asked)
 	}
 }
 
-static bool is_good_entry(const struct vault_grant *g, enum grants_kind kind)
+/* Checks all fields of one grant, or of a request for one (grants.G1 to grants.G3). */
+static bool is_valid_grant(const struct vault_grant *g, enum grants_kind kind)
 {
 	bool asked = kind == GRANTS_ASKED;
 
-	if (!is_good_kind(g, asked))
+	if (!kind_is_consistent(g, asked))
 		return false;
 
-	if (!str_is_name(g->name) || strlen(g->name) > GRANTS_NAME_MAX || !is_env(g->env))
+	if (!str_is_name(g->name) || strlen(g->name) > GRANTS_NAME_MAX || !is_variable_name(g->env))
 		return false;
 	if (asked ? g->handle || g->placeholder_len || g->placeholder[0]
-		  : !g->handle || (g->kind != GRANT_ISSUER && !is_placeholder(g)))
+		  : !g->handle || (g->kind != GRANT_ISSUER && !has_valid_placeholder(g)))
 		return false;
 	if (g->n_bindings > GRANTS_BINDINGS_MAX || (!asked && g->n_bindings == 0))
 		return false;
@@ -94,8 +101,8 @@ static bool is_good_entry(const struct vault_grant *g, enum grants_kind kind)
 	return true;
 }
 
-/* With one placeholder inside another nobody could tell which was meant. */
-static bool are_apart(const struct vault_grant *a, const struct vault_grant *b)
+/* If one placeholder contained another, a match would be ambiguous. */
+static bool are_distinguishable(const struct vault_grant *a, const struct vault_grant *b)
 {
 	if (!a->placeholder_len || !b->placeholder_len)
 		return a->handle != b->handle;
@@ -104,15 +111,15 @@ static bool are_apart(const struct vault_grant *a, const struct vault_grant *b)
 	       !memmem(b->placeholder, b->placeholder_len, a->placeholder, a->placeholder_len);
 }
 
-static bool is_good(const struct vault_grants *g, enum grants_kind kind)
+static bool are_valid_grants(const struct vault_grants *g, enum grants_kind kind)
 {
 	if (g->n > GRANTS_MAX)
 		return false;
 	for (size_t i = 0; i < g->n; i++) {
-		if (!is_good_entry(&g->v[i], kind))
+		if (!is_valid_grant(&g->v[i], kind))
 			return false;
 		for (size_t k = 0; kind == GRANTS_GRANTED && k < i; k++) {
-			if (!are_apart(&g->v[i], &g->v[k]))
+			if (!are_distinguishable(&g->v[i], &g->v[k]))
 				return false;
 		}
 	}
@@ -139,7 +146,8 @@ static void get_binding(struct wire_in *in, struct binding *b)
 	wire_get_text(in, b->user, sizeof(b->user));
 }
 
-static void put_entry(struct wire_out *out, const struct vault_grant *g)
+/* Field order here and in get_grant() must agree. */
+static void put_grant(struct wire_out *out, const struct vault_grant *g)
 {
 	wire_put(out, g->kind, 1);
 	wire_put(out, g->handle, 4);
@@ -156,7 +164,7 @@ static void put_entry(struct wire_out *out, const struct vault_grant *g)
 	wire_put(out, g->expires, 8);
 }
 
-static void get_entry(struct wire_in *in, struct vault_grant *g)
+static void get_grant(struct wire_in *in, struct vault_grant *g)
 {
 	struct slice s;
 
@@ -184,28 +192,28 @@ static void get_entry(struct wire_in *in, struct vault_grant *g)
 	g->expires = wire_get(in, 8);
 }
 
-static void put_all(struct wire_out *out, const struct vault_grants *g, enum grants_kind kind)
+static void put_grants(struct wire_out *out, const struct vault_grants *g, enum grants_kind kind)
 {
 	wire_put(out, MAGIC, 4);
 	wire_put(out, kind, 2);
 	wire_put(out, g->n, 2);
 	for (size_t i = 0; i < g->n; i++)
-		put_entry(out, &g->v[i]);
+		put_grant(out, &g->v[i]);
 }
 
 int grants_pack(const struct vault_grants *g, enum grants_kind kind, struct buf *out)
 {
 	struct wire_out count = { 0 }, w = { 0 };
 
-	if (!is_good(g, kind))
+	if (!are_valid_grants(g, kind))
 		return -EBADMSG;
-	put_all(&count, g, kind);
+	put_grants(&count, g, kind);
 	if (count.bad || count.len > GRANTS_PACK_MAX)
 		return -E2BIG;
 	w = (struct wire_out){ .p = (uint8_t *)buf_reserve(out, count.len), .cap = count.len };
 	if (!w.p)
 		return -ENOMEM;
-	put_all(&w, g, kind);
+	put_grants(&w, g, kind);
 	out->len += w.len;
 	return 0;
 }
@@ -226,9 +234,9 @@ int grants_unpack(struct vault_grants *ret, enum grants_kind kind, const void *d
 
 		if (!v)
 			return -ENOMEM;
-		get_entry(&in, v);
+		get_grant(&in, v);
 	}
-	if (in.bad || in.left || !is_good(&g, kind))
+	if (in.bad || in.left || !are_valid_grants(&g, kind))
 		return -EBADMSG;
 	*ret = g;
 	g = GRANTS_INIT;
@@ -280,7 +288,7 @@ const struct vault_grant *grants_find_placeholder(const struct vault_grants *g, 
 {
 	const struct vault_grant *found = NULL;
 
-	/* A text that is too short for any is what most fields of a request are. */
+	/* Most fields of a request are shorter than any placeholder. */
 	for (size_t i = 0; i < g->n && len >= GRANTS_PLACEHOLDER_MIN; i++) {
 		const struct vault_grant *v = &g->v[i];
 		const char *p =
@@ -288,7 +296,7 @@ const struct vault_grant *grants_find_placeholder(const struct vault_grants *g, 
 
 		if (!p)
 			continue;
-		/* Later ones count only where they begin before it; no two can begin at one place. */
+		/* A later one wins only if it begins earlier; no two can begin at the same place. */
 		found = v;
 		*ret_at = (size_t)(p - text);
 		len = *ret_at + v->placeholder_len - 1;
@@ -323,7 +331,7 @@ void grants_issue_bindings(const struct vault_grant *issuer, enum issue_how how,
 	}
 }
 
-static bool is_way(const struct binding *b, enum binding_as as, const char *word)
+static bool binding_is_way(const struct binding *b, enum binding_as as, const char *word)
 {
 	if (as == BINDING_AS_ANY)
 		return true;
@@ -336,7 +344,8 @@ const struct binding *grants_binding(const struct vault_grant *g, const char *ho
 				     struct slice path, enum binding_as as, const char *word)
 {
 	for (size_t i = 0; i < g->n_bindings; i++) {
-		if (is_way(&g->bindings[i], as, word) && binding_covers(&g->bindings[i], host, port, path))
+		if (binding_is_way(&g->bindings[i], as, word) &&
+		    binding_covers(&g->bindings[i], host, port, path))
 			return &g->bindings[i];
 	}
 	return NULL;

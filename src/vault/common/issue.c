@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Parses and formats the line that says where a server issues credentials (issue.h). Pure. */
+
 #include "vault/common/issue.h"
 
 #include "base/cleanup.h"
@@ -22,14 +24,15 @@ bool issue_is_member(const char *name)
 	       !strstr(name, "..");
 }
 
-static bool is_method(const char *s)
+static bool is_http_method(const char *s)
 {
 	size_t n = strspn(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZ");
 
 	return n && n <= ISSUE_METHOD_MAX && !s[n];
 }
 
-static bool parse_member(struct issue *s, char *word)
+/* Parses "NAME", "NAME=claims" or "NAME=refresh". */
+static bool parse_issue_member(struct issue *s, char *word)
 {
 	char *eq = strchr(word, '=');
 	struct issue_member *m = &s->v[s->n];
@@ -49,16 +52,16 @@ static bool parse_member(struct issue *s, char *word)
 	return true;
 }
 
-static bool is_good(const struct issue *s)
+static bool is_valid_issue(const struct issue *s)
 {
 	for (size_t i = 0; i < s->n; i++) {
 		if (s->v[i].how == ISSUE_REFRESH && pathpat_has_star(s->path))
 			return false;
 	}
-	return s->n && is_method(s->method) && pathpat_check(s->path, strlen(s->path), NULL) == 0;
+	return s->n && is_http_method(s->method) && pathpat_check(s->path, strlen(s->path), NULL) == 0;
 }
 
-static bool parse_endpoint(struct issue *s, const char *word)
+static bool parse_issue_endpoint(struct issue *s, const char *word)
 {
 	const char *slash = word ? strchr(word, '/') : NULL;
 
@@ -82,15 +85,15 @@ int issue_parse(const char *text, struct issue *ret)
 	if (!word || strlen(word) > ISSUE_METHOD_MAX)
 		return -EINVAL;
 	memcpy(s.method, word, strlen(word) + 1);
-	if (!parse_endpoint(&s, strtok_r(NULL, " ", &save)))
+	if (!parse_issue_endpoint(&s, strtok_r(NULL, " ", &save)))
 		return -EINVAL;
 	while ((word = strtok_r(NULL, " ", &save)) != NULL) {
-		if (!parse_member(&s, word))
+		if (!parse_issue_member(&s, word))
 			return -EINVAL;
 	}
-	if (!is_good(&s))
+	if (!is_valid_issue(&s))
 		return -EINVAL;
-	/* I1 */
+	/* issue.I1: only the canonical spelling is accepted. */
 	issue_format(&s, &again);
 	if (buf_error(&again) || !str_eq(buf_cstr(&again), text))
 		return -EINVAL;
@@ -116,8 +119,8 @@ const struct issue_member *issue_find(const struct issue *s, struct slice name)
 	return NULL;
 }
 
-/* Without a format behind the last segment: some servers take /token.json for /token. */
-static struct slice without_format(struct slice path)
+/* The path without a suffix of its last segment: some servers accept /token.json for /token. */
+static struct slice strip_path_suffix(struct slice path)
 {
 	const char *last, *dot;
 
@@ -136,5 +139,5 @@ bool issue_is_endpoint(const struct issue *s, const char *method, struct slice p
 	if (!str_eq(s->method, method))
 		return false;
 	return pathpat_match(s->path, path, PATHPAT_LOOSE) ||
-	       pathpat_match(s->path, without_format(path), PATHPAT_LOOSE);
+	       pathpat_match(s->path, strip_path_suffix(path), PATHPAT_LOOSE);
 }

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where a server issues credentials, and which members of its answer are some. In one line of text, as it stands in a
- * grant of kind GRANT_ISSUER:
+ * Where a server issues credentials, and which members of its response contain them. One line of text, as a grant of kind
+ * GRANT_ISSUER has it:
  *
  *	POST auth.example.com:443/oauth/token access_token id_token=claims refresh_token=refresh
  *
- * A method, the endpoint (host, port and a pathpat), then members. A member without a dot is meant wherever in the answer it stands; with
- * dots it is a path from the top. Pure.
+ * A method, the endpoint (host, port and a pathpat), then members. A member without a dot matches at any depth of the response;
+ * one with dots is a path from the top. Pure.
  *
  * Invariants
- *  I1  There is one way to write each: what issue_format() writes is what issue_parse() takes.
- *  I2  A path with a star has no member that goes back to it: a binding is to one path.
+ *  I1  There is one spelling: issue_parse() accepts only what issue_format() writes.
+ *  I2  An endpoint whose path has a star has no refresh member: a binding is to one path.
  */
 #ifndef VAULT_ISSUE_H
 #define VAULT_ISSUE_H
@@ -29,8 +29,8 @@
 
 enum issue_how {
 	ISSUE_ACCESS, /* good for the hosts that the issuer is bound to */
-	ISSUE_CLAIMS, /* the same; a signed token (JWT) whose claims a program reads keeps them, with another signature */
-	ISSUE_REFRESH, /* good for the endpoint alone, in a body */
+	ISSUE_CLAIMS, /* the same; a signed token (JWT) keeps the claims that programs read, with another signature */
+	ISSUE_REFRESH, /* good for the endpoint only, in a body */
 	ISSUE_HOW_COUNT
 };
 
@@ -52,10 +52,11 @@ int issue_parse(const char *text, struct issue *ret) MUST_CHECK;
 void issue_format(const struct issue *s, struct buf *out);
 bool issue_is_member(const char *name);
 
-/* NULL: it has none of that name. */
+/* NULL: no member of that name. */
 const struct issue_member *issue_find(const struct issue *s, struct slice name);
 
-/* Is that request to its host one to the endpoint? Loosely: servers differ in what they take for the same path. */
+/* Is this request, to the issuer's host, one to the endpoint? Matched loosely: servers differ in which paths
+ * they treat as equal. */
 bool issue_is_endpoint(const struct issue *s, const char *method, struct slice path);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Marks are words of a ChaCha20 stream of the seed, one for each kind of characters; marks_put() writes one
- * over a placeholder's middle.
+ * Marks are words from a ChaCha20 stream of the seed, one for each character set; marks_put() writes one over the middle
+ * of a placeholder. A mark is no secret and grants nothing.
  */
 #include "vault/common/mark.h"
 
@@ -16,8 +16,8 @@
 #define LOWER "abcdefghijklmnopqrstuvwxyz"
 #define UPPER "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
-/* The first kind that has all characters of a placeholder is the one that it gets its mark from; `len` characters of it are
- * MARK_BITS or more. */
+/* A placeholder gets the mark of the first set that has all its characters; `len` characters of it have at
+ * least MARK_BITS bits. */
 static const struct kind {
 	const char *from;
 	size_t len;
@@ -28,7 +28,7 @@ static const struct kind {
 };
 static_assert(ARRAY_SIZE(kinds) == MARK_KINDS, "a mark for each");
 
-/* Bytes that would make the first characters likelier than the others are passed over, as in shape.c. */
+/* Bytes that would make the first characters more likely are skipped, as in shape.c. */
 static void make_mark(const struct kind *k, const uint8_t seed[MARK_SEED_LEN], unsigned number, char *out)
 {
 	uint8_t nonce[crypto_stream_chacha20_ietf_NONCEBYTES] = { (uint8_t)number }, bytes[512];
@@ -40,7 +40,8 @@ static void make_mark(const struct kind *k, const uint8_t seed[MARK_SEED_LEN], u
 		if (bytes[i] < 256 - 256 % n)
 			out[got++] = k->from[bytes[i] % n];
 	}
-	/* Fewer than 13 usable bytes of 512 do not happen in practice; the mark would be easier to guess then, and no more. */
+	/* Fewer than 13 usable bytes of 512 practically do not occur; the mark would merely be easier to
+	 * guess. */
 	while (got < k->len)
 		out[got++] = k->from[0];
 	out[got] = '\0';
@@ -73,6 +74,7 @@ bool marks_has(const struct marks *m, const char *text, size_t len)
 	return false;
 }
 
+/* The index of the first character set that has all characters of the text. */
 static unsigned mark_kind_of(const char *text, size_t len)
 {
 	unsigned i = 0;
@@ -80,7 +82,7 @@ static unsigned mark_kind_of(const char *text, size_t len)
 	for (; i < MARK_KINDS - 1; i++) {
 		size_t k = 0;
 
-		/* A dash or colon belongs to the look. */
+		/* Dashes and colons are part of the look, not of the character set. */
 		while (k < len && (strchr("-:", text[k]) || strchr(kinds[i].from, text[k])))
 			k++;
 		if (k == len)
@@ -89,9 +91,9 @@ static unsigned mark_kind_of(const char *text, size_t len)
 	return i;
 }
 
-/* Where the letters and digits at the end begin: after a vendor's prefix, the number of a bot's token, the other groups of a
- * UUID. */
-static size_t body_at(const char *text, size_t len)
+/* Where the trailing letters and digits begin: after a vendor's prefix, a bot's number, or the other groups
+ * of a UUID. */
+static size_t random_tail_at(const char *text, size_t len)
 {
 	size_t at = shape_prefix(text, len), n = len;
 
@@ -102,13 +104,13 @@ static size_t body_at(const char *text, size_t len)
 
 size_t marks_put(const struct marks *m, char text[GRANTS_PLACEHOLDER_MAX + 1], size_t len)
 {
-	size_t at = body_at(text, len), body = len - at, n, random = len - shape_prefix(text, len);
+	size_t at = random_tail_at(text, len), body = len - at, n, random = len - shape_prefix(text, len);
 	unsigned kind = mark_kind_of(text + len - random, random);
 
 	n = kinds[kind].len;
 	if (!marks_any(m))
 		return len;
-	/* M3: over what is random, or between it. */
+	/* mark.M3: the mark replaces random characters, or is inserted between them. */
 	if (body >= n && random >= n + SHAPE_RANDOM_MIN) {
 		memcpy(text + at + (body - n + 1) / 2, m->v[kind], n);
 		return len;

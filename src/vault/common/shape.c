@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The prefixes and formats of well-known credentials (shape.h): recognising them, finding them in text, and
+ * placeholders that look like them. Pure; a placeholder is random but for a public prefix (shape.S1).
+ */
+
 #include "vault/common/shape_int.h"
 
 #include "base/cleanup.h"
@@ -8,19 +13,19 @@
 #include <sodium.h>
 #include <string.h>
 
-/* What may stand behind the prefix. */
+/* The characters that may follow the prefix. */
 enum body {
 	BODY_ALNUM,
-	BODY_WORD,  /* and _ - */
-	BODY_DOTS,  /* and . too */
-	BODY_UPPER, /* capitals and digits */
+	BODY_WORD,  /* also _ and - */
+	BODY_DOTS,  /* also . */
+	BODY_UPPER, /* capitals and digits only */
 	BODY_HEX,
 };
 
 struct known {
 	struct shape shape;
 	enum body body;
-	size_t least; /* characters behind the prefix */
+	size_t least; /* characters after the prefix */
 };
 
 #define GITHUB "a GitHub token", "GITHUB_TOKEN", "api.github.com"
@@ -94,35 +99,35 @@ static const struct shape private_key = { NULL, "a private key", NULL, NULL };
 #define TELEGRAM_DIGITS_MAX 10
 #define TELEGRAM_TAIL 35
 
-static bool is_digit(char c)
+static bool is_ascii_digit(char c)
 {
 	return c >= '0' && c <= '9';
 }
 
-static bool is_alnum(char c)
+static bool is_ascii_alnum(char c)
 {
-	return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+	return is_ascii_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-static bool is_body(enum body b, char c)
+static bool is_body_char(enum body b, char c)
 {
 	switch (b) {
 	case BODY_HEX:
-		return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
+		return is_ascii_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
 	case BODY_UPPER:
-		return is_digit(c) || (c >= 'A' && c <= 'Z');
+		return is_ascii_digit(c) || (c >= 'A' && c <= 'Z');
 	case BODY_DOTS:
-		return is_alnum(c) || c == '_' || c == '-' || c == '.' || c == '=';
+		return is_ascii_alnum(c) || c == '_' || c == '-' || c == '.' || c == '=';
 	case BODY_WORD:
-		return is_alnum(c) || c == '_' || c == '-';
+		return is_ascii_alnum(c) || c == '_' || c == '-';
 	case BODY_ALNUM:
 		break;
 	}
-	return is_alnum(c);
+	return is_ascii_alnum(c);
 }
 
-/* The longest prefix of the table that the text begins with. */
-static const struct known *known_at(const char *s, size_t len)
+/* The longest prefix in the table that the text begins with. */
+static const struct known *known_prefix_at(const char *s, size_t len)
 {
 	const struct known *best = NULL;
 	size_t best_len = 0;
@@ -139,27 +144,29 @@ static const struct known *known_at(const char *s, size_t len)
 	return best;
 }
 
-static size_t span(enum body b, const char *s, size_t len)
+static size_t body_span(enum body b, const char *s, size_t len)
 {
 	size_t n = 0;
 
-	while (n < len && n < SHAPE_FIND_MAX && is_body(b, s[n]))
+	while (n < len && n < SHAPE_FIND_MAX && is_body_char(b, s[n]))
 		n++;
 	return n;
 }
 
-/* How many digits stand before the colon of a Telegram token; 0 when it is none. */
-static size_t telegram_at(const char *s, size_t len)
+/* The number of digits before the colon of a Telegram token; 0 if it is not one. */
+static size_t telegram_digits_at(const char *s, size_t len)
 {
 	size_t n = 0;
 
-	while (n < len && n <= TELEGRAM_DIGITS_MAX && is_digit(s[n]))
+	while (n < len && n <= TELEGRAM_DIGITS_MAX && is_ascii_digit(s[n]))
 		n++;
 	if (n < TELEGRAM_DIGITS_MIN || n > TELEGRAM_DIGITS_MAX || len < n + 1 + TELEGRAM_TAIL || s[n] != ':')
 		return 0;
-	return span(BODY_WORD, s + n + 1, len - n - 1) == TELEGRAM_TAIL ? n : 0;
+	return body_span(BODY_WORD, s + n + 1, len - n - 1) == TELEGRAM_TAIL ? n : 0;
 }
 
+/* The length of a JSON Web Token: three base64url parts, the first two of which begin like JSON objects; 0:
+ * none. */
 static size_t jwt_at(const char *s, size_t len)
 {
 	size_t n = 0;
@@ -167,7 +174,7 @@ static size_t jwt_at(const char *s, size_t len)
 	if (len < 3 || memcmp(s, "eyJ", 3) != 0)
 		return 0;
 	for (unsigned part = 0; part < 3; part++) {
-		size_t k = span(BODY_WORD, s + n, len - n);
+		size_t k = body_span(BODY_WORD, s + n, len - n);
 
 		if (k < 16 || (part == 1 && memcmp(s + n, "eyJ", 3) != 0))
 			return 0;
@@ -192,18 +199,18 @@ static size_t private_key_at(const char *s, size_t len)
 
 const struct shape *shape_of(const char *value, size_t len)
 {
-	const struct known *k = known_at(value, len);
+	const struct known *k = known_prefix_at(value, len);
 
 	if (k)
 		return &k->shape;
-	if (telegram_at(value, len) && len <= TELEGRAM_DIGITS_MAX + 1 + TELEGRAM_TAIL)
+	if (telegram_digits_at(value, len) && len <= TELEGRAM_DIGITS_MAX + 1 + TELEGRAM_TAIL)
 		return &telegram;
 	if (jwt_at(value, len))
 		return &jwt;
 	return private_key_at(value, len) ? &private_key : NULL;
 }
 
-/* Numbers below some bound, evenly, from a seed. */
+/* Uniform random numbers from a seed. */
 struct dice {
 	const uint8_t *seed;
 	uint8_t block[64];
@@ -211,11 +218,13 @@ struct dice {
 	size_t used;
 };
 
-static unsigned roll(struct dice *d, unsigned below)
+/* A uniform number below `below`: bytes from the incomplete last range are skipped, so that none is more
+ * likely. */
+static unsigned dice_roll(struct dice *d, unsigned below)
 {
 	static const uint8_t zeros[sizeof(d->block)];
 	static const uint8_t nonce[crypto_stream_chacha20_ietf_NONCEBYTES];
-	unsigned most = 256 - 256 % below;
+	unsigned limit = 256 - 256 % below;
 	uint8_t b;
 
 	static_assert(SHAPE_SEED_LEN == crypto_stream_chacha20_ietf_KEYBYTES, "a seed is a key");
@@ -226,11 +235,12 @@ static unsigned roll(struct dice *d, unsigned below)
 			d->used = 0;
 		}
 		b = d->block[d->used++];
-	} while (b >= most);
+	} while (b >= limit);
 	return b % below;
 }
 
-/* The characters to choose from: the kinds that the secret has, letters up to f where it has no others. */
+/* The characters to choose from: the classes that the secret uses; only letters up to f if it has no
+ * others. */
 static size_t choose_alphabet(const char *s, size_t len, char out[63])
 {
 	bool digit = false, lower = false, upper = false, beyond = false;
@@ -239,12 +249,12 @@ static size_t choose_alphabet(const char *s, size_t len, char out[63])
 	for (size_t i = 0; i < len; i++) {
 		char c = s[i];
 
-		digit |= is_digit(c);
+		digit |= is_ascii_digit(c);
 		lower |= c >= 'a' && c <= 'z';
 		upper |= c >= 'A' && c <= 'Z';
 		beyond |= (c > 'f' && c <= 'z') || (c > 'F' && c <= 'Z');
 	}
-	/* In a short one hex may be chance. */
+	/* A short secret may consist of hex digits by chance. */
 	beyond |= len < SHAPE_RANDOM_MIN || (lower && upper);
 	for (int c = '0'; digit && c <= '9'; c++)
 		out[n++] = (char)c;
@@ -265,21 +275,21 @@ static bool is_uuid(const char *s, size_t len)
 	for (size_t i = 0; i < len && len == 36; i++) {
 		bool dash = i == 8 || i == 13 || i == 18 || i == 23;
 
-		if (dash ? s[i] != '-' : !is_body(BODY_HEX, s[i]))
+		if (dash ? s[i] != '-' : !is_body_char(BODY_HEX, s[i]))
 			return false;
 	}
 	return len == 36;
 }
 
-static size_t most(size_t a, size_t b)
+static size_t larger_of(size_t a, size_t b)
 {
 	return a > b ? a : b;
 }
 
 size_t shape_prefix(const char *value, size_t len)
 {
-	const struct known *k = known_at(value, len);
-	size_t digits = k ? 0 : telegram_at(value, len);
+	const struct known *k = known_prefix_at(value, len);
+	size_t digits = k ? 0 : telegram_digits_at(value, len);
 
 	return k ? strlen(k->shape.prefix) : digits ? digits + 1 : 0;
 }
@@ -288,8 +298,8 @@ size_t shape_placeholder(const void *secret, size_t len, const uint8_t seed[SHAP
 			 char out[SHAPE_MAX + 1])
 {
 	const char *s = secret;
-	size_t prefix = shape_prefix(s, len), digits = telegram_at(s, len);
-	size_t n = most(most(len, SHAPE_MIN), prefix + SHAPE_RANDOM_MIN);
+	size_t prefix = shape_prefix(s, len), digits = telegram_digits_at(s, len);
+	size_t n = larger_of(larger_of(len, SHAPE_MIN), prefix + SHAPE_RANDOM_MIN);
 	struct dice d = { .seed = seed, .used = sizeof(d.block) };
 	bool uuid = is_uuid(s, len);
 	char from[63];
@@ -297,13 +307,13 @@ size_t shape_placeholder(const void *secret, size_t len, const uint8_t seed[SHAP
 
 	n = n > SHAPE_MAX ? SHAPE_MAX : n;
 	memcpy(out, s, prefix);
-	/* A bot's number is no secret, but it says whose it is. */
+	/* A bot's number is not secret, but it identifies the bot. */
 	for (size_t i = 0; i < digits; i++)
-		out[i] = "0123456789"[i == 0 ? 1 + roll(&d, 9) : roll(&d, 10)];
+		out[i] = "0123456789"[i == 0 ? 1 + dice_roll(&d, 9) : dice_roll(&d, 10)];
 	if (digits)
 		out[digits] = ':';
 	for (size_t i = prefix; i < n; i++)
-		out[i] = from[roll(&d, (unsigned)kinds)];
+		out[i] = from[dice_roll(&d, (unsigned)kinds)];
 	for (size_t i = 0; i < n && uuid; i++) {
 		if (s[i] == '-')
 			out[i] = '-';
@@ -331,20 +341,20 @@ bool shape_is_example(const char *body, size_t len)
 	return kinds < 6;
 }
 
-/* A credential that begins right here: its length, 0 when none does. */
-static size_t find_at(const char *s, size_t len, const struct shape **ret)
+/* Is there a credential exactly here? Its length, 0 if not. */
+static size_t credential_at(const char *s, size_t len, const struct shape **ret)
 {
-	const struct known *k = known_at(s, len);
+	const struct known *k = known_prefix_at(s, len);
 	size_t n, prefix;
 
 	if (k) {
 		prefix = strlen(k->shape.prefix);
-		n = span(k->body, s + prefix, len - prefix);
+		n = body_span(k->body, s + prefix, len - prefix);
 		*ret = &k->shape;
 		if (n >= k->least && !shape_is_example(s + prefix, n))
 			return prefix + n;
 	}
-	n = telegram_at(s, len);
+	n = telegram_digits_at(s, len);
 	*ret = &telegram;
 	if (n && !shape_is_example(s + n + 1, TELEGRAM_TAIL))
 		return n + 1 + TELEGRAM_TAIL;
@@ -358,8 +368,8 @@ static size_t find_at(const char *s, size_t len, const struct shape **ret)
 	return private_key_at(s, len);
 }
 
-/* Most bytes of most files begin nothing. */
-static const bool *first_bytes(void)
+/* Which bytes can begin a credential: most bytes of most files cannot, which makes the search fast. */
+static const bool *credential_first_bytes(void)
 {
 	static bool first[256];
 
@@ -377,10 +387,10 @@ static const bool *first_bytes(void)
 
 bool shape_find(const char *text, size_t len, size_t from, struct shape_hit *ret)
 {
-	const bool *first = first_bytes();
+	const bool *first = credential_first_bytes();
 
 	for (size_t i = from; i < len; i++) {
-		size_t n = text[i] == ':' && i > 0 && is_alnum(text[i - 1])
+		size_t n = text[i] == ':' && i > 0 && is_ascii_alnum(text[i - 1])
 				   ? shape_url_at(text + i, len - i, &ret->shape)
 				   : 0;
 
@@ -389,10 +399,11 @@ bool shape_find(const char *text, size_t len, size_t from, struct shape_hit *ret
 			ret->len = n - 3;
 			return true;
 		}
-		/* Within a word it is noise that looks like one. */
-		if (!first[(uint8_t)text[i]] || (i > 0 && (is_alnum(text[i - 1]) || text[i - 1] == '_')))
+		/* Within a longer word a match is noise. */
+		if (!first[(uint8_t)text[i]] ||
+		    (i > 0 && (is_ascii_alnum(text[i - 1]) || text[i - 1] == '_')))
 			continue;
-		n = find_at(text + i, len - i, &ret->shape);
+		n = credential_at(text + i, len - i, &ret->shape);
 		if (n == 0)
 			continue;
 		ret->at = i;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Credentials without a beginning of their own: keys behind a well-known name (aws_secret_access_key = …, AccountKey=…), a bot's
- * token of three parts, a webhook's URL, a password in a URL. Each is as strict as its vendor, for what is found holds a file back.
+ * Credentials without a prefix of their own: keys after a well-known name (aws_secret_access_key = …, AccountKey=…), a bot's
+ * token of three parts, a webhook URL, a password in a URL. Each test is as strict as the vendor's format: a file in which
+ * one is found is held back.
  */
 #include "base/cleanup.h"
 #include "vault/common/shape_int.h"
@@ -16,30 +17,31 @@ static const struct shape discord = { NULL, "a Discord bot's token", "DISCORD_TO
 static const struct shape slack_hook = { NULL, "a Slack webhook", NULL, "hooks.slack.com" };
 static const struct shape url_password = { NULL, "a password in a URL", NULL, NULL };
 
-static bool is_alnum(char c)
+static bool is_text_alnum(char c)
 {
 	return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-/* How many characters are letters, digits or one of `more`; at most `most` + 1. */
-static size_t span(const char *s, size_t len, const char *more, size_t most)
+/* The number of characters that are letters, digits or in `more`; at most `most` + 1. */
+static size_t alnum_span(const char *s, size_t len, const char *more, size_t most)
 {
 	size_t n = 0;
 
-	while (n < len && n <= most && s[n] && (is_alnum(s[n]) || strchr(more, s[n])))
+	while (n < len && n <= most && s[n] && (is_text_alnum(s[n]) || strchr(more, s[n])))
 		n++;
 	return n;
 }
 
-static bool begins(const char *s, size_t len, const char *with)
+static bool begins_with(const char *s, size_t len, const char *with)
 {
 	size_t n = strlen(with);
 
 	return len >= n && memcmp(s, with, n) == 0;
 }
 
-/* Between a name and its value: blanks, quotes and one = or :, in any of the ways of shells, YAML and JSON. 0: something else. */
-static size_t assign_at(const char *s, size_t len)
+/* The length of the separator between a name and its value: blanks, quotes and one = or :, as in shells, YAML
+ * and JSON. 0: none. */
+static size_t assignment_at(const char *s, size_t len)
 {
 	size_t n = 0;
 	bool sign = false;
@@ -55,7 +57,8 @@ static size_t assign_at(const char *s, size_t len)
 
 #define AWS_LEN 40
 
-static size_t aws_at(const char *s, size_t len)
+/* A well-known name, an assignment, and exactly 40 characters. The length, 0: none. */
+static size_t aws_secret_at(const char *s, size_t len)
 {
 	static const char *const names[] = { "aws_secret_access_key", "secretaccesskey",
 					     "secret_access_key" };
@@ -65,9 +68,9 @@ static size_t aws_at(const char *s, size_t len)
 
 		if (len < n || strncasecmp(s, names[i], n) != 0)
 			continue;
-		gap = assign_at(s + n, len - n);
+		gap = assignment_at(s + n, len - n);
 		n += gap;
-		if (!gap || span(s + n, len - n, "/+", AWS_LEN) != AWS_LEN ||
+		if (!gap || alnum_span(s + n, len - n, "/+", AWS_LEN) != AWS_LEN ||
 		    shape_is_example(s + n, AWS_LEN))
 			return 0;
 		return n + AWS_LEN;
@@ -77,19 +80,19 @@ static size_t aws_at(const char *s, size_t len)
 
 #define AZURE_LEN 86
 
-static size_t azure_at(const char *s, size_t len)
+static size_t azure_key_at(const char *s, size_t len)
 {
 	static const char name[] = "AccountKey=";
 	size_t n = sizeof(name) - 1;
 
-	if (!begins(s, len, name) || span(s + n, len - n, "/+", AZURE_LEN) != AZURE_LEN ||
-	    !begins(s + n + AZURE_LEN, len - n - AZURE_LEN, "==") || shape_is_example(s + n, AZURE_LEN))
+	if (!begins_with(s, len, name) || alnum_span(s + n, len - n, "/+", AZURE_LEN) != AZURE_LEN ||
+	    !begins_with(s + n + AZURE_LEN, len - n - AZURE_LEN, "==") || shape_is_example(s + n, AZURE_LEN))
 		return 0;
 	return n + AZURE_LEN + 2;
 }
 
-/* The first part is the bot's number, in base64. */
-static bool is_number(const char *s, size_t len)
+/* The first part is the bot's number in base64. */
+static bool is_base64_number(const char *s, size_t len)
 {
 	unsigned char out[32];
 	size_t n = 0;
@@ -104,7 +107,8 @@ static bool is_number(const char *s, size_t len)
 	return n >= 17 && n <= 20;
 }
 
-static size_t discord_at(const char *s, size_t len)
+/* Three parts of known lengths with dots between. The length, 0: none. */
+static size_t discord_token_at(const char *s, size_t len)
 {
 	static const struct {
 		size_t least, most;
@@ -114,9 +118,9 @@ static size_t discord_at(const char *s, size_t len)
 	if (!len || !strchr("MNO", *s))
 		return 0;
 	for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
-		size_t k = span(s + n, len - n, "_-", parts[i].most);
+		size_t k = alnum_span(s + n, len - n, "_-", parts[i].most);
 
-		if (k < parts[i].least || k > parts[i].most || (i == 0 && !is_number(s, k)))
+		if (k < parts[i].least || k > parts[i].most || (i == 0 && !is_base64_number(s, k)))
 			return 0;
 		n += k;
 		if (i < 2 && (n >= len || s[n++] != '.'))
@@ -125,23 +129,23 @@ static size_t discord_at(const char *s, size_t len)
 	return n;
 }
 
-static size_t slack_at(const char *s, size_t len)
+static size_t slack_webhook_at(const char *s, size_t len)
 {
 	static const char name[] = "https://hooks.slack.com/services/T";
 	size_t n = sizeof(name) - 1, from = n;
 
-	if (!begins(s, len, name))
+	if (!begins_with(s, len, name))
 		return 0;
-	n += span(s + n, len - n, "", 16);
-	if (!begins(s + n, len - n, "/B"))
+	n += alnum_span(s + n, len - n, "", 16);
+	if (!begins_with(s + n, len - n, "/B"))
 		return 0;
-	n += 2 + span(s + n + 2, len - n - 2, "", 16);
-	if (!begins(s + n, len - n, "/"))
+	n += 2 + alnum_span(s + n + 2, len - n - 2, "", 16);
+	if (!begins_with(s + n, len - n, "/"))
 		return 0;
 	n++;
-	if (span(s + n, len - n, "", 32) < 20 || shape_is_example(s + from, n - from + 20))
+	if (alnum_span(s + n, len - n, "", 32) < 20 || shape_is_example(s + from, n - from + 20))
 		return 0;
-	return n + span(s + n, len - n, "", 32);
+	return n + alnum_span(s + n, len - n, "", 32);
 }
 
 size_t shape_text_at(const char *s, size_t len, const struct shape **ret)
@@ -149,10 +153,10 @@ size_t shape_text_at(const char *s, size_t len, const struct shape **ret)
 	static const struct {
 		size_t (*at)(const char *s, size_t len);
 		const struct shape *shape;
-	} all[] = { { aws_at, &aws_secret },
-		    { azure_at, &azure_key },
-		    { discord_at, &discord },
-		    { slack_at, &slack_hook } };
+	} all[] = { { aws_secret_at, &aws_secret },
+		    { azure_key_at, &azure_key },
+		    { discord_token_at, &discord },
+		    { slack_webhook_at, &slack_hook } };
 
 	for (size_t i = 0; i < ARRAY_SIZE(all); i++) {
 		size_t n = all[i].at(s, len);
@@ -171,8 +175,9 @@ size_t shape_text_at(const char *s, size_t len, const struct shape **ret)
 #define PASSWORD_MIN 8
 #define PASSWORD_MAX 256
 
-/* What may stand in that part of a URL, but for what programs fill in later: ${X}, <x>, {x}, %s, ****. */
-static size_t userinfo(const char *s, size_t len, size_t most)
+/* Characters of the userinfo part of a URL, without those of templates that are filled in later: ${X}, <x>,
+ * {x}, %s, ****. */
+static size_t userinfo_span(const char *s, size_t len, size_t most)
 {
 	size_t n = 0;
 
@@ -182,7 +187,7 @@ static size_t userinfo(const char *s, size_t len, size_t most)
 	return n;
 }
 
-static bool has_word(const char *s, size_t len)
+static bool has_example_word(const char *s, size_t len)
 {
 	static const char *const words[] = { "password", "passwd", "secret", "changeme", "postgres", "%s" };
 
@@ -199,18 +204,19 @@ size_t shape_url_at(const char *s, size_t len, const struct shape **ret)
 {
 	size_t user, password, from;
 
-	if (!begins(s, len, "://"))
+	if (!begins_with(s, len, "://"))
 		return 0;
-	user = userinfo(s + 3, len - 3, USER_MAX);
+	user = userinfo_span(s + 3, len - 3, USER_MAX);
 	from = 3 + user + 1;
 	if (user > USER_MAX || from >= len || s[from - 1] != ':')
 		return 0;
-	password = userinfo(s + from, len - from, PASSWORD_MAX);
+	password = userinfo_span(s + from, len - from, PASSWORD_MAX);
 	if (password < PASSWORD_MIN || password > PASSWORD_MAX || from + password + 1 >= len ||
-	    s[from + password] != '@' || !(is_alnum(s[from + password + 1]) || s[from + password + 1] == '['))
+	    s[from + password] != '@' ||
+	    !(is_text_alnum(s[from + password + 1]) || s[from + password + 1] == '['))
 		return 0;
-	if (begins(s + from + password + 1, len - from - password - 1, "example") ||
-	    has_word(s + from, password) || shape_is_example(s + from, password))
+	if (begins_with(s + from + password + 1, len - from - password - 1, "example") ||
+	    has_example_word(s + from, password) || shape_is_example(s + from, password))
 		return 0;
 	*ret = &url_password;
 	return from + password;

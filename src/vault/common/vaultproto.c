@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The messages of coffer-vault (vaultproto.h), as one table: their fields with bounds, their sender, their
+ * descriptors. Pure. Client messages are hostile input; no field is used before is_valid_message() has
+ * checked it.
+ */
+
 #include "vault/common/vaultproto.h"
 
 #include "base/cleanup.h"
@@ -13,15 +19,15 @@
 enum kind {
 	T_NONE,
 	T_NAME,	   /* of a secret */
-	T_NAME_OR, /* or nothing */
+	T_NAME_OR, /* or empty */
 	T_ASK,	   /* to or from the ssh-agent; may be empty */
 	T_HOST,	   /* canonical */
-	T_HOST_OR, /* or nothing */
+	T_HOST_OR, /* or empty */
 	T_PATH,
 	T_VALUE, /* a secret's bytes */
 	T_TEXT,	 /* for people; may be empty */
 	T_TOKEN, /* a placeholder */
-	T_BLOB,	 /* packed: whoever unpacks it checks it */
+	T_BLOB,	 /* packed; checked when it is unpacked */
 	T_COMMAND,
 };
 
@@ -31,8 +37,8 @@ struct spec {
 	uint8_t fds_min, fds_max;
 	uint8_t n_nums;
 	enum kind texts[VAULT_TEXTS];
-	uint64_t most[VAULT_NUMS]; /* of each number; 0 of one that is used: anything */
-	uint8_t nonzero;	   /* a bit for each number that may not be 0 */
+	uint64_t most[VAULT_NUMS]; /* upper bound of each number; 0: none */
+	uint8_t nonzero;	   /* bit i: number i may not be 0 */
 };
 
 #define U32 UINT32_MAX
@@ -52,7 +58,7 @@ static const struct spec specs[VAULT_TYPE_END] = {
 	[VAULT_REFUSED] = { VAULT_TO_CLIENT, .has_status = true, .texts = { T_TEXT } },
 	[VAULT_CAPTURED] = { VAULT_TO_CLIENT, .n_nums = 4, .texts = { T_TOKEN, T_NAME },
 			     .most = { U32, U32, 0, 1 }, .nonzero = 1 },
-	/* To either; see may_send(). */
+	/* To a client and to the starter; see may_send(). */
 	[VAULT_GRANTED] = { VAULT_TO_CLIENT, .texts = { T_BLOB } },
 	[VAULT_OPEN] = { VAULT_FROM_STARTER, .fds_min = 1, .fds_max = 2, .n_nums = 2, .texts = { T_TEXT },
 			 .most = { VAULT_KEY_END - 1, 7 }, .nonzero = 1 },
@@ -85,24 +91,26 @@ static const struct spec specs[VAULT_TYPE_END] = {
 	[VAULT_FAIL] = { VAULT_TO_STARTER, .texts = { T_TEXT, T_TEXT } },
 };
 
-static bool is_empty_spec(const struct spec *s)
+static bool has_no_fields(const struct spec *s)
 {
-	/* The types without any field are told apart by name. */
+	/* Types without any field are listed by name in is_bare_type(). */
 	return !s->has_status && !s->fds_max && !s->n_nums && s->texts[0] == T_NONE;
 }
 
-static bool is_bare(uint32_t type)
+static bool is_bare_type(uint32_t type)
 {
 	return type == VAULT_GRANTS || type == VAULT_LIST || type == VAULT_READY;
 }
 
+/* The row of a message type; NULL if there is no such type. */
 static const struct spec *spec_of(uint32_t type)
 {
 	if (type == 0 || type >= VAULT_TYPE_END)
 		return NULL;
-	return is_empty_spec(&specs[type]) && !is_bare(type) ? NULL : &specs[type];
+	return has_no_fields(&specs[type]) && !is_bare_type(type) ? NULL : &specs[type];
 }
 
+/* May this side send a message of this type? */
 static bool may_send(enum vault_side side, uint32_t type, const struct spec *s)
 {
 	if (side == VAULT_FROM_HOLDER)
@@ -111,7 +119,7 @@ static bool may_send(enum vault_side side, uint32_t type, const struct spec *s)
 	return s->side == side || (type == VAULT_GRANTED && side == VAULT_TO_STARTER);
 }
 
-static bool is_plain(struct slice t, size_t most)
+static bool is_printable_text(struct slice t, size_t most)
 {
 	for (size_t i = 0; i < t.len; i++) {
 		if ((unsigned char)t.p[i] < 0x20 || t.p[i] == 0x7f)
@@ -120,7 +128,7 @@ static bool is_plain(struct slice t, size_t most)
 	return t.len <= most;
 }
 
-static bool is_name(struct slice t)
+static bool is_secret_name(struct slice t)
 {
 	char name[VAULT_NAME_MAX + 1];
 
@@ -131,15 +139,15 @@ static bool is_name(struct slice t)
 	return str_is_name(name);
 }
 
-static bool is_host(struct slice t)
+static bool is_canonical_host(struct slice t)
 {
 	struct host h;
 
 	return t.len > 0 && host_canon(t.p, t.len, &h, NULL) == 0 && slice_eq(t, h.text);
 }
 
-/* Canonical it is by whoever sends it; what matters here is that nothing else can hide in it. */
-static bool is_path(struct slice t)
+/* The sender makes it canonical; here it matters that nothing else can hide in it. */
+static bool is_request_path(struct slice t)
 {
 	for (size_t i = 0; i < t.len; i++) {
 		if (t.p[i] <= 0x20 || t.p[i] > 0x7e || t.p[i] == '?' || t.p[i] == '#')
@@ -148,38 +156,40 @@ static bool is_path(struct slice t)
 	return t.len > 0 && t.len <= VAULT_PATH_MAX && t.p[0] == '/';
 }
 
-static bool is_good_text(enum kind k, struct slice t)
+/* Is the text of the kind that the table requires? */
+static bool is_valid_text(enum kind k, struct slice t)
 {
 	switch (k) {
 	case T_NONE:
 		return t.len == 0;
 	case T_NAME:
-		return is_name(t);
+		return is_secret_name(t);
 	case T_NAME_OR:
-		return t.len == 0 || is_name(t);
+		return t.len == 0 || is_secret_name(t);
 	case T_ASK:
 		return t.len <= VAULT_ASK_MAX;
 	case T_HOST_OR:
-		return t.len == 0 || is_host(t);
+		return t.len == 0 || is_canonical_host(t);
 	case T_HOST:
-		return is_host(t);
+		return is_canonical_host(t);
 	case T_PATH:
-		return is_path(t);
+		return is_request_path(t);
 	case T_VALUE:
 		return t.len > 0 && t.len <= VAULT_SECRET_MAX;
 	case T_TEXT:
-		return is_plain(t, (size_t)VAULT_WHY_MAX * 2);
+		return is_printable_text(t, (size_t)VAULT_WHY_MAX * 2);
 	case T_TOKEN:
-		return is_plain(t, GRANTS_PLACEHOLDER_MAX) && t.len >= GRANTS_PLACEHOLDER_MIN;
+		return is_printable_text(t, GRANTS_PLACEHOLDER_MAX) && t.len >= GRANTS_PLACEHOLDER_MIN;
 	case T_BLOB:
 		return t.len <= GRANTS_PACK_MAX;
 	case T_COMMAND:
-		return is_plain(t, VAULT_COMMAND_MAX);
+		return is_printable_text(t, VAULT_COMMAND_MAX);
 	}
 	return false;
 }
 
-static bool is_good(const struct spec *s, const struct vault_msg *m)
+/* vaultproto.V1: every field within its bounds, unused ones zero or empty. */
+static bool is_valid_message(const struct spec *s, const struct vault_msg *m)
 {
 	if (s->has_status ? m->status >= 0 : m->status != 0)
 		return false;
@@ -190,13 +200,13 @@ static bool is_good(const struct spec *s, const struct vault_msg *m)
 			return false;
 	}
 	for (unsigned i = 0; i < VAULT_TEXTS; i++) {
-		if (!is_good_text(s->texts[i], m->text[i]))
+		if (!is_valid_text(s->texts[i], m->text[i]))
 			return false;
 	}
 	return true;
 }
 
-static unsigned n_texts(const struct spec *s)
+static unsigned spec_texts(const struct spec *s)
 {
 	unsigned n = 0;
 
@@ -223,9 +233,9 @@ int vault_msg_parse(enum vault_side side, const void *data, size_t len, unsigned
 		return -EPROTO;
 	for (unsigned i = 0; i < s->n_nums; i++)
 		m.num[i] = wire_get(&in, 8);
-	for (unsigned i = 0; i < n_texts(s); i++)
+	for (unsigned i = 0; i < spec_texts(s); i++)
 		m.text[i] = wire_get_bytes(&in, (size_t)wire_get(&in, 4));
-	if (in.bad || in.left || !is_good(s, &m))
+	if (in.bad || in.left || !is_valid_message(s, &m))
 		return -EPROTO;
 	*ret = m;
 	return 0;
@@ -239,7 +249,7 @@ size_t vault_msg_size(enum vault_side side, const struct vault_msg *m)
 	if (!s || !may_send(side, m->type, s))
 		return 0;
 	n = sizeof(struct vault_head) + s->n_nums * sizeof(uint64_t);
-	for (unsigned i = 0; i < n_texts(s); i++)
+	for (unsigned i = 0; i < spec_texts(s); i++)
 		n += sizeof(uint32_t) + m->text[i].len;
 	return n;
 }
@@ -249,7 +259,8 @@ long vault_msg_pack(enum vault_side side, const struct vault_msg *m, void *out, 
 	struct wire_out w = { .p = out, .cap = cap };
 	const struct spec *s = spec_of(m->type);
 
-	if (!s || !may_send(side, m->type, s) || !is_good(s, m) || vault_msg_size(side, m) > VAULT_MSG_MAX)
+	if (!s || !may_send(side, m->type, s) || !is_valid_message(s, m) ||
+	    vault_msg_size(side, m) > VAULT_MSG_MAX)
 		return -EINVAL;
 	wire_put(&w, m->type, 4);
 	wire_put(&w, m->id, 4);
@@ -257,7 +268,7 @@ long vault_msg_pack(enum vault_side side, const struct vault_msg *m, void *out, 
 	wire_put(&w, 0, 4);
 	for (unsigned i = 0; i < s->n_nums; i++)
 		wire_put(&w, m->num[i], 8);
-	for (unsigned i = 0; i < n_texts(s); i++) {
+	for (unsigned i = 0; i < spec_texts(s); i++) {
 		wire_put(&w, m->text[i].len, 4);
 		wire_put_bytes(&w, m->text[i].p, m->text[i].len);
 	}

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Little-endian fields in the caller's memory (wire.h). Reads and writes stay within the given bounds; errors
+ * are sticky. Pure.
+ */
+
 #include "vault/common/wire.h"
 
 struct slice wire_get_bytes(struct wire_in *in, size_t len)

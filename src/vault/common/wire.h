@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fields one behind the other, little-endian, in memory of the caller's: how grants, messages and the sealed file are
- * written. Errors are sticky, so that a whole record is read or written and looked at once. Pure.
+ * Consecutive little-endian fields in the caller's memory: the encoding of grants, messages and the sealed file.
+ * Errors are sticky, so that a whole record is read or written and checked once. Pure.
  */
 #ifndef VAULT_WIRE_H
 #define VAULT_WIRE_H
@@ -21,10 +21,11 @@ struct wire_in {
 uint64_t wire_get(struct wire_in *in, unsigned bytes); /* 1, 2, 4 or 8 */
 struct slice wire_get_bytes(struct wire_in *in, size_t len);
 
-/* A text of up to 255 bytes behind its length, into a buffer of `size` with a NUL; bad when it does not fit or has one. */
+/* A text of up to 255 bytes after its length byte, into a buffer of `size` bytes, NUL-terminated; bad if it
+ * does not fit or contains a NUL. */
 void wire_get_text(struct wire_in *in, char *out, size_t size);
 
-/* Without memory (p is NULL) it only counts. */
+/* Without memory (p is NULL) it only counts the bytes. */
 struct wire_out {
 	uint8_t *p;
 	size_t cap, len;

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Answers messages of a sandbox's ssh-agent: lists keys, binds sessions, and signs logins that a binding
+ * allows (agent.h). Every message comes from inside the sandbox and is hostile. Keeps no secret: the store
+ * does.
+ */
+
 #include "vault/serve/agent.h"
 
 #include "base/cleanup.h"
@@ -24,15 +30,15 @@ enum {
 #define SESSION_MIN 16
 #define DIGEST_LEN 16 /* characters of a session's digest in the log */
 
-/* One message and what comes of it. */
+/* One message and its result. */
 struct turn {
 	struct agent *a;
 	struct agent_conn *conn;
 	const struct store *s;
 	uint64_t now, mono;
-	struct wire_out out; /* the answer */
-	bool allowed;	     /* by a person (A7) */
-	bool asks;	     /* what covers it wants one asked */
+	struct wire_out out; /* the response */
+	bool allowed;	     /* by a person (agent.A7) */
+	bool asks;	     /* a binding that covers it requires approval */
 	enum vault_said said;
 	const char *why; /* VAULT_SAID_REFUSED */
 	char what[192];	 /* VAULT_SAID_ASKS */
@@ -51,7 +57,8 @@ void agent_release(struct agent *a)
 	a->fd = fd_close(a->fd);
 }
 
-static bool take_token(struct agent_bucket *b, double rate, double burst, uint64_t mono)
+/* Takes one token of a token bucket; false if it is empty. */
+static bool bucket_take(struct agent_bucket *b, double rate, double burst, uint64_t mono)
 {
 	if (b->at == 0)
 		b->tokens = burst;
@@ -65,24 +72,25 @@ static bool take_token(struct agent_bucket *b, double rate, double burst, uint64
 	return true;
 }
 
-static void answer_byte(struct turn *t, uint8_t type)
+static void respond_byte(struct turn *t, uint8_t type)
 {
 	t->out.len = 0;
 	t->out.bad = false;
 	ssh_put_byte(&t->out, type);
 }
 
-/* For the log too. */
-static void refuse(struct turn *t, const char *why)
+/* Fails the message; the reason goes to the log. */
+static void refuse_message(struct turn *t, const char *why)
 {
 	t->said = VAULT_SAID_REFUSED;
 	t->why = why;
-	answer_byte(t, MSG_FAILURE);
+	respond_byte(t, MSG_FAILURE);
 }
 
 /* --- which keys, and where ---------------------------------------------------------------------------------------- */
 
-static bool is_asked(const struct vault_grant *g, const struct binding *own)
+/* Does the sandbox's grant cover this binding of the secret? A grant without bindings covers all. */
+static bool grant_covers(const struct vault_grant *g, const struct binding *own)
 {
 	struct binding b;
 
@@ -93,8 +101,8 @@ static bool is_asked(const struct vault_grant *g, const struct binding *own)
 	return g->n_bindings == 0;
 }
 
-/* A7 */
-static bool wants_ask(const struct vault_grant *g, const struct binding *own)
+/* agent.A7: either the secret's own binding or the sandbox's narrower one may require approval. */
+static bool needs_approval(const struct vault_grant *g, const struct binding *own)
 {
 	struct binding b;
 
@@ -105,14 +113,14 @@ static bool wants_ask(const struct vault_grant *g, const struct binding *own)
 	return binding_asks(own);
 }
 
-/* The next of the secret's bindings that this sandbox may sign by; from *at on. */
-static const struct binding *next_binding(const struct vault_grant *g, const struct store_entry *n,
-					  size_t *at)
+/* The next of the secret's bindings, from *at on, by which this sandbox may sign. */
+static const struct binding *next_ssh_binding(const struct vault_grant *g, const struct store_entry *n,
+					      size_t *at)
 {
 	for (; *at < n->n_bindings; ++*at) {
 		const struct binding *b = &n->bindings[*at];
 
-		if (b->as == BINDING_AS_SSH && is_asked(g, b)) {
+		if (b->as == BINDING_AS_SSH && grant_covers(g, b)) {
 			++*at;
 			return b;
 		}
@@ -120,7 +128,8 @@ static const struct binding *next_binding(const struct vault_grant *g, const str
 	return NULL;
 }
 
-static bool is_known_key(const struct store_entry *n, const struct binding *b, struct slice key)
+/* Is it the host key that was stored for the binding's host and port? */
+static bool is_known_host_key(const struct store_entry *n, const struct binding *b, struct slice key)
 {
 	for (size_t i = 0; i < n->known.n; i++) {
 		const struct sshhost *h = &n->known.v[i];
@@ -132,25 +141,26 @@ static bool is_known_key(const struct store_entry *n, const struct binding *b, s
 	return false;
 }
 
-/* By which binding it signs for the server with that key; any key of a server when there is none. */
-static const struct binding *binding_for(const struct vault_grant *g, const struct store_entry *n,
-					 struct slice key)
+/* The binding by which it signs for the server with that key; without a key, for any server. */
+static const struct binding *binding_for_server(const struct vault_grant *g, const struct store_entry *n,
+						struct slice key)
 {
 	const struct binding *b;
 	size_t at = 0;
 
-	while ((b = next_binding(g, n, &at))) {
-		if (!key.len || is_known_key(n, b, key))
+	while ((b = next_ssh_binding(g, n, &at))) {
+		if (!key.len || is_known_host_key(n, b, key))
 			return b;
 	}
 	return NULL;
 }
 
-static const struct store_entry *entry_of(const struct store *s, const struct vault_grant *g, uint64_t now)
+/* The secret of a grant, if it exists, has not expired and may sign somewhere; otherwise NULL. */
+static const struct store_entry *usable_key(const struct store *s, const struct vault_grant *g, uint64_t now)
 {
 	const struct store_entry *n = store_find(s, g->name);
 
-	return n && !(n->expires && now >= n->expires) && binding_for(g, n, SLICE_NONE) ? n : NULL;
+	return n && !(n->expires && now >= n->expires) && binding_for_server(g, n, SLICE_NONE) ? n : NULL;
 }
 
 size_t agent_count(const struct agent *a, const struct store *s, uint64_t now)
@@ -158,26 +168,27 @@ size_t agent_count(const struct agent *a, const struct store *s, uint64_t now)
 	size_t count = 0;
 
 	for (size_t i = 0; i < a->ask.n; i++)
-		count += entry_of(s, &a->ask.v[i], now) != NULL;
+		count += usable_key(s, &a->ask.v[i], now) != NULL;
 	return count;
 }
 
-static struct slice server_key(const struct agent_conn *c)
+/* The host key of the server that the connection is bound to; empty if it is not bound. */
+static struct slice bound_server_key(const struct agent_conn *c)
 {
 	return c->bound == AGENT_BOUND ? (struct slice){ (const char *)c->host, c->host_len } : SLICE_NONE;
 }
 
 /* --- asking for keys ---------------------------------------------------------------------------------------------- */
 
-/* Once it is known which server is spoken with, only what is for that one. */
+/* Once the session is bound to a server, only keys for that server are listed. */
 static void put_identities(struct turn *t, struct wire_out *w, uint32_t *n)
 {
 	for (size_t i = 0; i < t->a->ask.n; i++) {
 		const struct vault_grant *g = &t->a->ask.v[i];
-		const struct store_entry *entry = entry_of(t->s, g, t->now);
+		const struct store_entry *entry = usable_key(t->s, g, t->now);
 		CLEANUP(sshkey_release) struct sshkey k = SSHKEY_INIT;
 
-		if (!entry || !binding_for(g, entry, server_key(t->conn)) ||
+		if (!entry || !binding_for_server(g, entry, bound_server_key(t->conn)) ||
 		    sshkey_parse(entry->value.p, entry->value.len, &k, NULL) < 0)
 			continue;
 		ssh_put(w, (struct slice){ (const char *)k.blob, k.blob_len });
@@ -186,6 +197,7 @@ static void put_identities(struct turn *t, struct wire_out *w, uint32_t *n)
 	}
 }
 
+/* SSH_AGENTC_REQUEST_IDENTITIES: lists the public keys that may be used. */
 static void on_identities(struct turn *t, struct wire_in *in)
 {
 	struct wire_out head;
@@ -193,10 +205,10 @@ static void on_identities(struct turn *t, struct wire_in *in)
 	size_t at;
 
 	if (!ssh_is_done(in)) {
-		answer_byte(t, MSG_FAILURE);
+		respond_byte(t, MSG_FAILURE);
 		return;
 	}
-	answer_byte(t, MSG_IDENTITIES_ANSWER);
+	respond_byte(t, MSG_IDENTITIES_ANSWER);
 	at = t->out.len;
 	ssh_put_u32(&t->out, 0);
 	if (t->conn->bound != AGENT_SPOILT)
@@ -204,12 +216,13 @@ static void on_identities(struct turn *t, struct wire_in *in)
 	head = (struct wire_out){ .p = t->out.p, .cap = t->out.cap, .len = at };
 	ssh_put_u32(&head, n);
 	if (t->out.bad)
-		answer_byte(t, MSG_FAILURE);
+		respond_byte(t, MSG_FAILURE);
 }
 
 /* --- binding a session -------------------------------------------------------------------------------------------- */
 
-static void tell_session(struct turn *t, struct slice id)
+/* Keeps a digest of the session id for the log. */
+static void record_session(struct turn *t, struct slice id)
 {
 	unsigned char sum[HASH_LEN];
 
@@ -217,20 +230,21 @@ static void tell_session(struct turn *t, struct slice id)
 	hash_hex(sum, DIGEST_LEN / 2, t->session);
 }
 
-static void spoil(struct turn *t, const char *why)
+/* agent.A3: the connection signs nothing any more. */
+static void spoil_connection(struct turn *t, const char *why)
 {
 	t->conn->bound = AGENT_SPOILT;
 	t->conn->why = why;
-	refuse(t, why);
+	refuse_message(t, why);
 }
 
-/* Does any key of this sandbox's sign for that server? (A4) */
+/* agent.A4: does any key of this sandbox sign for the server with that host key? */
 static bool is_known_server(struct turn *t, struct slice key)
 {
 	for (size_t i = 0; i < t->a->ask.n && key.len; i++) {
 		const struct vault_grant *g = &t->a->ask.v[i];
-		const struct store_entry *n = entry_of(t->s, g, t->now);
-		const struct binding *b = n ? binding_for(g, n, key) : NULL;
+		const struct store_entry *n = usable_key(t->s, g, t->now);
+		const struct binding *b = n ? binding_for_server(g, n, key) : NULL;
 
 		if (b) {
 			memcpy(t->host, b->host, sizeof(t->host));
@@ -250,35 +264,36 @@ static void bind_session(struct turn *t, struct slice key, struct slice id)
 	memcpy(c->session, id.p, id.len);
 	c->session_len = id.len;
 	c->bound = AGENT_BOUND;
-	answer_byte(t, MSG_SUCCESS);
+	respond_byte(t, MSG_SUCCESS);
 }
 
-static bool is_bound_so(const struct agent_conn *c, struct slice key, struct slice id)
+static bool is_same_session(const struct agent_conn *c, struct slice key, struct slice id)
 {
-	return slice_same(key, server_key(c)) &&
+	return slice_same(key, bound_server_key(c)) &&
 	       slice_same(id, (struct slice){ (const char *)c->session, c->session_len });
 }
 
+/* session-bind@openssh.com: binds the connection to one session with one server (agent.A2). */
 static void on_session(struct turn *t, struct wire_in *in)
 {
 	struct slice key = ssh_get(in), id = ssh_get(in), sig = ssh_get(in);
 	uint8_t forwarded = ssh_get_byte(in);
 
 	if (!ssh_is_done(in) || id.len < SESSION_MIN || id.len > AGENT_SESSION_MAX) {
-		spoil(t, "a session was bound by what is no message for it");
+		spoil_connection(t, "the message that binds a session is malformed");
 		return;
 	}
-	tell_session(t, id);
+	record_session(t, id);
 	if (t->conn->bound == AGENT_SPOILT)
-		refuse(t, t->conn->why);
+		refuse_message(t, t->conn->why);
 	else if (forwarded)
-		spoil(t, "the agent was forwarded to a server, and a key is not used from there");
-	else if (t->conn->bound == AGENT_BOUND && !is_bound_so(t->conn, key, id))
-		spoil(t, "one connection was bound to two sessions");
+		spoil_connection(t, "the agent was forwarded to a server; keys are not used from there");
+	else if (t->conn->bound == AGENT_BOUND && !is_same_session(t->conn, key, id))
+		spoil_connection(t, "one connection was bound to two sessions");
 	else if (!is_known_server(t, key))
-		spoil(t, "the server has a key that is not known for any host that a key is bound to");
+		spoil_connection(t, "the server's host key is not known for any host that a key is bound to");
 	else if (!sshsign_check(key, sig, id))
-		spoil(t, "the server's signature over the session is wrong");
+		spoil_connection(t, "the server's signature over the session is wrong");
 	else
 		bind_session(t, key, id);
 }
@@ -288,17 +303,18 @@ static void on_extension(struct turn *t, struct wire_in *in)
 	if (slice_eq(ssh_get(in), "session-bind@openssh.com"))
 		on_session(t, in);
 	else
-		answer_byte(t, MSG_FAILURE);
+		respond_byte(t, MSG_FAILURE);
 }
 
 /* --- signing ------------------------------------------------------------------------------------------------------ */
 
-/* The data of a login, RFC 4252 7: what the server will check the signature against. */
+/* The signed data of a login (RFC 4252, section 7), which the server will verify. */
 struct login {
 	struct slice session, user, algorithm, key, server;
 	bool names_server; /* publickey-hostbound-v00@openssh.com */
 };
 
+/* Parses the data of a login; false unless it is exactly that. */
 static bool parse_login(struct slice data, struct login *ret)
 {
 	struct wire_in in = { .p = (const uint8_t *)data.p, .left = data.len };
@@ -319,7 +335,7 @@ static bool parse_login(struct slice data, struct login *ret)
 	return ok && ssh_is_done(&in);
 }
 
-/* OpenSSH's PROTOCOL.sshsig, as git signs commits and tags by it. */
+/* OpenSSH's PROTOCOL.sshsig, as git uses it to sign commits and tags. */
 static bool is_git_signature(struct slice data)
 {
 	struct wire_in in = { .p = (const uint8_t *)data.p, .left = data.len };
@@ -330,13 +346,14 @@ static bool is_git_signature(struct slice data)
 	       ((slice_eq(hash, "sha512") && sum.len == 64) || (slice_eq(hash, "sha256") && sum.len == 32));
 }
 
-static bool has_user(const struct binding *b, struct slice user)
+/* A binding without a user allows every user. */
+static bool allows_user(const struct binding *b, struct slice user)
 {
 	return !*b->user || slice_eq(user, b->user);
 }
 
-/* In the log stands what can be printed. */
-static void tell_user(struct turn *t, struct slice user)
+/* Only printable characters go to the log. */
+static void record_user(struct turn *t, struct slice user)
 {
 	size_t n = user.len > AGENT_USER_MAX ? AGENT_USER_MAX : user.len;
 
@@ -345,13 +362,13 @@ static void tell_user(struct turn *t, struct slice user)
 	t->user[n] = '\0';
 }
 
-static void tell_binding(struct turn *t, const struct binding *b)
+static void record_host(struct turn *t, const struct binding *b)
 {
 	memcpy(t->host, b->host, sizeof(t->host));
 	t->port = b->port;
 }
 
-/* In a session that was bound: by a binding for its server, and the user. */
+/* In a bound session: a binding must name this server, and allow the user. */
 static const char *judge_bound(struct turn *t, const struct vault_grant *g, const struct store_entry *n,
 			       const struct login *l)
 {
@@ -361,19 +378,19 @@ static const char *judge_bound(struct turn *t, const struct vault_grant *g, cons
 	size_t at = 0;
 
 	if (!slice_same(l->session, (struct slice){ (const char *)c->session, c->session_len }))
-		return "it is a login in another session than the one that was bound";
-	if (l->names_server && !slice_same(l->server, server_key(c)))
-		return "it is a login at another server than the one that was bound";
-	while ((b = next_binding(g, n, &at))) {
-		if (!is_known_key(n, b, server_key(c)))
+		return "the login is for another session than the bound one";
+	if (l->names_server && !slice_same(l->server, bound_server_key(c)))
+		return "the login is for another server than the bound one";
+	while ((b = next_ssh_binding(g, n, &at))) {
+		if (!is_known_host_key(n, b, bound_server_key(c)))
 			continue;
 		if (!is_user)
-			tell_binding(t, b);
+			record_host(t, b);
 		is_host = true;
-		if (!has_user(b, l->user))
+		if (!allows_user(b, l->user))
 			continue;
 		is_user = true;
-		t->asks = t->asks || wants_ask(g, b);
+		t->asks = t->asks || needs_approval(g, b);
 	}
 	if (is_user) {
 		snprintf(t->what, sizeof(t->what), "log in as %s", t->user);
@@ -382,7 +399,7 @@ static const char *judge_bound(struct turn *t, const struct vault_grant *g, cons
 	return is_host ? "the key is bound to another user" : "the key is not bound to this server";
 }
 
-/* Nobody knows which server it is for: only where a binding says that this is fine. */
+/* In an unbound session the server is unknown: a binding must allow that explicitly. */
 static const char *judge_unbound(struct turn *t, const struct vault_grant *g, const struct store_entry *n,
 				 const struct login *l)
 {
@@ -390,11 +407,11 @@ static const char *judge_unbound(struct turn *t, const struct vault_grant *g, co
 	bool is_fine = false;
 	size_t at = 0;
 
-	while ((b = next_binding(g, n, &at))) {
-		if (!binding_allows_unbound(b) || !has_user(b, l->user))
+	while ((b = next_ssh_binding(g, n, &at))) {
+		if (!binding_allows_unbound(b) || !allows_user(b, l->user))
 			continue;
 		is_fine = true;
-		t->asks = t->asks || wants_ask(g, b);
+		t->asks = t->asks || needs_approval(g, b);
 	}
 	if (is_fine) {
 		snprintf(t->what, sizeof(t->what), "log in as %s at a server that the program does not name",
@@ -410,17 +427,17 @@ static bool allows_sshsig(struct turn *t, const struct vault_grant *g, const str
 	bool is_fine = false;
 	size_t at = 0;
 
-	while ((b = next_binding(g, n, &at))) {
+	while ((b = next_ssh_binding(g, n, &at))) {
 		if (!binding_allows_sshsig(b))
 			continue;
 		is_fine = true;
-		t->asks = t->asks || wants_ask(g, b);
+		t->asks = t->asks || needs_approval(g, b);
 	}
 	return is_fine;
 }
 
-/* What it is a signature of can only be told by its digest, which an answer is then bound to. */
-static void tell_signature(struct turn *t, struct slice data)
+/* The approval shows only the digest of what is signed, and applies to that digest. */
+static void record_signature(struct turn *t, struct slice data)
 {
 	unsigned char sum[HASH_LEN];
 	char hex[HASH_HEX_LEN + 1];
@@ -430,86 +447,87 @@ static void tell_signature(struct turn *t, struct slice data)
 	snprintf(t->what, sizeof(t->what), "sign a commit or tag of git's, sha256 %s", hex);
 }
 
-/* NULL: it may be signed; else why not. */
-static const char *judge(struct turn *t, const struct vault_grant *g, const struct store_entry *n,
-			 const struct sshkey *k, struct slice data, const char *algorithm)
+/* NULL: it may be signed; otherwise the reason why not. */
+static const char *judge_signature(struct turn *t, const struct vault_grant *g, const struct store_entry *n,
+				   const struct sshkey *k, struct slice data, const char *algorithm)
 {
 	struct login l;
 
 	if (!algorithm)
-		return "RSA with SHA-1 is not signed with";
+		return "RSA with SHA-1 is not supported";
 	if (t->conn->bound == AGENT_SPOILT)
 		return t->conn->why;
 	if (slice_starts(data, "SSHSIG")) {
 		if (!allows_sshsig(t, g, n))
-			return "it is no login but a signature of a file, which the binding does not allow";
-		tell_signature(t, data);
-		return is_git_signature(data) ? NULL
-					      : "it is a signature of something else than git's objects";
+			return "it is a signature of a file, not a login, and the binding does not allow that";
+		record_signature(t, data);
+		return is_git_signature(data) ? NULL : "it is not a signature of a git object";
 	}
 	if (!parse_login(data, &l))
-		return "what is to be signed is no login";
-	tell_user(t, l.user);
-	tell_session(t, l.session);
+		return "the data to sign is not a login";
+	record_user(t, l.user);
+	record_session(t, l.session);
 	if (!slice_same(l.key, (struct slice){ (const char *)k->blob, k->blob_len }) ||
 	    !slice_eq(l.algorithm, algorithm))
-		return "it is a login with another key or algorithm";
+		return "the login names another key or algorithm";
 	return t->conn->bound == AGENT_BOUND ? judge_bound(t, g, n, &l) : judge_unbound(t, g, n, &l);
 }
 
-static void sign(struct turn *t, const struct vault_grant *g, const struct store_entry *n,
-		 const struct sshkey *k, struct slice data, uint32_t flags)
+/* Signs if the bindings allow it; otherwise refuses, or reports that approval is needed. */
+static void sign_or_refuse(struct turn *t, const struct vault_grant *g, const struct store_entry *n,
+			   const struct sshkey *k, struct slice data, uint32_t flags)
 {
 	uint8_t sig[SSHSIGN_MAX];
 	size_t len = 0;
 	const char *why;
 
 	memcpy(t->name, n->name, sizeof(t->name));
-	why = judge(t, g, n, k, data, sshsign_algorithm(k->kind, flags));
+	why = judge_signature(t, g, n, k, data, sshsign_algorithm(k->kind, flags));
 	if (!why && t->asks && !t->allowed) {
 		t->said = VAULT_SAID_ASKS;
 		t->why = t->what;
-		answer_byte(t, MSG_FAILURE);
+		respond_byte(t, MSG_FAILURE);
 		return;
 	}
 	if (!why && sshsign(k, flags, data, sig, &len) < 0)
 		why = "the key could not sign";
 	if (why) {
-		refuse(t, why);
+		refuse_message(t, why);
 		return;
 	}
 	t->said = VAULT_SAID_SIGNED;
-	answer_byte(t, MSG_SIGN_RESPONSE);
+	respond_byte(t, MSG_SIGN_RESPONSE);
 	ssh_put(&t->out, (struct slice){ (const char *)sig, len });
 }
 
+/* SSH_AGENTC_SIGN_REQUEST: finds the key and signs with it. */
 static void on_sign(struct turn *t, struct wire_in *in)
 {
 	struct slice key = ssh_get(in), data = ssh_get(in);
 	uint32_t flags = ssh_get_u32(in);
 
 	if (!ssh_is_done(in)) {
-		refuse(t, "it is no message of an ssh-agent");
+		refuse_message(t, "the message is not one of the ssh-agent protocol");
 		return;
 	}
 	sshkey_print(key, t->print);
-	/* What a person has allowed was counted when it came the first time. */
-	if (!t->allowed && !take_token(&t->a->signatures, AGENT_SIGN_RATE, AGENT_SIGN_BURST, t->mono)) {
-		refuse(t, "too many signatures were asked for");
+	/* A message that a person has allowed was counted when it came the first time. */
+	if (!t->allowed && !bucket_take(&t->a->signatures, AGENT_SIGN_RATE, AGENT_SIGN_BURST, t->mono)) {
+		refuse_message(t, "too many signatures were requested");
 		return;
 	}
 	for (size_t i = 0; i < t->a->ask.n; i++) {
 		const struct vault_grant *g = &t->a->ask.v[i];
-		const struct store_entry *n = entry_of(t->s, g, t->now);
+		const struct store_entry *n = usable_key(t->s, g, t->now);
 		CLEANUP(sshkey_release) struct sshkey k = SSHKEY_INIT;
 
 		if (!n || sshkey_parse(n->value.p, n->value.len, &k, NULL) < 0 ||
 		    !slice_same(key, (struct slice){ (const char *)k.blob, k.blob_len }))
 			continue;
-		sign(t, g, n, &k, data, flags);
+		sign_or_refuse(t, g, n, &k, data, flags);
 		return;
 	}
-	refuse(t, "this sandbox was given no such key");
+	refuse_message(t, "this sandbox was given no such key");
 }
 
 /* --- messages ----------------------------------------------------------------------------------------------------- */
@@ -523,8 +541,9 @@ static struct agent_conn *find_conn(struct agent *a, uint32_t id)
 	return NULL;
 }
 
-/* One that is new takes a free place, or that of whoever was silent longest: that one is then like a new one (A6). */
-static struct agent_conn *conn_of(struct agent *a, uint32_t id)
+/* agent.A6: a new connection takes a free slot, or that of the connection that was silent longest, which then
+ * counts as new. */
+static struct agent_conn *conn_get(struct agent *a, uint32_t id)
 {
 	struct agent_conn *best = &a->conns[0];
 
@@ -542,12 +561,13 @@ static struct agent_conn *conn_of(struct agent *a, uint32_t id)
 	return best;
 }
 
-static void answer(struct turn *t, struct slice ask)
+/* Dispatches one message; everything else than these three types fails (agent.A5). */
+static void handle_agent_request(struct turn *t, struct slice ask)
 {
 	struct wire_in in = { .p = (const uint8_t *)ask.p, .left = ask.len };
 
-	if (!take_token(&t->a->messages, AGENT_RATE, AGENT_BURST, t->mono)) {
-		refuse(t, "too many requests");
+	if (!bucket_take(&t->a->messages, AGENT_RATE, AGENT_BURST, t->mono)) {
+		refuse_message(t, "too many requests");
 		return;
 	}
 	switch (ssh_get_byte(&in)) {
@@ -561,11 +581,12 @@ static void answer(struct turn *t, struct slice ask)
 		on_extension(t, &in);
 		break;
 	default:
-		answer_byte(t, MSG_FAILURE);
+		respond_byte(t, MSG_FAILURE);
 	}
 }
 
-static int pack(const struct turn *t, uint32_t id, uint32_t conn, struct secmem *ret)
+/* Packs the response and what the log must record about it. */
+static int pack_result(const struct turn *t, uint32_t id, uint32_t conn, struct secmem *ret)
 {
 	struct vault_msg m = { .type = VAULT_SAID, .id = id, .num = { conn, t->said, t->port } };
 	long n;
@@ -584,8 +605,8 @@ static int pack(const struct turn *t, uint32_t id, uint32_t conn, struct secmem 
 	return n < 0 ? (int)n : 0;
 }
 
-int agent_take(struct agent *a, const struct store *s, const void *data, size_t len, uint64_t now,
-	       uint64_t mono, struct secmem *ret)
+int agent_handle_message(struct agent *a, const struct store *s, const void *data, size_t len, uint64_t now,
+			 uint64_t mono, struct secmem *ret)
 {
 	uint8_t out[VAULT_ASK_MAX];
 	struct turn t = { .a = a, .s = s, .now = now, .mono = mono, .out = { .p = out, .cap = sizeof(out) } };
@@ -596,14 +617,14 @@ int agent_take(struct agent *a, const struct store *s, const void *data, size_t 
 		return -EPROTO;
 	conn = (uint32_t)m.num[0];
 	t.allowed = m.num[1];
-	/* Its end. One that is not known has nothing to forget, and takes nobody's place. */
+	/* An empty message ends the connection. An unknown one must not take another's slot. */
 	if (m.text[0].len == 0) {
 		t.conn = find_conn(a, conn);
 		if (t.conn)
 			t.conn->id = 0;
 	} else {
-		t.conn = conn_of(a, conn);
-		answer(&t, m.text[0]);
+		t.conn = conn_get(a, conn);
+		handle_agent_request(&t, m.text[0]);
 	}
-	return pack(&t, m.id, conn, ret);
+	return pack_result(&t, m.id, conn, ret);
 }

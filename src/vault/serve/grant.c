@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Grants secrets to one sandbox and answers its coffer-egress (grant.h). A secret's bytes leave coffer-vault
+ * only from render_secret() and render_issued(), after grant and binding were checked.
+ */
+
 #include "vault/serve/grant.h"
 
 #include "base/cleanup.h"
@@ -8,14 +13,9 @@
 #include <errno.h>
 #include <stdio.h>
 
-static uint64_t mono_now(void)
-{
-	return clock_nsec(CLOCK_MONOTONIC);
-}
-
 void client_release(struct client *c)
 {
-	(void)keep_tick(c->keep, &c->issued, &c->grants, mono_now(), true);
+	(void)keep_tick(c->keep, &c->issued, &c->grants, clock_nsec(CLOCK_MONOTONIC), true);
 	keep_free(c->keep);
 	c->keep = NULL;
 	issued_release(&c->issued);
@@ -57,7 +57,7 @@ int client_grants(const struct client *c, struct vault_grants *ret)
 
 /* --- granting -------------------------------------------------------------------------------------------------- */
 
-static int add_binding(struct vault_grant *g, const struct binding *b)
+static int add_grant_binding(struct vault_grant *g, const struct binding *b)
 {
 	for (size_t i = 0; i < g->n_bindings; i++) {
 		if (binding_eq(&g->bindings[i], b))
@@ -69,35 +69,38 @@ static int add_binding(struct vault_grant *g, const struct binding *b)
 	return 0;
 }
 
-/* What is for a proxy goes to nobody else, and what asks for that gets nothing else. */
-static bool asks_proxy(const struct vault_grant *ask)
+/* A secret for a proxy is sent nowhere else, and a request for one gets nothing else. */
+static bool is_proxy_request(const struct vault_grant *ask)
 {
 	return ask->n_bindings && ask->bindings[0].as == BINDING_AS_PROXY;
 }
 
-/* All of a secret's own bindings, or what they have in common with what was asked for. Keys that only sign are not sent. */
-static int meet_bindings(const struct store_entry *n, const struct vault_grant *ask, struct vault_grant *ret)
+/* All of a secret's own bindings, or their intersection with the requested ones. Keys that only sign are left
+ * out. */
+static int intersect_bindings(const struct store_entry *n, const struct vault_grant *ask,
+			      struct vault_grant *ret)
 {
 	int r = 0;
 
 	for (size_t i = 0; i < n->n_bindings && r == 0; i++) {
 		struct binding b = n->bindings[i];
 
-		if (b.as == BINDING_AS_SSH || (b.as == BINDING_AS_PROXY) != asks_proxy(ask))
+		if (b.as == BINDING_AS_SSH || (b.as == BINDING_AS_PROXY) != is_proxy_request(ask))
 			continue;
 		if (ask->n_bindings == 0)
-			r = add_binding(ret, &b);
+			r = add_grant_binding(ret, &b);
 		for (size_t k = 0; k < ask->n_bindings && r == 0; k++) {
 			if (binding_meet(&n->bindings[i], &ask->bindings[k], &b))
-				r = add_binding(ret, &b);
+				r = add_grant_binding(ret, &b);
 		}
 	}
 	return r;
 }
 
-/* A secret that is bound nowhere goes where it was asked for: whoever asks has it from the command line of somebody who could
- * bind it. What a policy names is not asked for then (netd/plan/net_secret.h). */
-static int bind_as_asked(const struct vault_grant *ask, struct vault_grant *ret)
+/* A secret without bindings may be sent where it was requested: the request comes from the command line of a
+ * user who could bind it. Secrets that a policy names are not requested in that case
+ * (netd/plan/net_secret.h). */
+static int bind_as_requested(const struct vault_grant *ask, struct vault_grant *ret)
 {
 	int r = 0;
 
@@ -107,14 +110,15 @@ static int bind_as_asked(const struct vault_grant *ask, struct vault_grant *ret)
 		b.port = b.port ? b.port : BINDING_PORT;
 		if (b.as == BINDING_AS_ANY)
 			binding_usual_as(&b);
-		r = b.as == BINDING_AS_SSH || b.as == BINDING_AS_PROXY ? 0 : add_binding(ret, &b);
+		r = b.as == BINDING_AS_SSH || b.as == BINDING_AS_PROXY ? 0 : add_grant_binding(ret, &b);
 		if (r == 0 && ask->bindings[i].as == BINDING_AS_ANY && binding_usual_other(&b))
-			r = add_binding(ret, &b);
+			r = add_grant_binding(ret, &b);
 	}
 	return r;
 }
 
-static int say_unbound(const struct store_entry *n, const struct vault_grant *ask, struct err *e)
+/* Explains why a secret cannot be sent where it was requested. */
+static int report_unbound(const struct store_entry *n, const struct vault_grant *ask, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT;
 
@@ -137,12 +141,12 @@ static int say_unbound(const struct store_entry *n, const struct vault_grant *as
 		       ask->bindings[0].host, buf_cstr(&b));
 }
 
-static bool has_expired(const struct store_entry *n, uint64_t now)
+static bool secret_has_expired(const struct store_entry *n, uint64_t now)
 {
 	return n->expires && now >= n->expires;
 }
 
-/* Nothing of the store is in it: what it gives comes from servers. */
+/* An issuer has no secret in the store: its credentials come from servers. */
 static int grant_issuer(struct client *c, const struct vault_grant *ask, uint32_t *handles, struct err *e)
 {
 	struct vault_grant *g = grants_add(&c->grants);
@@ -154,8 +158,10 @@ static int grant_issuer(struct client *c, const struct vault_grant *ask, uint32_
 	return 0;
 }
 
-static int grant_one(struct client *c, const struct store *s, const struct vault_grant *ask,
-		     uint32_t *handles, enum vault_fault *ret_fault, struct err *e)
+/* Grants one secret: narrows its bindings, checks that requests can carry it, assigns handle and
+ * placeholder. */
+static int grant_secret(struct client *c, const struct store *s, const struct vault_grant *ask,
+			uint32_t *handles, enum vault_fault *ret_fault, struct err *e)
 {
 	const struct store_entry *n = store_find(s, ask->name);
 	struct vault_grant *g;
@@ -169,22 +175,22 @@ static int grant_one(struct client *c, const struct store *s, const struct vault
 		return err_hint(e, -ENOENT, "coffer secret set %s", ask->name);
 	}
 	if (grants_by_name(&c->grants, ask->name))
-		return err_set(e, -EINVAL, "the secret '%s' is asked for twice", ask->name);
+		return err_set(e, -EINVAL, "the secret '%s' is requested twice", ask->name);
 	g = grants_add(&c->grants);
 	if (!g)
 		return err_set(e, -ENOMEM, "out of memory");
 	memcpy(g->name, ask->name, sizeof(g->name));
 	memcpy(g->env, ask->env, sizeof(g->env));
-	r = n->n_bindings ? meet_bindings(n, ask, g) : bind_as_asked(ask, g);
+	r = n->n_bindings ? intersect_bindings(n, ask, g) : bind_as_requested(ask, g);
 	if (r < 0)
-		return err_set(e, r, "the secret '%s' is asked for at more than %d places", n->name,
+		return err_set(e, r, "the secret '%s' is requested for more than %d places", n->name,
 			       GRANTS_BINDINGS_MAX);
 	if (g->n_bindings == 0)
-		return say_unbound(n, ask, e);
+		return report_unbound(n, ask, e);
 	for (size_t i = 0; i < g->n_bindings; i++) {
 		if (store_has_lines(&n->value) && !binding_takes_lines(&g->bindings[i]))
 			return err_set(e, -EINVAL,
-				       "the secret '%s' has line breaks in it, which cannot be sent to %s",
+				       "the secret '%s' contains line breaks, which cannot be sent to %s",
 				       n->name, g->bindings[i].host);
 		if (!binding_fits(&g->bindings[i], n->value.p, n->value.len))
 			return err_set(e, -EFBIG,
@@ -203,7 +209,7 @@ int client_grant(struct client *c, const struct store *s, const struct vault_gra
 	int r = 0;
 
 	for (size_t i = 0; i < ask->n && r == 0; i++)
-		r = grant_one(c, s, &ask->v[i], handles, ret_fault, e);
+		r = grant_secret(c, s, &ask->v[i], handles, ret_fault, e);
 	if (r < 0)
 		grants_release(&c->grants);
 	return r;
@@ -211,7 +217,7 @@ int client_grant(struct client *c, const struct store *s, const struct vault_gra
 
 /* --- answering ------------------------------------------------------------------------------------------------- */
 
-static int pack(const struct vault_msg *m, struct secmem *ret)
+static int pack_response(const struct vault_msg *m, struct secmem *ret)
 {
 	autosecmem struct secmem out = SECMEM_INIT;
 	long n;
@@ -227,15 +233,16 @@ static int pack(const struct vault_msg *m, struct secmem *ret)
 	return 0;
 }
 
-static int refuse(uint32_t id, int status, const char *why, struct secmem *ret)
+static int refuse_request(uint32_t id, int status, const char *why, struct secmem *ret)
 {
 	struct vault_msg m = { .type = VAULT_REFUSED, .id = id, .status = status };
 
 	m.text[0] = slice_of(why);
-	return pack(&m, ret);
+	return pack_response(&m, ret);
 }
 
-static bool may_ask(struct client *c, uint64_t mono)
+/* Token bucket of requests (grant.R3). */
+static bool is_within_rate(struct client *c, uint64_t mono)
 {
 	if (c->tokens_at == 0)
 		c->tokens = GRANT_BURST;
@@ -249,38 +256,40 @@ static bool may_ask(struct client *c, uint64_t mono)
 	return true;
 }
 
-/* R1: the secret's own bindings as they are now; without any, the grant's where it had none then. */
-static bool is_bound_still(const struct store_entry *n, const struct vault_grant *g, bool unbound,
+/* grant.R1: the secret's own bindings as they are now; if it has none, the grant's, provided it had none at
+ * that time. */
+static bool is_still_bound(const struct store_entry *n, const struct vault_grant *g, bool unbound,
 			   const char *host, uint16_t port, struct slice path)
 {
 	for (size_t i = 0; i < n->n_bindings; i++) {
 		const struct binding *b = &n->bindings[i];
 
-		if (b->as != BINDING_AS_SSH && (b->as == BINDING_AS_PROXY) == asks_proxy(g) &&
+		if (b->as != BINDING_AS_SSH && (b->as == BINDING_AS_PROXY) == is_proxy_request(g) &&
 		    binding_covers(b, host, port, path))
 			return true;
 	}
 	return unbound && n->n_bindings == 0;
 }
 
-static int not_bound(const struct vault_msg *m, const struct vault_grant *g, const char *host,
-		     struct secmem *ret)
+static int refuse_unbound(const struct vault_msg *m, const struct vault_grant *g, const char *host,
+			  struct secmem *ret)
 {
 	char why[VAULT_WHY_MAX];
 
 	snprintf(why, sizeof(why), "the secret '%s' is not bound to %s:%u and this path", g->name, host,
 		 (unsigned)m->num[1]);
-	return refuse(m->id, -EACCES, why, ret);
+	return refuse_request(m->id, -EACCES, why, ret);
 }
 
-static int say_rendered(const struct vault_msg *m, const struct secmem *value, struct secmem *ret)
+static int respond_rendered(const struct vault_msg *m, const struct secmem *value, struct secmem *ret)
 {
 	struct vault_msg out = { .type = VAULT_RENDERED, .id = m->id };
 
 	out.text[0] = (struct slice){ (const char *)value->p, value->len };
-	return pack(&out, ret);
+	return pack_response(&out, ret);
 }
 
+/* The value of an issued credential, if its issuer's bindings cover the target. */
 static int render_issued(struct client *c, const struct vault_msg *m, const char *host, uint64_t now,
 			 struct secmem *ret)
 {
@@ -289,14 +298,15 @@ static int render_issued(struct client *c, const struct vault_msg *m, const char
 	issued_expire(&c->issued, now);
 	x = issued_find(&c->issued, (uint32_t)m->num[0]);
 	if (!x)
-		return refuse(m->id, -ENOENT, "no such grant", ret);
+		return refuse_request(m->id, -ENOENT, "no such grant", ret);
 	if (!grants_binding(&x->grant, host, (uint16_t)m->num[1], m->text[1], BINDING_AS_ANY, NULL))
-		return not_bound(m, &x->grant, host, ret);
-	return say_rendered(m, &x->value, ret);
+		return refuse_unbound(m, &x->grant, host, ret);
+	return respond_rendered(m, &x->value, ret);
 }
 
-static int render(struct client *c, const struct store *s, const struct vault_msg *m, uint64_t now,
-		  struct secmem *ret)
+/* The value of a secret, if both the grant and the secret's current bindings cover the target (grant.R1). */
+static int render_secret(struct client *c, const struct store *s, const struct vault_msg *m, uint64_t now,
+			 struct secmem *ret)
 {
 	const struct vault_grant *g = grants_by_handle(&c->grants, (uint32_t)m->num[0]);
 	const struct store_entry *n = g && g->kind == GRANT_SECRET ? store_find(s, g->name) : NULL;
@@ -307,66 +317,67 @@ static int render(struct client *c, const struct store *s, const struct vault_ms
 	if (!g)
 		return render_issued(c, m, host, now, ret);
 	if (!n)
-		return refuse(m->id, -ENOENT, "the secret was removed", ret);
-	if (has_expired(n, now)) {
+		return refuse_request(m->id, -ENOENT, "the secret was removed", ret);
+	if (secret_has_expired(n, now)) {
 		snprintf(why, sizeof(why), "the secret '%s' has expired", n->name);
-		return refuse(m->id, -EKEYEXPIRED, why, ret);
+		return refuse_request(m->id, -EKEYEXPIRED, why, ret);
 	}
 	if (!grants_binding(g, host, (uint16_t)m->num[1], m->text[1], BINDING_AS_ANY, NULL) ||
-	    !is_bound_still(n, g, c->unbound[g - c->grants.v], host, (uint16_t)m->num[1], m->text[1]))
-		return not_bound(m, g, host, ret);
-	return say_rendered(m, &n->value, ret);
+	    !is_still_bound(n, g, c->unbound[g - c->grants.v], host, (uint16_t)m->num[1], m->text[1]))
+		return refuse_unbound(m, g, host, ret);
+	return respond_rendered(m, &n->value, ret);
 }
 
-static int capture(struct client *c, const struct vault_msg *m, uint32_t *handles, uint64_t now,
-		   uint64_t mono, struct secmem *ret)
+/* Stores a credential that a server issued, and responds with its placeholder. */
+static int capture_issued(struct client *c, const struct vault_msg *m, uint32_t *handles, uint64_t now,
+			  uint64_t mono, struct secmem *ret)
 {
 	struct vault_msg out = { .type = VAULT_CAPTURED, .id = m->id };
 	const struct issued *x = NULL;
 	const char *why = NULL;
 	uint32_t dropped = 0;
-	int r = issued_take(&c->issued, &c->grants, m, handles, now, &x, &dropped, &why);
+	int r = issued_capture(&c->issued, &c->grants, m, handles, now, &x, &dropped, &why);
 
 	if (r < 0)
-		return refuse(m->id, r, why, ret);
+		return refuse_request(m->id, r, why, ret);
 	out.num[0] = x->grant.handle;
 	out.num[1] = dropped;
 	out.num[2] = x->grant.expires;
 	out.num[3] = keep_changed(c->keep, &c->issued, &c->grants, mono);
 	out.text[0] = (struct slice){ x->grant.placeholder, x->grant.placeholder_len };
 	out.text[1] = slice_of(x->grant.name);
-	return pack(&out, ret);
+	return pack_response(&out, ret);
 }
 
-static int tell_grants(const struct client *c, uint32_t id, struct secmem *ret)
+static int respond_grants(const struct client *c, uint32_t id, struct secmem *ret)
 {
 	autogrants struct vault_grants all = GRANTS_INIT;
 	autobuf struct buf b = BUF_INIT;
 	struct vault_msg out = { .type = VAULT_GRANTED, .id = id };
 
 	if (client_grants(c, &all) < 0 || grants_pack(&all, GRANTS_GRANTED, &b) < 0)
-		return refuse(id, -ENOSPC, "there is too much of it", ret);
+		return refuse_request(id, -ENOSPC, "there are too many grants for one message", ret);
 	out.text[0] = (struct slice){ b.data, b.len };
-	return pack(&out, ret);
+	return pack_response(&out, ret);
 }
 
 /* NOLINTNEXTLINE(readability-function-size): nothing here reads a clock or keeps a store */
-int client_take(struct client *c, const struct store *s, const void *data, size_t len, unsigned n_fds,
-		uint32_t *handles, uint64_t now, uint64_t mono, struct secmem *ret)
+int client_handle_message(struct client *c, const struct store *s, const void *data, size_t len,
+			  unsigned n_fds, uint32_t *handles, uint64_t now, uint64_t mono, struct secmem *ret)
 {
 	struct vault_msg m;
 
 	if (vault_msg_parse(VAULT_FROM_CLIENT, data, len, n_fds, &m) < 0)
 		return -EPROTO;
-	if (!may_ask(c, mono))
-		return refuse(m.id, -EBUSY, "too many requests for secrets", ret);
+	if (!is_within_rate(c, mono))
+		return refuse_request(m.id, -EBUSY, "too many requests for secrets", ret);
 	switch (m.type) {
 	case VAULT_RENDER:
-		return render(c, s, &m, now, ret);
+		return render_secret(c, s, &m, now, ret);
 	case VAULT_CAPTURE:
-		return capture(c, &m, handles, now, mono, ret);
+		return capture_issued(c, &m, handles, now, mono, ret);
 	case VAULT_GRANTS:
-		return tell_grants(c, m.id, ret);
+		return respond_grants(c, m.id, ret);
 	default:
 		return -EPROTO;
 	}

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sandboxes: what they are granted, and who holds that for them. H1 to H3 stand in serve_int.h. */
+/* Which sandbox has which grants, and the holders that act for sandboxes (serve_int.H1 to serve_int.H3). What
+ * a grant allows is decided in grant.c. */
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
@@ -9,30 +10,31 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void drop_at(struct vault *v, size_t i)
+static void drop_client_at(struct vault *v, size_t i)
 {
 	client_release(v->clients[i]);
 	free(v->clients[i]);
 	v->clients[i] = v->clients[--v->n_clients];
 }
 
-static void drop_client(struct vault *v, const char *sandbox)
+static void drop_clients_of(struct vault *v, const char *sandbox)
 {
 	for (size_t i = v->n_clients; i-- > 0;) {
 		if (str_eq(v->clients[i]->sandbox, sandbox))
-			drop_at(v, i);
+			drop_client_at(v, i);
 	}
 }
 
-/* coffer-dial of a sandbox has a channel beside coffer-egress, by this name. */
-static bool is_of(const char *channel, const char *sandbox)
+/* A sandbox's coffer-dial has a channel beside coffer-egress, named ID.dial. */
+static bool is_channel_of(const char *channel, const char *sandbox)
 {
 	size_t n = strlen(sandbox);
 
 	return strncmp(channel, sandbox, n) == 0 && (!channel[n] || str_eq(channel + n, ".dial"));
 }
 
-static int say_granted(struct request *q, struct client *c, struct err *e)
+/* Responds with all grants. If they do not fit into one message, the issued credentials are dropped. */
+static int respond_granted(struct request *q, struct client *c, struct err *e)
 {
 	autogrants struct vault_grants all = GRANTS_INIT;
 	autobuf struct buf b = BUF_INIT;
@@ -41,16 +43,16 @@ static int say_granted(struct request *q, struct client *c, struct err *e)
 
 	if (r == 0)
 		r = grants_pack(&all, GRANTS_GRANTED, &b);
-	/* What was granted comes before what servers issued. */
+	/* The requested grants come first, then the issued credentials. */
 	if (r == -E2BIG && c->issued.n) {
 		issued_release(&c->issued);
 		r = grants_pack(&c->grants, GRANTS_GRANTED, &b);
 	}
 	if (r < 0)
-		return err_set(e, r, "more is granted than can be told");
+		return err_set(e, r, "there are too many grants for one message");
 	m.text[0] = (struct slice){ buf_cstr(&b), b.len };
 	q->answered = true;
-	return request_say(q, &m);
+	return request_respond(q, &m);
 }
 
 static void client_freep(struct client **c)
@@ -69,7 +71,7 @@ bool holder_may_list(const struct holder *h, const char *name)
 	return false;
 }
 
-static bool is_same(const struct vault_grant *own, const struct vault_grant *want)
+static bool is_same_request(const struct vault_grant *own, const struct vault_grant *want)
 {
 	if (own->kind != want->kind || !str_eq(own->name, want->name) || !str_eq(own->issue, want->issue) ||
 	    own->n_bindings != want->n_bindings)
@@ -81,29 +83,31 @@ static bool is_same(const struct vault_grant *own, const struct vault_grant *wan
 	return true;
 }
 
-/* H1: word for word what was said when the channel was made. A secret may stand there twice: for rules, and for a pool. */
-static bool may_have(const struct holder *h, const struct vault_grant *want)
+/* serve_int.H1: exactly as it was stated when the channel was made. A secret may be listed twice: for rules,
+ * and for a proxy set. */
+static bool holder_may_have(const struct holder *h, const struct vault_grant *want)
 {
 	for (size_t i = 0; i < h->ask.n; i++) {
-		if (is_same(&h->ask.v[i], want))
+		if (is_same_request(&h->ask.v[i], want))
 			return true;
 	}
 	return false;
 }
 
-static bool is_own(const struct request *q, const char *sandbox, const struct vault_grants *ask)
+/* Does the request stay within its holder's sandbox and secrets? The starter may request anything. */
+static bool is_own_request(const struct request *q, const char *sandbox, const struct vault_grants *ask)
 {
-	if (q->by && !is_of(sandbox, q->by->sandbox))
+	if (q->by && !is_channel_of(sandbox, q->by->sandbox))
 		return false;
 	for (size_t i = 0; q->by && ask && i < ask->n; i++) {
-		if (!may_have(q->by, &ask->v[i]))
+		if (!holder_may_have(q->by, &ask->v[i]))
 			return false;
 	}
 	return true;
 }
 
-/* The file that came with the request, if any. */
-static int keep_issued(struct request *q, struct client *c, struct err *e)
+/* Uses the file that came with the request, if any, to store issued credentials. */
+static int open_keep_file(struct request *q, struct client *c, struct err *e)
 {
 	if (q->n_fds < 2)
 		return 0;
@@ -124,27 +128,27 @@ int hold_grant(struct request *q, struct err *e)
 	c->fd = -1;
 	request_text(q->m.text[0], c->sandbox, sizeof(c->sandbox));
 	if (grants_unpack(&ask, GRANTS_ASKED, q->m.text[1].p, q->m.text[1].len) < 0 ||
-	    !is_own(q, c->sandbox, &ask))
+	    !is_own_request(q, c->sandbox, &ask))
 		return -EPROTO;
 	r = client_grant(c, &v->store, &ask, &v->handles, &q->fault, e);
 	if (r < 0)
 		return r;
-	r = keep_issued(q, c, e);
+	r = open_keep_file(q, c, e);
 	if (r < 0)
 		return r;
-	/* A second grant for one sandbox takes the place of the first: its egress was started again. What servers issued to it
-	 * goes on (R4). */
+	/* A second grant for the same sandbox replaces the first: its egress was restarted. Credentials that
+	 * servers issued to it are kept (grant.R4). */
 	for (size_t i = 0; i < v->n_clients; i++) {
 		if (str_eq(v->clients[i]->sandbox, c->sandbox))
 			client_inherit(c, v->clients[i], now);
 	}
-	drop_client(v, c->sandbox);
+	drop_clients_of(v, c->sandbox);
 	if (c->keep)
 		keep_load(c->keep, &c->issued, &c->grants, &v->handles, now);
 	if (v->n_clients == GRANT_CLIENTS_MAX)
 		return err_set(e, -ENOSPC, "%d sandboxes use the vault, which is as many as may",
 			       GRANT_CLIENTS_MAX);
-	r = say_granted(q, c, e);
+	r = respond_granted(q, c, e);
 	if (r < 0)
 		return r;
 	c->fd = TAKE_FD(q->fds[0]);
@@ -158,15 +162,15 @@ int hold_ungrant(struct request *q, struct err *e)
 
 	(void)e;
 	request_text(q->m.text[0], sandbox, sizeof(sandbox));
-	if (!is_own(q, sandbox, NULL))
+	if (!is_own_request(q, sandbox, NULL))
 		return -EPROTO;
-	drop_client(q->v, sandbox);
+	drop_clients_of(q->v, sandbox);
 	return 0;
 }
 
 /* --- ssh-agents ------------------------------------------------------------------------------------------------ */
 
-static void drop_agent(struct vault *v, const char *sandbox)
+static void drop_agents_of(struct vault *v, const char *sandbox)
 {
 	for (size_t i = v->n_agents; i-- > 0;) {
 		if (!str_eq(v->agents[i]->sandbox, sandbox))
@@ -184,7 +188,7 @@ static void agent_freep(struct agent **a)
 	free(*a);
 }
 
-/* Beside what its coffer-egress was granted, and in the place of an earlier one. */
+/* Independent of the grants of its coffer-egress; replaces an earlier agent of the sandbox. */
 int hold_agent(struct request *q, struct err *e)
 {
 	CLEANUP(agent_freep) struct agent *a = calloc(1, sizeof(*a));
@@ -195,9 +199,9 @@ int hold_agent(struct request *q, struct err *e)
 	a->fd = -1;
 	request_text(q->m.text[0], a->sandbox, sizeof(a->sandbox));
 	if (grants_unpack(&a->ask, GRANTS_ASKED, q->m.text[1].p, q->m.text[1].len) < 0 ||
-	    !is_own(q, a->sandbox, &a->ask))
+	    !is_own_request(q, a->sandbox, &a->ask))
 		return -EPROTO;
-	drop_agent(v, a->sandbox);
+	drop_agents_of(v, a->sandbox);
 	if (v->n_agents == GRANT_CLIENTS_MAX)
 		return err_set(e, -ENOSPC, "%d sandboxes use the vault, which is as many as may",
 			       GRANT_CLIENTS_MAX);
@@ -226,10 +230,10 @@ static void holder_freep(struct holder **h)
 void holder_end(struct vault *v, size_t i)
 {
 	for (size_t k = v->n_clients; k-- > 0;) {
-		if (is_of(v->clients[k]->sandbox, v->holders[i]->sandbox))
-			drop_at(v, k);
+		if (is_channel_of(v->clients[k]->sandbox, v->holders[i]->sandbox))
+			drop_client_at(v, k);
 	}
-	drop_agent(v, v->holders[i]->sandbox);
+	drop_agents_of(v, v->holders[i]->sandbox);
 	holder_free(v->holders[i]);
 	v->holders[i] = v->holders[--v->n_holders];
 }
@@ -239,12 +243,12 @@ void hold_end_all(struct vault *v)
 	while (v->n_holders)
 		holder_end(v, v->n_holders - 1);
 	while (v->n_clients)
-		drop_client(v, v->clients[0]->sandbox);
+		drop_clients_of(v, v->clients[0]->sandbox);
 	while (v->n_agents)
-		drop_agent(v, v->agents[0]->sandbox);
+		drop_agents_of(v, v->agents[0]->sandbox);
 }
 
-int hold_begin(struct request *q, struct err *e)
+int hold_add_holder(struct request *q, struct err *e)
 {
 	CLEANUP(holder_freep) struct holder *h = calloc(1, sizeof(*h));
 	struct vault *v = q->v;
@@ -255,7 +259,7 @@ int hold_begin(struct request *q, struct err *e)
 	request_text(q->m.text[0], h->sandbox, sizeof(h->sandbox));
 	if (grants_unpack(&h->ask, GRANTS_ASKED, q->m.text[1].p, q->m.text[1].len) < 0)
 		return -EPROTO;
-	/* One sandbox, one holder: that of a launcher which died, and was not seen to, goes. */
+	/* One holder for each sandbox: an earlier one, of a launcher that died unnoticed, is dropped. */
 	for (size_t i = v->n_holders; i-- > 0;) {
 		if (str_eq(v->holders[i]->sandbox, h->sandbox))
 			holder_end(v, i);

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The credentials that servers issued to one sandbox, in locked memory (issued.h). The issuer's bindings
+ * decide where one may be sent, never the client that captured it.
+ */
+
 #include "vault/serve/issued.h"
 
 #include "base/cleanup.h"
@@ -13,23 +18,23 @@
 
 #define JWT_SIGNATURE_MIN 32
 
-static void close_gap(struct issued_list *l, size_t i)
+static void remove_slot(struct issued_list *l, size_t i)
 {
 	for (l->n--; i < l->n; i++)
 		l->v[i] = l->v[i + 1];
 }
 
-static void drop(struct issued_list *l, size_t i)
+static void drop_issued(struct issued_list *l, size_t i)
 {
 	secmem_release(&l->v[i]->value);
 	free(l->v[i]);
-	close_gap(l, i);
+	remove_slot(l, i);
 }
 
 void issued_release(struct issued_list *l)
 {
 	while (l->n)
-		drop(l, l->n - 1);
+		drop_issued(l, l->n - 1);
 }
 
 const struct issued *issued_find(const struct issued_list *l, uint32_t handle)
@@ -45,26 +50,28 @@ void issued_expire(struct issued_list *l, uint64_t now)
 {
 	for (size_t i = l->n; i-- > 0;) {
 		if (l->v[i]->grant.expires && l->v[i]->grant.expires <= now)
-			drop(l, i);
+			drop_issued(l, i);
 	}
 }
 
 /* --- placeholders ---------------------------------------------------------------------------------------------- */
 
-static bool is_part(const struct vault_grant *g, const char *p, size_t len)
+static bool placeholders_overlap(const struct vault_grant *g, const char *p, size_t len)
 {
 	return g->placeholder_len && (memmem(g->placeholder, g->placeholder_len, p, len) ||
 				      memmem(p, len, g->placeholder, g->placeholder_len));
 }
 
-static bool is_apart(const struct vault_grants *g, const struct issued_list *l, const char *p, size_t len)
+/* Is the placeholder distinguishable from all others of the sandbox? */
+static bool is_unlike_all(const struct vault_grants *g, const struct issued_list *l, const char *p,
+			  size_t len)
 {
 	for (size_t i = 0; i < g->n; i++) {
-		if (is_part(&g->v[i], p, len))
+		if (placeholders_overlap(&g->v[i], p, len))
 			return false;
 	}
 	for (size_t i = 0; l && i < l->n; i++) {
-		if (is_part(&l->v[i]->grant, p, len))
+		if (placeholders_overlap(&l->v[i]->grant, p, len))
 			return false;
 	}
 	return true;
@@ -81,14 +88,14 @@ void issued_placeholder(const struct vault_grants *g, const struct issued_list *
 	do {
 		randombytes_buf(seed, sizeof(seed));
 		len = keep + shape_placeholder(value->p + keep, value->len - keep, seed, text + keep);
-	} while (!is_apart(g, l, text, len));
+	} while (!is_unlike_all(g, l, text, len));
 	secmem_wipe(seed, sizeof(seed));
 	memcpy(ret->placeholder, text, len + 1);
 	ret->placeholder_len = len;
 }
 
-/* Up to the signature of a signed token; 0 when it is none, or so long that no placeholder could have it. */
-static size_t claims_of(const struct secmem *v)
+/* The length of a signed token up to its signature; 0 if it is not one, or too long for a placeholder. */
+static size_t claims_length(const struct secmem *v)
 {
 	const char *s = (const char *)v->p;
 	size_t dots = 0, last = 0;
@@ -112,29 +119,31 @@ static size_t claims_of(const struct secmem *v)
 
 /* --- taking one ------------------------------------------------------------------------------------------------ */
 
-static bool is_of(const struct issued *x, uint32_t issuer, const char *member)
+static bool is_member_of_issuer(const struct issued *x, uint32_t issuer, const char *member)
 {
 	return x->grant.of == issuer && str_eq(x->member, member);
 }
 
-static long find_same(const struct issued_list *l, uint32_t issuer, const char *member, struct slice value)
+static long find_same_value(const struct issued_list *l, uint32_t issuer, const char *member,
+			    struct slice value)
 {
 	for (size_t i = 0; i < l->n; i++) {
-		if (is_of(l->v[i], issuer, member) && secmem_eq(&l->v[i]->value, value.p, value.len))
+		if (is_member_of_issuer(l->v[i], issuer, member) &&
+		    secmem_eq(&l->v[i]->value, value.p, value.len))
 			return (long)i;
 	}
 	return -1;
 }
 
-/* D2: whose place a new one takes; its index, -1: nobody's. */
-static long whose_place(const struct issued_list *l, uint32_t issuer, const struct issue_member *m,
-			uint32_t carried)
+/* issued.D2: the index of the one that a new credential replaces; -1: none. */
+static long find_replaced(const struct issued_list *l, uint32_t issuer, const struct issue_member *m,
+			  uint32_t carried)
 {
 	long oldest = -1;
 	size_t n = 0;
 
 	for (size_t i = 0; i < l->n; i++) {
-		if (!is_of(l->v[i], issuer, m->name))
+		if (!is_member_of_issuer(l->v[i], issuer, m->name))
 			continue;
 		if (m->how == ISSUE_REFRESH && l->v[i]->grant.handle == carried)
 			return (long)i;
@@ -143,7 +152,8 @@ static long whose_place(const struct issued_list *l, uint32_t issuer, const stru
 	return n >= ISSUED_EACH ? oldest : -1;
 }
 
-static bool is_carried(const struct vault_grant *g, const struct secmem *v)
+/* Can the issuer's bindings carry this value? */
+static bool can_be_sent(const struct vault_grant *g, const struct secmem *v)
 {
 	for (size_t i = 0; i < g->n_bindings; i++) {
 		if (store_has_lines(v) && !binding_takes_lines(&g->bindings[i]))
@@ -159,8 +169,9 @@ static void issued_freep(struct issued **x)
 	free(*x);
 }
 
-static int make(struct issued **ret, const struct vault_grant *issuer, const char *member, enum issue_how how,
-		struct slice value, const char **ret_why)
+/* Makes a credential with its value in locked memory and the issuer's bindings. */
+static int make_issued(struct issued **ret, const struct vault_grant *issuer, const char *member,
+		       enum issue_how how, struct slice value, const char **ret_why)
 {
 	CLEANUP(issued_freep) struct issued *x = calloc(1, sizeof(*x));
 
@@ -175,8 +186,8 @@ static int make(struct issued **ret, const struct vault_grant *issuer, const cha
 	x->grant.of = issuer->handle;
 	snprintf(x->grant.name, sizeof(x->grant.name), "%.31s.%s", issuer->name, member);
 	grants_issue_bindings(issuer, how, &x->grant);
-	if (!x->grant.n_bindings || !is_carried(&x->grant, &x->value)) {
-		*ret_why = "such a value cannot be sent where it would be good for";
+	if (!x->grant.n_bindings || !can_be_sent(&x->grant, &x->value)) {
+		*ret_why = "such a value cannot be sent to the hosts that it is for";
 		return -EINVAL;
 	}
 	*ret = TAKE_PTR(x);
@@ -184,11 +195,11 @@ static int make(struct issued **ret, const struct vault_grant *issuer, const cha
 }
 
 /* NOLINTNEXTLINE(readability-function-size): what is kept, what it is of, what was asked, what comes of it */
-static int add(struct issued_list *l, const struct vault_grants *g, const struct vault_grant *issuer,
-	       const struct issue_member *m, const struct vault_msg *ask, uint32_t *handles,
-	       uint32_t *ret_dropped, const char **ret_why)
+static int add_issued(struct issued_list *l, const struct vault_grants *g, const struct vault_grant *issuer,
+		      const struct issue_member *m, const struct vault_msg *ask, uint32_t *handles,
+		      uint32_t *ret_dropped, const char **ret_why)
 {
-	long old = whose_place(l, issuer->handle, m, (uint32_t)ask->num[2]);
+	long old = find_replaced(l, issuer->handle, m, (uint32_t)ask->num[2]);
 	struct issued *x = NULL;
 	int r;
 
@@ -196,23 +207,23 @@ static int add(struct issued_list *l, const struct vault_grants *g, const struct
 		*ret_why = "too many credentials were issued to this sandbox";
 		return -ENOSPC;
 	}
-	r = make(&x, issuer, m->name, m->how, ask->text[0], ret_why);
+	r = make_issued(&x, issuer, m->name, m->how, ask->text[0], ret_why);
 	if (r < 0)
 		return r;
-	issued_placeholder(g, l, &x->grant, &x->value, m->how == ISSUE_CLAIMS ? claims_of(&x->value) : 0);
+	issued_placeholder(g, l, &x->grant, &x->value, m->how == ISSUE_CLAIMS ? claims_length(&x->value) : 0);
 	x->grant.handle = ++*handles;
 	if (old >= 0) {
 		*ret_dropped = l->v[old]->grant.handle;
-		drop(l, (size_t)old);
+		drop_issued(l, (size_t)old);
 	}
 	l->v[l->n++] = x;
 	return 0;
 }
 
 /* NOLINTNEXTLINE(readability-function-size): nothing here reads a clock or keeps a store */
-int issued_take(struct issued_list *l, const struct vault_grants *g, const struct vault_msg *m,
-		uint32_t *handles, uint64_t now, const struct issued **ret, uint32_t *ret_dropped,
-		const char **ret_why)
+int issued_capture(struct issued_list *l, const struct vault_grants *g, const struct vault_msg *m,
+		   uint32_t *handles, uint64_t now, const struct issued **ret, uint32_t *ret_dropped,
+		   const char **ret_why)
 {
 	const struct vault_grant *issuer = grants_by_handle(g, (uint32_t)m->num[0]);
 	const struct issue_member *member;
@@ -224,16 +235,16 @@ int issued_take(struct issued_list *l, const struct vault_grants *g, const struc
 	issued_expire(l, now);
 	if (!issuer || issuer->kind != GRANT_ISSUER || issue_parse(issuer->issue, &spec) < 0 ||
 	    !(member = issue_find(&spec, m->text[1]))) {
-		*ret_why = "this sandbox was not granted that such credentials are kept for it";
+		*ret_why = "this sandbox has no grant to store such credentials";
 		return -ENOENT;
 	}
 	if (m->text[0].len > ISSUED_VALUE_MAX) {
-		*ret_why = "it is too long for a credential";
+		*ret_why = "the value is too long for a credential";
 		return -EINVAL;
 	}
-	at = find_same(l, issuer->handle, member->name, m->text[0]);
+	at = find_same_value(l, issuer->handle, member->name, m->text[0]);
 	if (at < 0) {
-		r = add(l, g, issuer, member, m, handles, ret_dropped, ret_why);
+		r = add_issued(l, g, issuer, member, m, handles, ret_dropped, ret_why);
 		if (r < 0)
 			return r;
 		at = (long)l->n - 1;
@@ -257,7 +268,7 @@ static bool is_same_issuer(const struct vault_grant *a, const struct vault_grant
 	return true;
 }
 
-const struct vault_grant *issued_issuer(const struct vault_grants *g, const struct vault_grant *was)
+const struct vault_grant *issued_find_issuer(const struct vault_grants *g, const struct vault_grant *was)
 {
 	for (size_t i = 0; was && i < g->n; i++) {
 		if (is_same_issuer(was, &g->v[i]))
@@ -271,19 +282,19 @@ void issued_inherit(struct issued_list *l, const struct vault_grants *g, struct 
 {
 	for (size_t i = 0; i < from->n && l->n < ISSUED_MAX && g->n + l->n < GRANTS_MAX;) {
 		struct issued *x = from->v[i];
-		const struct vault_grant *now = issued_issuer(g, grants_by_handle(from_g, x->grant.of));
+		const struct vault_grant *now = issued_find_issuer(g, grants_by_handle(from_g, x->grant.of));
 
-		if (!now || !is_apart(g, l, x->grant.placeholder, x->grant.placeholder_len)) {
+		if (!now || !is_unlike_all(g, l, x->grant.placeholder, x->grant.placeholder_len)) {
 			i++;
 			continue;
 		}
 		x->grant.of = now->handle;
 		l->v[l->n++] = x;
-		close_gap(from, i);
+		remove_slot(from, i);
 	}
 }
 
-static bool has_placeholder(const struct issued_list *l, struct slice placeholder)
+static bool list_has_placeholder(const struct issued_list *l, struct slice placeholder)
 {
 	for (size_t i = 0; i < l->n; i++) {
 		if (slice_eq(placeholder, l->v[i]->grant.placeholder))
@@ -293,18 +304,19 @@ static bool has_placeholder(const struct issued_list *l, struct slice placeholde
 }
 
 /* NOLINTNEXTLINE(readability-function-size): as many parts as it has */
-int issued_again(struct issued_list *l, const struct vault_grants *g, const struct vault_grant *issuer,
-		 const char *member, enum issue_how how, uint64_t expires, struct slice placeholder,
-		 struct slice value, uint32_t *handles)
+int issued_restore(struct issued_list *l, const struct vault_grants *g, const struct vault_grant *issuer,
+		   const char *member, enum issue_how how, uint64_t expires, struct slice placeholder,
+		   struct slice value, uint32_t *handles)
 {
 	CLEANUP(issued_freep) struct issued *x = NULL;
 	const char *why;
 
-	if (has_placeholder(l, placeholder))
+	if (list_has_placeholder(l, placeholder))
 		return 1;
 	if (l->n == ISSUED_MAX || g->n + l->n >= GRANTS_MAX ||
 	    !grants_is_placeholder(placeholder.p, placeholder.len) ||
-	    !is_apart(g, l, placeholder.p, placeholder.len) || make(&x, issuer, member, how, value, &why) < 0)
+	    !is_unlike_all(g, l, placeholder.p, placeholder.len) ||
+	    make_issued(&x, issuer, member, how, value, &why) < 0)
 		return 0;
 	memcpy(x->grant.placeholder, placeholder.p, placeholder.len);
 	x->grant.placeholder_len = placeholder.len;

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Stores issued credentials in a sealed file with two places, written in turn (keep.h). A damaged or foreign
+ * file counts as empty: no grant fails because of it.
+ */
+
 #include "vault/serve/keep.h"
 
 #include "base/cleanup.h"
@@ -24,11 +29,11 @@ static_assert(KEEP_HEAD_LEN == ABOUT_LEN + SEAL_NONCE_LEN &&
 struct keep {
 	int fd;
 	const struct secmem *key;
-	uint64_t number;      /* of the newest whole one; 0: there is none */
-	unsigned at;	      /* the place of that */
+	uint64_t number;      /* of the newest valid save; 0: there is none */
+	unsigned at;	      /* the place of that save */
 	struct secmem others; /* records of issuers that are not granted now */
 	bool waits;	      /* the list is newer than the file */
-	bool failed;	      /* the last save did */
+	bool failed;	      /* the last save failed */
 	unsigned tokens;      /* saves that may be made at once */
 	uint64_t tokens_at;   /* ns, monotonic */
 };
@@ -43,7 +48,7 @@ struct keep *keep_new(int fd, const struct secmem *key)
 	}
 	k->fd = fd;
 	k->key = key;
-	k->at = 1; /* so that the first save goes to the first place */
+	k->at = 1; /* so that the first save uses place 0 */
 	k->tokens = KEEP_BURST;
 	return k;
 }
@@ -59,13 +64,13 @@ void keep_free(struct keep *k)
 
 /* --- records ---------------------------------------------------------------------------------------------------- */
 
-/* An issuer as it was, and what it issued; on the heap, for a grant is large. */
+/* An issuer as it was, and a credential that it issued; on the heap, because a grant is large. */
 struct record {
 	struct vault_grant issuer;
 	char member[ISSUE_MEMBER_MAX + 1];
 	enum issue_how how;
 	uint64_t expires;
-	struct slice placeholder, value; /* into what is read */
+	struct slice placeholder, value; /* point into the bytes that were read */
 };
 
 static struct slice get_sized(struct wire_in *in)
@@ -79,7 +84,7 @@ static void put_sized(struct wire_out *out, const void *data, size_t len)
 	wire_put_bytes(out, data, len);
 }
 
-static bool is_member_of(const struct record *r)
+static bool record_names_member(const struct record *r)
 {
 	const struct issue_member *m;
 	struct issue spec;
@@ -90,7 +95,7 @@ static bool is_member_of(const struct record *r)
 	return m && m->how == r->how;
 }
 
-/* What put_record() has written; anything else is -EBADMSG. */
+/* Reads one record of put_record(); -EBADMSG for anything else. */
 static int get_record(struct slice text, struct record *ret)
 {
 	struct wire_in in = { (const uint8_t *)text.p, text.len, false };
@@ -113,7 +118,7 @@ static int get_record(struct slice text, struct record *ret)
 	memcpy(ret->issuer.issue, issue.p, issue.len);
 	if (bindings_unpack(ret->issuer.bindings, &ret->issuer.n_bindings, bindings.p, bindings.len) < 0)
 		return -EBADMSG;
-	return is_member_of(ret) ? 0 : -EBADMSG;
+	return record_names_member(ret) ? 0 : -EBADMSG;
 }
 
 static void put_record(struct wire_out *out, const struct vault_grant *issuer, const struct issued *x,
@@ -129,7 +134,7 @@ static void put_record(struct wire_out *out, const struct vault_grant *issuer, c
 	put_sized(out, x->value.p, x->value.len);
 }
 
-/* Its length before it. -ENOSPC when it does not fit. */
+/* Appends a record after its length. -ENOSPC if it does not fit. */
 static int add_record(struct secmem *to, const struct vault_grant *issuer, const struct issued *x)
 {
 	autobuf struct buf bindings = BUF_INIT;
@@ -155,7 +160,7 @@ static int add_record(struct secmem *to, const struct vault_grant *issuer, const
 
 /* --- places ----------------------------------------------------------------------------------------------------- */
 
-static bool read_all(int fd, void *to, size_t len, size_t at)
+static bool read_all_at(int fd, void *to, size_t len, size_t at)
 {
 	for (size_t got = 0; got < len;) {
 		ssize_t n = pread(fd, (char *)to + got, len - got, (off_t)(at + got));
@@ -167,7 +172,7 @@ static bool read_all(int fd, void *to, size_t len, size_t at)
 	return true;
 }
 
-static bool write_all(int fd, const void *from, size_t len, size_t at)
+static bool write_all_at(int fd, const void *from, size_t len, size_t at)
 {
 	for (size_t put = 0; put < len;) {
 		ssize_t n = pwrite(fd, (const char *)from + put, len - put, (off_t)(at + put));
@@ -179,7 +184,7 @@ static bool write_all(int fd, const void *from, size_t len, size_t at)
 	return true;
 }
 
-/* What is in a place, opened; 0 where it is whole. *ret_number counts only then. */
+/* Reads and unseals one place; 0 if it is valid. Only then *ret_number is set. */
 static int read_place(const struct keep *k, unsigned place, uint64_t *ret_number, struct secmem *ret)
 {
 	autosecmem struct secmem key = SECMEM_INIT, text = SECMEM_INIT;
@@ -189,14 +194,15 @@ static int read_place(const struct keep *k, unsigned place, uint64_t *ret_number
 	uint64_t number, len;
 	int r;
 
-	if (!read_all(k->fd, head, sizeof(head), (size_t)place * KEEP_PLACE) || memcmp(head, MAGIC, 8) != 0)
+	if (!read_all_at(k->fd, head, sizeof(head), (size_t)place * KEEP_PLACE) ||
+	    memcmp(head, MAGIC, 8) != 0)
 		return -EBADMSG;
 	number = wire_get(&in, 8);
 	len = wire_get(&in, 8);
 	if (!number || len < SEAL_TAG_LEN || len > KEEP_MAX + SEAL_TAG_LEN)
 		return -EBADMSG;
 	sealed = malloc(len);
-	if (!sealed || !read_all(k->fd, sealed, len, (size_t)place * KEEP_PLACE + KEEP_HEAD_LEN))
+	if (!sealed || !read_all_at(k->fd, sealed, len, (size_t)place * KEEP_PLACE + KEEP_HEAD_LEN))
 		return -EBADMSG;
 	r = seal_key_derive(&key, k->key, CONTEXT, NULL);
 	if (r == 0)
@@ -212,7 +218,7 @@ static int read_place(const struct keep *k, unsigned place, uint64_t *ret_number
 	return 0;
 }
 
-/* K1 */
+/* keep.K1: writes the place that does not have the newest valid save, and syncs it before it counts. */
 static int write_place(struct keep *k, const struct secmem *text)
 {
 	autosecmem struct secmem key = SECMEM_INIT;
@@ -229,7 +235,7 @@ static int write_place(struct keep *k, const struct secmem *text)
 	wire_put(&head, len, 8);
 	seal_nonce_new(all + ABOUT_LEN);
 	seal_close(all + KEEP_HEAD_LEN, text->p, text->len, all, ABOUT_LEN, all + ABOUT_LEN, &key);
-	if (!write_all(k->fd, all, KEEP_HEAD_LEN + len, (size_t)place * KEEP_PLACE) || fsync(k->fd) < 0)
+	if (!write_all_at(k->fd, all, KEEP_HEAD_LEN + len, (size_t)place * KEEP_PLACE) || fsync(k->fd) < 0)
 		return -EIO;
 	k->number++;
 	k->at = place;
@@ -238,7 +244,7 @@ static int write_place(struct keep *k, const struct secmem *text)
 
 /* --- loading ---------------------------------------------------------------------------------------------------- */
 
-/* The newest whole one; empty when there is none (K3). */
+/* The newest valid save; empty if there is none (keep.K3). */
 static void read_newest(struct keep *k, struct secmem *ret)
 {
 	k->number = 0;
@@ -256,16 +262,16 @@ static void read_newest(struct keep *k, struct secmem *ret)
 	}
 }
 
-/* 1: taken, or of no use any more. 0: it is another issuer's. */
+/* 1: taken, or no longer useful. 0: it belongs to another issuer. */
 static int take_record(struct issued_list *l, const struct vault_grants *g, const struct record *rec,
 		       uint32_t *handles, uint64_t now)
 {
-	const struct vault_grant *issuer = issued_issuer(g, &rec->issuer);
+	const struct vault_grant *issuer = issued_find_issuer(g, &rec->issuer);
 
 	if (rec->expires && rec->expires <= now)
 		return 1;
-	return issuer ? issued_again(l, g, issuer, rec->member, rec->how, rec->expires, rec->placeholder,
-				     rec->value, handles)
+	return issuer ? issued_restore(l, g, issuer, rec->member, rec->how, rec->expires, rec->placeholder,
+				       rec->value, handles)
 		      : 0;
 }
 
@@ -278,7 +284,7 @@ void keep_load(struct keep *k, struct issued_list *l, const struct vault_grants 
 
 	secmem_release(&k->others);
 	read_newest(k, &text);
-	/* What is of others is no more than all. */
+	/* Records of other issuers are at most all of the file. */
 	if (!rec || !text.len || secmem_new(&k->others, text.len, NULL) < 0)
 		return;
 	in = (struct wire_in){ text.p, text.len, false };
@@ -296,7 +302,8 @@ void keep_load(struct keep *k, struct issued_list *l, const struct vault_grants 
 
 /* --- saving ----------------------------------------------------------------------------------------------------- */
 
-static int save(struct keep *k, const struct issued_list *l, const struct vault_grants *g)
+/* Packs the credentials and the untouched records of other issuers, and writes them. */
+static int save_issued(struct keep *k, const struct issued_list *l, const struct vault_grants *g)
 {
 	autosecmem struct secmem text = SECMEM_INIT;
 	size_t want = k->others.len;
@@ -310,13 +317,14 @@ static int save(struct keep *k, const struct issued_list *l, const struct vault_
 
 		r = issuer ? add_record(&text, issuer, l->v[i]) : 0;
 	}
-	/* What is another's goes only where it does not fit. */
+	/* Records of other issuers are dropped only if they do not fit. */
 	if (r == 0 && k->others.len && secmem_add(&text, k->others.p, k->others.len) < 0)
 		secmem_release(&k->others);
 	return r < 0 ? r : write_place(k, &text);
 }
 
-static bool may_save(struct keep *k, uint64_t mono)
+/* Token bucket of saves (keep.K4). */
+static bool is_save_due(struct keep *k, uint64_t mono)
 {
 	uint64_t more = mono > k->tokens_at ? (mono - k->tokens_at) / (KEEP_EVERY * NSEC_PER_MSEC) : 0;
 
@@ -330,11 +338,11 @@ static bool may_save(struct keep *k, uint64_t mono)
 bool keep_tick(struct keep *k, const struct issued_list *l, const struct vault_grants *g, uint64_t mono,
 	       bool end)
 {
-	if (!k || !k->waits || (!may_save(k, mono) && !end))
+	if (!k || !k->waits || (!is_save_due(k, mono) && !end))
 		return k && k->waits;
 	k->tokens -= k->tokens > 0;
 	k->waits = false;
-	k->failed = save(k, l, g) < 0;
+	k->failed = save_issued(k, l, g) < 0;
 	return false;
 }
 

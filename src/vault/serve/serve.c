@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The main loop of coffer-vault: polls the control channel, holders, clients and agents, and hands each
+ * message to its handler (serve.h). Opens no file and makes no socket.
+ */
+
 #include "vault/serve/serve.h"
 
 #include "base/clock.h"
@@ -22,12 +27,12 @@ void vault_release(struct vault *v)
 	secmem_release(&v->key);
 }
 
-/* R4: one that broke the protocol loses all. */
+/* grant.R4: a client that broke the protocol loses everything. */
 static void end_client(struct vault *v, size_t i, int why)
 {
 	if (why != -EPROTO && client_park(v->clients[i]))
 		return;
-	/* Nor is anything saved that it brought last. */
+	/* Nor is its last capture saved. */
 	if (why == -EPROTO) {
 		keep_free(v->clients[i]->keep);
 		v->clients[i]->keep = NULL;
@@ -37,7 +42,8 @@ static void end_client(struct vault *v, size_t i, int why)
 	v->clients[i] = v->clients[--v->n_clients];
 }
 
-/* How long the next message is, without taking it; 0: the end, or nothing that could be one. */
+/* The length of the next message, without taking it; 0: end of the channel, or a message of impossible
+ * length. */
 static size_t next_length(int fd)
 {
 	ssize_t n = recv(fd, NULL, 0, MSG_PEEK | MSG_TRUNC | MSG_DONTWAIT);
@@ -47,8 +53,8 @@ static size_t next_length(int fd)
 
 /* --- clients --------------------------------------------------------------------------------------------------- */
 
-/* 0: gone, or it waits in `pending`; -EPIPE: the client is no more. */
-static int send_answer(int fd, struct secmem *pending, struct secmem *m)
+/* 0: sent, or pending; -EPIPE: the client has gone. */
+static int send_response(int fd, struct secmem *pending, struct secmem *m)
 {
 	ssize_t n = send(fd, m->p, m->len, MSG_DONTWAIT | MSG_NOSIGNAL);
 
@@ -65,7 +71,8 @@ static int send_answer(int fd, struct secmem *pending, struct secmem *m)
 	return 0;
 }
 
-static int serve_client(struct vault *v, struct client *c)
+/* Handles one message of a client. It is in locked memory, because a capture contains a credential. */
+static int receive_from_client(struct vault *v, struct client *c)
 {
 	autosecmem struct secmem in = SECMEM_INIT, out = SECMEM_INIT;
 	size_t len = next_length(c->fd), got = 0;
@@ -73,13 +80,14 @@ static int serve_client(struct vault *v, struct client *c)
 
 	if (len == 0 || secmem_new(&in, len, NULL) < 0)
 		return -EPIPE;
-	/* No descriptor is taken: one that came is an error. */
+	/* Clients may send no descriptors: one that came is a protocol error. */
 	r = fdpass_recv_some(c->fd, in.p, in.cap, &got, NULL, 0);
 	if (r < 0)
 		return r;
-	r = client_take(c, &v->store, in.p, got, 0, &v->handles, clock_nsec(CLOCK_REALTIME) / NSEC_PER_SEC,
-			clock_nsec(CLOCK_MONOTONIC), &out);
-	return r < 0 ? r : send_answer(c->fd, &c->pending, &out);
+	r = client_handle_message(c, &v->store, in.p, got, 0, &v->handles,
+				  clock_nsec(CLOCK_REALTIME) / NSEC_PER_SEC, clock_nsec(CLOCK_MONOTONIC),
+				  &out);
+	return r < 0 ? r : send_response(c->fd, &c->pending, &out);
 }
 
 static void watch_channel(int fd, const struct secmem *pending, struct pollfd *p)
@@ -87,16 +95,17 @@ static void watch_channel(int fd, const struct secmem *pending, struct pollfd *p
 	*p = (struct pollfd){ .fd = fd, .events = pending->p ? POLLOUT : POLLIN };
 }
 
-static int on_client(struct vault *v, struct client *c, short events)
+static int on_client_event(struct vault *v, struct client *c, short events)
 {
 	if (c->pending.p)
-		return events & (POLLHUP | POLLERR) ? -EPIPE : send_answer(c->fd, &c->pending, &c->pending);
-	return serve_client(v, c);
+		return events & (POLLHUP | POLLERR) ? -EPIPE : send_response(c->fd, &c->pending, &c->pending);
+	return receive_from_client(v, c);
 }
 
 /* --- agents ---------------------------------------------------------------------------------------------------- */
 
-static int on_agent(struct vault *v, struct agent *a, short events)
+/* Handles one message of an ssh-agent's channel, or sends a pending response. */
+static int on_agent_event(struct vault *v, struct agent *a, short events)
 {
 	autosecmem struct secmem out = SECMEM_INIT;
 	uint8_t in[VAULT_ASK_MAX + 256];
@@ -104,15 +113,15 @@ static int on_agent(struct vault *v, struct agent *a, short events)
 	int r;
 
 	if (a->pending.p)
-		return events & (POLLHUP | POLLERR) ? -EPIPE : send_answer(a->fd, &a->pending, &a->pending);
+		return events & (POLLHUP | POLLERR) ? -EPIPE : send_response(a->fd, &a->pending, &a->pending);
 	if (len == 0 || len > sizeof(in))
 		return -EPIPE;
 	r = fdpass_recv_some(a->fd, in, sizeof(in), &got, NULL, 0);
 	if (r < 0)
 		return r;
-	r = agent_take(a, &v->store, in, got, clock_nsec(CLOCK_REALTIME) / NSEC_PER_SEC,
-		       clock_nsec(CLOCK_MONOTONIC), &out);
-	return r < 0 ? r : send_answer(a->fd, &a->pending, &out);
+	r = agent_handle_message(a, &v->store, in, got, clock_nsec(CLOCK_REALTIME) / NSEC_PER_SEC,
+				 clock_nsec(CLOCK_MONOTONIC), &out);
+	return r < 0 ? r : send_response(a->fd, &a->pending, &out);
 }
 
 static void end_agent(struct vault *v, size_t i)
@@ -125,7 +134,7 @@ static void end_agent(struct vault *v, size_t i)
 /* --- the starter ----------------------------------------------------------------------------------------------- */
 
 /* `by` is NULL for the starter itself. */
-static int on_control(struct vault *v, struct holder *by)
+static int receive_request(struct vault *v, struct holder *by)
 {
 	int from = by ? by->fd : v->control;
 	size_t len = next_length(from), got = 0;
@@ -133,34 +142,34 @@ static int on_control(struct vault *v, struct holder *by)
 	int fds[FDS_MAX] = { -1, -1 };
 	int n;
 
-	/* The end of the channel is the end of all. */
+	/* The end of the control channel ends the process. */
 	if (len == 0)
 		return -EPIPE;
 	in = malloc(len);
 	if (!in)
 		return -ENOMEM;
 	n = fdpass_recv_some(from, in, len, &got, fds, FDS_MAX);
-	return n < 0 ? n : control_take(v, by, in, got, fds, (unsigned)n);
+	return n < 0 ? n : control_handle_message(v, by, in, got, fds, (unsigned)n);
 }
 
-/* From the last: one that ends is replaced by the last, which was served. */
-static void serve_all(struct vault *v, const struct pollfd *clients, const struct pollfd *agents,
-		      size_t n_clients, size_t n_agents)
+/* Backwards: a channel that ends is replaced by the last one, which was served already. */
+static void serve_channels(struct vault *v, const struct pollfd *clients, const struct pollfd *agents,
+			   size_t n_clients, size_t n_agents)
 {
 	for (size_t i = n_clients; i-- > 0;) {
-		int why = clients[i].revents ? on_client(v, v->clients[i], clients[i].revents) : 0;
+		int why = clients[i].revents ? on_client_event(v, v->clients[i], clients[i].revents) : 0;
 
 		if (why < 0)
 			end_client(v, i, why);
 	}
 	for (size_t i = n_agents; i-- > 0;) {
-		if (agents[i].revents && on_agent(v, v->agents[i], agents[i].revents) < 0)
+		if (agents[i].revents && on_agent_event(v, v->agents[i], agents[i].revents) < 0)
 			end_agent(v, i);
 	}
 }
 
-/* K4 of keep.h: what waits. True when something still does. */
-static bool keep_all(struct vault *v)
+/* keep.K4: saves pending changes that are due. True while any are pending. */
+static bool save_pending(struct vault *v)
 {
 	uint64_t mono = clock_nsec(CLOCK_MONOTONIC);
 	bool waits = false;
@@ -174,7 +183,8 @@ static bool keep_all(struct vault *v)
 	return waits;
 }
 
-static int serve(struct vault *v)
+/* Polls all channels until the control channel ends or breaks the protocol. */
+static int vault_loop(struct vault *v)
 {
 	struct pollfd p[2 * GRANT_CLIENTS_MAX + HOLDERS_MAX + 1];
 	int r = 0;
@@ -189,37 +199,37 @@ static int serve(struct vault *v)
 			watch_channel(v->agents[i]->fd, &v->agents[i]->pending, &p[n + i + 1]);
 		for (size_t i = 0; i < held; i++)
 			p[n + m + i + 1] = (struct pollfd){ .fd = v->holders[i]->fd, .events = POLLIN };
-		if (poll(p, n + m + held + 1, keep_all(v) ? KEEP_EVERY : -1) < 0) {
+		if (poll(p, n + m + held + 1, save_pending(v) ? KEEP_EVERY : -1) < 0) {
 			r = errno == EINTR ? 0 : -errno;
 			continue;
 		}
-		serve_all(v, p + 1, p + 1 + n, n, m);
-		/* After those, for the end of one ends what its sandbox has of them. */
+		serve_channels(v, p + 1, p + 1 + n, n, m);
+		/* After the clients: the end of a holder drops clients of its sandbox. */
 		for (size_t i = held; i-- > 0;) {
-			if (p[n + m + i + 1].revents && on_control(v, v->holders[i]) < 0)
+			if (p[n + m + i + 1].revents && receive_request(v, v->holders[i]) < 0)
 				holder_end(v, i);
 		}
 		if (p[0].revents)
-			r = on_control(v, NULL);
+			r = receive_request(v, NULL);
 	}
 	return r == -EPIPE ? 0 : r;
 }
 
 /* --- start and end --------------------------------------------------------------------------------------------- */
 
-static void say_fail(const struct vault *v, const struct err *e)
+static void report_start_failure(const struct vault *v, const struct err *e)
 {
 	struct vault_msg m = { .type = VAULT_FAIL };
 
 	m.text[0] = (struct slice){ e->msg, strnlen(e->msg, VAULT_WHY_MAX) };
 	m.text[1] = (struct slice){ e->hint, strnlen(e->hint, VAULT_WHY_MAX) };
-	(void)!control_say(v, &m);
+	(void)!starter_send(v, &m);
 }
 
-static void plain_signals(void)
+static void ignore_terminal_signals(void)
 {
-	/* A key that is typed to stop coffer is coffer's to answer; this one ends with its channel, and until then puts the
-	 * terminal back, from the background too. */
+	/* Keys that are typed to stop coffer are for coffer to handle; this process ends with its channel,
+	 * and until then restores the terminal, from the background, too. */
 	static const int ignored[] = { SIGPIPE, SIGINT, SIGQUIT, SIGTSTP, SIGTTOU,
 				       SIGTTIN, SIGHUP, SIGXFSZ, SIGTERM };
 
@@ -241,17 +251,17 @@ int vault_main(int argc, char **argv)
 		fprintf(stderr, "coffer-vault: started by coffer when secrets are used, not by hand\n");
 		return 2;
 	}
-	plain_signals();
+	ignore_terminal_signals();
 	sshsign_begin();
 	r = secmem_begin(&e);
 	if (r == 0)
 		r = fence_up(&vault_fence, &e);
 	if (r < 0)
-		say_fail(&v, &e);
+		report_start_failure(&v, &e);
 	else
-		r = control_say(&v, &ready);
+		r = starter_send(&v, &ready);
 	if (r == 0)
-		r = serve(&v);
+		r = vault_loop(&v);
 	vault_release(&v);
 	return r < 0 ? 125 : 0;
 }

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads a secret or passphrase from a file, a pipe or a terminal without echo, straight into locked memory
+ * (source.h). Always restores the terminal.
+ */
+
 #include "vault/serve/source.h"
 
 #include "base/cleanup.h"
@@ -13,10 +18,11 @@
 #define CTRL_H 0x08
 #define CTRL_U 0x15
 #define DELETE 0x7f
-#define QUIET_MS 200 /* what was pasted comes faster than that */
+#define QUIET_MS 200 /* pasted text arrives faster than this */
 
-/* 1: there is something to read; -EPIPE: the starter is gone. A request behind this one is no end. */
-static int wait_for(const struct source *s)
+/* 1: there is something to read; -EPIPE: the starter has gone. A further request on the control channel does
+ * not count as its end. */
+static int wait_for_input(const struct source *s)
 {
 	struct pollfd p[2] = { { .fd = s->fd, .events = POLLIN }, { .fd = s->control, .events = 0 } };
 
@@ -32,10 +38,11 @@ static int wait_for(const struct source *s)
 	}
 }
 
-static int read_some(const struct source *s, void *to, size_t len, size_t *ret)
+/* Reads some bytes, and notices meanwhile if the starter ends. */
+static int read_input(const struct source *s, void *to, size_t len, size_t *ret)
 {
 	for (;;) {
-		int r = wait_for(s);
+		int r = wait_for_input(s);
 		ssize_t n = r < 0 ? 0 : read(s->fd, to, len);
 
 		if (r < 0)
@@ -49,36 +56,36 @@ static int read_some(const struct source *s, void *to, size_t len, size_t *ret)
 	}
 }
 
-static int read_file(const struct source *s, struct secmem *m)
+static int read_to_end(const struct source *s, struct secmem *m)
 {
 	size_t n = 0;
 	int r;
 
 	while (m->len < m->cap) {
-		r = read_some(s, m->p + m->len, m->cap - m->len, &n);
+		r = read_input(s, m->p + m->len, m->cap - m->len, &n);
 		if (r < 0 || n == 0)
 			return r;
 		m->len += n;
 	}
-	return 0; /* full: one byte more than there may be */
+	return 0; /* full: one byte more than allowed */
 }
 
-static void erase_last(struct secmem *m)
+static void erase_last_char(struct secmem *m)
 {
-	/* A whole character of UTF-8. */
+	/* A whole UTF-8 character. */
 	while (m->len > 0 && (m->p[m->len - 1] & 0xc0) == 0x80)
 		m->p[--m->len] = 0;
 	if (m->len > 0)
 		m->p[--m->len] = 0;
 }
 
-/* 1: the line is done. */
-static int take_key(struct secmem *m, uint8_t c)
+/* 1: the line is complete. */
+static int handle_key(struct secmem *m, uint8_t c)
 {
 	if (c == '\n' || c == '\r' || c == CTRL_D)
 		return 1;
 	if (c == DELETE || c == CTRL_H) {
-		erase_last(m);
+		erase_last_char(m);
 	} else if (c == CTRL_U) {
 		secmem_clear(m);
 	} else {
@@ -87,24 +94,25 @@ static int take_key(struct secmem *m, uint8_t c)
 	return 0;
 }
 
-static int read_line(const struct source *s, struct secmem *m)
+static int read_typed_line(const struct source *s, struct secmem *m)
 {
 	uint8_t c = 0;
 	size_t n = 0;
 	int r;
 
 	do {
-		r = read_some(s, &c, 1, &n);
+		r = read_input(s, &c, 1, &n);
 		if (r == 0)
-			r = n == 0 ? 1 : take_key(m, c);
+			r = n == 0 ? 1 : handle_key(m, c);
 	} while (r == 0);
 	secmem_wipe(&c, sizeof(c));
 	return r < 0 ? r : 0;
 }
 
-/* What comes right behind the line was pasted with it: more lines of the same secret. They are taken in while nothing is shown,
- * else the terminal would show them and the shell would run them. 1: there were some; empty ones do not count. */
-static int drain(const struct source *s)
+/* Text that arrives right after the line was pasted with it: further lines of the same secret. They are read
+ * while echo is off, otherwise the terminal would show them and the shell would run them. 1: there were some;
+ * empty lines do not count. */
+static int drain_pasted_lines(const struct source *s)
 {
 	struct pollfd p[2] = { { .fd = s->fd, .events = POLLIN }, { .fd = s->control, .events = 0 } };
 	uint8_t c[64];
@@ -127,22 +135,23 @@ static int drain(const struct source *s)
 	return more;
 }
 
-static void tell(int fd, const char *text)
+static void write_text(int fd, const char *text)
 {
-	/* A terminal that takes nothing still gives the line. */
+	/* A terminal that accepts no output may still deliver the line. */
 	(void)!write(fd, text, strlen(text));
 }
 
-static void ask(const struct source *s)
+static void write_prompt(const struct source *s)
 {
-	tell(s->fd, s->prompt);
+	write_text(s->fd, s->prompt);
 	if (s->subject && *s->subject) {
-		tell(s->fd, " ");
-		tell(s->fd, s->subject);
+		write_text(s->fd, " ");
+		write_text(s->fd, s->subject);
 	}
-	tell(s->fd, " (not shown): ");
+	write_text(s->fd, " (not shown): ");
 }
 
+/* Reads one line with echo off, and restores the terminal. */
 static int read_terminal(const struct source *s, struct secmem *m, struct err *e)
 {
 	struct termios was, now;
@@ -151,7 +160,8 @@ static int read_terminal(const struct source *s, struct secmem *m, struct err *e
 	if (tcgetattr(s->fd, &was) < 0)
 		return err_sys(e, -errno, "cannot switch the terminal's echo off");
 	now = was;
-	/* Not by lines, for those end at 4095 bytes; and no stopping in the middle, which would leave it so. */
+	/* Not line by line, because the kernel ends a line at 4095 bytes; and without stop characters, which
+	 * would leave echo off. */
 	now.c_lflag &= ~(tcflag_t)(ECHO | ECHONL | ICANON);
 	now.c_iflag |= ICRNL;
 	now.c_cc[VSUSP] = _POSIX_VDISABLE;
@@ -159,21 +169,21 @@ static int read_terminal(const struct source *s, struct secmem *m, struct err *e
 	now.c_cc[VTIME] = 0;
 	if (tcsetattr(s->fd, TCSAFLUSH, &now) < 0)
 		return err_sys(e, -errno, "cannot switch the terminal's echo off");
-	ask(s);
-	r = read_line(s, m);
+	write_prompt(s);
+	r = read_typed_line(s, m);
 	if (r == 0 || r == -EFBIG)
-		more = drain(s);
+		more = drain_pasted_lines(s);
 	r = more < 0 ? more : r;
-	tell(s->fd, "\n");
+	write_text(s->fd, "\n");
 	if (tcsetattr(s->fd, TCSAFLUSH, &was) < 0 && r == 0)
 		return err_sys(e, -errno, "cannot switch the terminal's echo on again (stty sane does)");
 	if (more <= 0)
 		return r;
-	err_set(e, -EINVAL, "several lines were pasted, and a line is all that is taken here");
+	err_set(e, -EINVAL, "several lines were pasted, but only one line is accepted here");
 	return err_hint(e, -EINVAL, "use --file, or '-' for standard input");
 }
 
-static bool trim(struct secmem *m)
+static bool trim_line_break(struct secmem *m)
 {
 	if (m->len == 0 || m->p[m->len - 1] != '\n')
 		return false;
@@ -186,17 +196,17 @@ static bool trim(struct secmem *m)
 int source_read(const struct source *s, size_t most, struct secmem *ret, bool *ret_trimmed, struct err *e)
 {
 	autosecmem struct secmem m = SECMEM_INIT;
-	/* One more than there may be, and a line break. */
+	/* Room for one byte more than allowed, and a line break. */
 	int r = secmem_new(&m, most + 3, e);
 
 	if (r < 0)
 		return r;
-	r = s->terminal ? read_terminal(s, &m, e) : read_file(s, &m);
+	r = s->terminal ? read_terminal(s, &m, e) : read_to_end(s, &m);
 	if (r < 0 && r != -EFBIG)
 		return e && e->code ? r : err_sys(e, r, "cannot read the value");
-	*ret_trimmed = !s->terminal && trim(&m);
+	*ret_trimmed = !s->terminal && trim_line_break(&m);
 	if (r == -EFBIG || m.len > most)
-		return err_set(e, -EFBIG, "there are more than %zu bytes", most);
+		return err_set(e, -EFBIG, "the value has more than %zu bytes", most);
 	*ret = m;
 	m = SECMEM_INIT;
 	return 0;

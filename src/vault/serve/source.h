@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where a secret comes from: a file, a pipe, or a terminal without echo. Read by the vault itself, straight into locked
- * memory, so that nobody else ever has it.
+ * The source of a secret: a file, a pipe, or a terminal without echo. The vault itself reads it, straight into locked
+ * memory, so that no other process has it.
  *
- * A terminal is put back as it was on every way out: when the line is done, and also when the process that started the vault
- * is gone (it cannot do it then). It is put back with whatever was typed beyond the line thrown away, so that a second
- * pasted line does not become a command.
+ * The terminal is restored on every exit: when the line is complete, and also when the process that started the vault
+ * has gone (and cannot do it). Any input beyond the line is discarded then, so that a second pasted line does not become a
+ * command.
  */
 #ifndef VAULT_SOURCE_H
 #define VAULT_SOURCE_H
@@ -17,14 +17,14 @@
 
 struct source {
 	int fd;
-	int control;	    /* its end means that nobody wants the value any more; -1: none */
-	bool terminal;	    /* one line, without echo, behind `prompt` */
-	const char *prompt; /* and what it is for */
+	int control;	    /* its end means that the value is no longer wanted; -1: none */
+	bool terminal;	    /* one line, without echo, after `prompt` */
+	const char *prompt; /* printed with `subject`, which says what it is for */
 	const char *subject;
 };
 
-/* Up to `most` bytes; -EFBIG when there are more, -EPIPE when the starter is gone. A line break at the end is dropped, and
- * *ret_trimmed says so. */
+/* Reads up to `most` bytes; -EFBIG if there are more, -EPIPE if the starter has gone. Drops a trailing line
+ * break, and reports that in *ret_trimmed. */
 int source_read(const struct source *s, size_t most, struct secmem *ret, bool *ret_trimmed,
 		struct err *e) MUST_CHECK;
 

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The secrets of the vault in locked memory (store.h): changing them under the invariants, and packing them
+ * for the sealed file. A failed operation changes nothing (store.T5).
+ */
+
 #include "vault/serve/store.h"
 
 #include "base/cleanup.h"
@@ -42,7 +47,7 @@ struct store_entry *store_find(const struct store *s, const char *name)
 	return NULL;
 }
 
-static int refuse(enum vault_fault *ret, enum vault_fault fault, struct err *e)
+static int refuse_with_fault(enum vault_fault *ret, enum vault_fault fault, struct err *e)
 {
 	*ret = fault;
 	return e ? e->code : -EINVAL;
@@ -57,6 +62,7 @@ bool store_has_lines(const struct secmem *value)
 	return false;
 }
 
+/* store.T1: length, no NUL, and not weak by accident. */
 static int check_value(const struct secmem *v, bool weak, struct err *e)
 {
 	if (v->len == 0)
@@ -70,12 +76,12 @@ static int check_value(const struct secmem *v, bool weak, struct err *e)
 	if (v->len >= VAULT_STRONG_MIN || weak)
 		return 0;
 	err_set(e, -EINVAL,
-		"the value has fewer than %d bytes: it can be guessed, and is found by chance in what servers answer",
+		"the value has fewer than %d bytes: it can be guessed, and occurs by chance in responses of servers",
 		VAULT_STRONG_MIN);
-	return err_hint(e, -EINVAL, "--weak takes it all the same");
+	return err_hint(e, -EINVAL, "--weak accepts it nevertheless");
 }
 
-/* T2 */
+/* store.T2: a value with control bytes may have only bindings that can carry it. */
 static int check_lines(const struct store_entry *n, const struct secmem *v, struct err *e)
 {
 	for (size_t i = 0; i < n->n_bindings && store_has_lines(v); i++) {
@@ -92,9 +98,9 @@ static int check_lines(const struct store_entry *n, const struct secmem *v, stru
 	return 0;
 }
 
-/* T6 */
-static int check_fits(const struct store_entry *n, const struct secmem *v, const struct binding *b,
-		      struct err *e)
+/* store.T6: the head of a request must have room for the value. */
+static int check_head_room(const struct store_entry *n, const struct secmem *v, const struct binding *b,
+			   struct err *e)
 {
 	autobuf struct buf text = BUF_INIT;
 
@@ -106,8 +112,8 @@ static int check_fits(const struct store_entry *n, const struct secmem *v, const
 			BINDING_HEAD_MAX >> 10);
 }
 
-/* T4. That both halves of a key belong together shows when one signs and the other is asked. */
-static int check_signs(const struct secmem *v, struct err *e)
+/* store.T4: a test signature shows that both halves of the key belong together. */
+static int check_can_sign(const struct secmem *v, struct err *e)
 {
 	CLEANUP(sshkey_release) struct sshkey k = SSHKEY_INIT;
 	const struct slice text = slice_of("coffer");
@@ -120,10 +126,12 @@ static int check_signs(const struct secmem *v, struct err *e)
 	if (sshsign(&k, SSHSIGN_SHA512, text, sig, &len) < 0 ||
 	    !sshsign_check((struct slice){ (const char *)k.blob, k.blob_len },
 			   (struct slice){ (const char *)sig, len }, text))
-		return err_set(e, -EINVAL, "the private key is damaged: its public part is not its own");
+		return err_set(e, -EINVAL,
+			       "the private key is damaged: its public and private parts do not match");
 	return 0;
 }
 
+/* Does the secret sign for this host and port? host NULL: for any. */
 static bool signs_at(const struct store_entry *n, const char *host, uint16_t port)
 {
 	for (size_t i = 0; i < n->n_bindings; i++) {
@@ -135,7 +143,7 @@ static bool signs_at(const struct store_entry *n, const char *host, uint16_t por
 	return false;
 }
 
-static size_t bytes_without(const struct store *s, const struct store_entry *but)
+static size_t bytes_except(const struct store *s, const struct store_entry *but)
 {
 	size_t sum = 0;
 
@@ -144,7 +152,7 @@ static size_t bytes_without(const struct store *s, const struct store_entry *but
 	return sum;
 }
 
-static int insert(struct store *s, struct store_entry *n)
+static int insert_sorted(struct store *s, struct store_entry *n)
 {
 	size_t at = 0;
 
@@ -158,22 +166,24 @@ static int insert(struct store *s, struct store_entry *n)
 	return 0;
 }
 
-int store_schedule(struct store_entry *n, const char *command, uint64_t every, struct err *e)
+int store_set_schedule(struct store_entry *n, const char *command, uint64_t every, struct err *e)
 {
 	char *copy = command && *command ? strdup(command) : NULL;
 
 	if (command && *command && !copy)
 		return err_set(e, -ENOMEM, "out of memory");
 	if (!copy && every)
-		return err_set(e, -EINVAL, "a schedule wants a command that makes the new value (--command)");
+		return err_set(e, -EINVAL,
+			       "a schedule needs a command that prints the new value (--command)");
 	free(n->command);
 	n->command = copy;
 	n->every = every;
 	return 0;
 }
 
-static int add_new(struct store *s, const struct store_set *set, struct secmem *value,
-		   struct store_entry **ret, struct err *e)
+/* Adds a new secret; takes ownership of the value on success. */
+static int add_entry(struct store *s, const struct store_set *set, struct secmem *value,
+		     struct store_entry **ret, struct err *e)
 {
 	CLEANUP(entry_freep) struct store_entry *n = calloc(1, sizeof(*n));
 	int r;
@@ -187,8 +197,8 @@ static int add_new(struct store *s, const struct store_set *set, struct secmem *
 	n->created = n->changed = set->now;
 	n->expires = set->expires;
 	n->weak = set->flags & VAULT_SET_WEAK;
-	r = store_schedule(n, set->command, set->every, e);
-	if (r == 0 && insert(s, n) < 0)
+	r = store_set_schedule(n, set->command, set->every, e);
+	if (r == 0 && insert_sorted(s, n) < 0)
 		r = err_set(e, -ENOMEM, "out of memory");
 	if (r < 0)
 		return r;
@@ -198,12 +208,13 @@ static int add_new(struct store *s, const struct store_set *set, struct secmem *
 	return 0;
 }
 
+/* Replaces the value of an existing secret: a rotation keeps its bindings, a replacement drops them. */
 static int change_value(struct store_entry *n, const struct store_set *set, struct secmem *value,
 			struct err *e)
 {
 	int r = set->flags & VAULT_SET_ROTATE && !set->command
 			? 0
-			: store_schedule(n, set->command, set->every, e);
+			: store_set_schedule(n, set->command, set->every, e);
 
 	if (r < 0)
 		return r;
@@ -212,7 +223,7 @@ static int change_value(struct store_entry *n, const struct store_set *set, stru
 	*value = SECMEM_INIT;
 	n->changed = set->now;
 	n->weak = n->weak || set->flags & VAULT_SET_WEAK;
-	/* Another secret under an old name: where the old one went is not where this one may go. */
+	/* A different secret under an old name: the old bindings must not apply to it. */
 	if (!(set->flags & VAULT_SET_ROTATE)) {
 		n->n_bindings = 0;
 		sshhosts_release(&n->known);
@@ -232,24 +243,25 @@ int store_set(struct store *s, const struct store_set *set, struct secmem *value
 	if (n && !(set->flags & (VAULT_SET_ROTATE | VAULT_SET_REPLACE))) {
 		err_set(e, -EEXIST, "there is a secret '%s' already", set->name);
 		err_hint(e, -EEXIST, "coffer secret rotate %s gives it a new value", set->name);
-		return refuse(ret_fault, VAULT_FAULT_EXISTS, e);
+		return refuse_with_fault(ret_fault, VAULT_FAULT_EXISTS, e);
 	}
 	if (!n && set->flags & VAULT_SET_ROTATE) {
 		err_set(e, -ENOENT, "there is no secret '%s'", set->name);
-		return refuse(ret_fault, VAULT_FAULT_NO_SUCH, e);
+		return refuse_with_fault(ret_fault, VAULT_FAULT_NO_SUCH, e);
 	}
 	r = check_value(value, weak, e);
 	if (r == 0 && n && set->flags & VAULT_SET_ROTATE)
 		r = check_lines(n, value, e);
 	for (size_t i = 0; r == 0 && n && set->flags & VAULT_SET_ROTATE && i < n->n_bindings; i++)
-		r = check_fits(n, value, &n->bindings[i], e);
+		r = check_head_room(n, value, &n->bindings[i], e);
 	if (r == 0 && n && set->flags & VAULT_SET_ROTATE && signs_at(n, NULL, 0))
-		r = check_signs(value, e);
+		r = check_can_sign(value, e);
 	if (r < 0)
-		return refuse(ret_fault, VAULT_FAULT_VALUE, e);
-	if (bytes_without(s, n) + value->len > STORE_BYTES_MAX)
-		return err_set(e, -ENOSPC, "the vault takes %u KiB of secrets in all", STORE_BYTES_MAX >> 10);
-	r = n ? change_value(n, set, value, e) : add_new(s, set, value, &n, e);
+		return refuse_with_fault(ret_fault, VAULT_FAULT_VALUE, e);
+	if (bytes_except(s, n) + value->len > STORE_BYTES_MAX)
+		return err_set(e, -ENOSPC, "the vault holds at most %u KiB of secrets",
+			       STORE_BYTES_MAX >> 10);
+	r = n ? change_value(n, set, value, e) : add_entry(s, set, value, &n, e);
 	if (r == 0)
 		*ret = n;
 	return r;
@@ -267,29 +279,29 @@ int store_rm(struct store *s, const char *name, enum vault_fault *ret_fault, str
 		return 0;
 	}
 	err_set(e, -ENOENT, "there is no secret '%s'", name);
-	return refuse(ret_fault, VAULT_FAULT_NO_SUCH, e);
+	return refuse_with_fault(ret_fault, VAULT_FAULT_NO_SUCH, e);
 }
 
-/* Signing is for hosts whose keys are known. */
-static int check_known(const struct store_entry *n, const struct binding *b, const struct sshhosts *known,
-		       struct err *e)
+/* Signing requires that the host's key is known. */
+static int check_host_keys(const struct store_entry *n, const struct binding *b, const struct sshhosts *known,
+			   struct err *e)
 {
 	for (size_t i = 0; i < known->n; i++) {
 		if (known->v[i].port != b->port || !str_eq(known->v[i].host, b->host))
-			return err_set(e, -EINVAL, "a key of another host is no use for %s", b->host);
+			return err_set(e, -EINVAL, "the given host key is not one of %s", b->host);
 	}
 	if (b->as != BINDING_AS_SSH)
-		return known->n ? err_set(e, -EINVAL, "a host's key goes with 'ssh' only") : 0;
+		return known->n ? err_set(e, -EINVAL, "only 'ssh' takes a host's key") : 0;
 	if (known->n || sshhosts_has(&n->known, b->host, b->port) || binding_allows_unbound(b))
-		return check_signs(&n->value, e);
-	err_set(e, -EINVAL, "the key of %s is not known, and '%s' is to sign for no other host", b->host,
+		return check_can_sign(&n->value, e);
+	err_set(e, -EINVAL, "the host key of %s is not known, and '%s' may sign for no other host", b->host,
 		n->name);
 	return err_hint(
 		e, -EINVAL,
-		"--known-hosts ~/.ssh/known_hosts where it stands there, or --known-host 'ssh-ed25519 AAAA…'");
+		"--known-hosts ~/.ssh/known_hosts if it has the key, or --known-host 'ssh-ed25519 AAAA…'");
 }
 
-static int join_known(struct store_entry *n, const struct sshhosts *known, struct err *e)
+static int add_host_keys(struct store_entry *n, const struct sshhosts *known, struct err *e)
 {
 	autosshhosts struct sshhosts all = SSHHOSTS_INIT;
 	int r = sshhosts_join(&all, &n->known);
@@ -297,7 +309,7 @@ static int join_known(struct store_entry *n, const struct sshhosts *known, struc
 	if (r == 0)
 		r = sshhosts_join(&all, known);
 	if (r < 0)
-		return err_set(e, r, "'%s' goes with %d keys of hosts at most", n->name, SSHHOSTS_MAX);
+		return err_set(e, r, "'%s' can have at most %d keys of hosts", n->name, SSHHOSTS_MAX);
 	sshhosts_release(&n->known);
 	n->known = all;
 	all = SSHHOSTS_INIT;
@@ -311,31 +323,31 @@ int store_bind(struct store_entry *n, const struct binding *b, const struct sshh
 	int r;
 
 	known = known ? known : &none;
-	r = check_known(n, b, known, e);
+	r = check_host_keys(n, b, known, e);
 	if (r < 0)
 		return r;
 	for (size_t i = 0; i < n->n_bindings; i++) {
 		if (binding_eq(&n->bindings[i], b))
-			return join_known(n, known, e);
+			return add_host_keys(n, known, e);
 	}
 	binding_describe(b, &text);
 	if (store_has_lines(&n->value) && !binding_takes_lines(b))
 		return err_set(e, -EINVAL,
 			       "'%s' has line breaks or control characters in it, which cannot be sent to %s",
 			       n->name, buf_cstr(&text));
-	r = check_fits(n, &n->value, b, e);
+	r = check_head_room(n, &n->value, b, e);
 	if (r < 0)
 		return r;
 	if (n->n_bindings == GRANTS_BINDINGS_MAX)
 		return err_set(e, -ENOSPC, "'%s' has %d bindings, which is as many as there may be", n->name,
 			       GRANTS_BINDINGS_MAX);
-	r = join_known(n, known, e);
+	r = add_host_keys(n, known, e);
 	if (r == 0)
 		n->bindings[n->n_bindings++] = *b;
 	return r;
 }
 
-static void forget_hosts(struct store_entry *n)
+static void drop_unused_host_keys(struct store_entry *n)
 {
 	for (size_t i = 0; i < n->known.n;) {
 		const struct sshhost h = n->known.v[i];
@@ -361,16 +373,17 @@ unsigned store_unbind(struct store_entry *n, const char *host, uint16_t port)
 			n->bindings[kept++] = *b;
 	}
 	n->n_bindings = kept;
-	forget_hosts(n);
+	drop_unused_host_keys(n);
 	return gone;
 }
 
 /* --- as bytes ------------------------------------------------------------------------------------------------ */
 
 #define ENTRY_WEAK 1u
-#define ENTRY_KNOWN 2u /* keys of hosts stand behind the value */
+#define ENTRY_KNOWN 2u /* host keys follow the value */
 
-static int put_entry(struct wire_out *w, const struct store_entry *n)
+/* Field order here and in get_store_entry() must agree; the sealed file has this format. */
+static int put_store_entry(struct wire_out *w, const struct store_entry *n)
 {
 	autobuf struct buf bindings = BUF_INIT, known = BUF_INIT;
 	const char *command = n->command ? n->command : "";
@@ -396,13 +409,13 @@ static int put_entry(struct wire_out *w, const struct store_entry *n)
 	return 0;
 }
 
-static int put_all(struct wire_out *w, const struct store *s)
+static int put_store(struct wire_out *w, const struct store *s)
 {
 	int r = 0;
 
 	wire_put(w, s->n, 4);
 	for (size_t i = 0; i < s->n && r == 0; i++)
-		r = put_entry(w, s->v[i]);
+		r = put_store_entry(w, s->v[i]);
 	return r;
 }
 
@@ -410,14 +423,14 @@ int store_pack(const struct store *s, struct secmem *ret, struct err *e)
 {
 	autosecmem struct secmem m = SECMEM_INIT;
 	struct wire_out count = { 0 }, w;
-	int r = put_all(&count, s);
+	int r = put_store(&count, s);
 
 	if (r == 0)
 		r = secmem_new(&m, count.len, e);
 	if (r < 0)
 		return e && e->code ? r : err_set(e, r, "out of memory");
 	w = (struct wire_out){ .p = m.p, .cap = m.cap };
-	if (put_all(&w, s) < 0 || w.bad)
+	if (put_store(&w, s) < 0 || w.bad)
 		return err_set(e, -ENOMEM, "out of memory");
 	m.len = w.len;
 	*ret = m;
@@ -425,7 +438,7 @@ int store_pack(const struct store *s, struct secmem *ret, struct err *e)
 	return 0;
 }
 
-static bool is_command(struct slice s)
+static bool is_printable_command(struct slice s)
 {
 	for (size_t i = 0; i < s.len; i++) {
 		if ((unsigned char)s.p[i] < 0x20 || s.p[i] == 0x7f)
@@ -447,12 +460,12 @@ static int get_value(struct wire_in *in, struct store_entry *n, struct err *e)
 	return r < 0 ? r : check_value(&n->value, n->weak, NULL) < 0 ? -EBADMSG : 0;
 }
 
-static int get_known(struct wire_in *in, struct store_entry *n)
+static int get_host_keys(struct wire_in *in, struct store_entry *n)
 {
 	struct slice s = wire_get_bytes(in, (size_t)wire_get(in, 4));
 	int r = in->bad ? -EBADMSG : sshhosts_unpack(&n->known, s.p, s.len);
 
-	/* Without any there is no field for them. */
+	/* Without host keys the field is absent. */
 	if (r == 0 && n->known.n == 0)
 		r = -EBADMSG;
 	for (size_t i = 0; i < n->known.n && r == 0; i++)
@@ -460,7 +473,8 @@ static int get_known(struct wire_in *in, struct store_entry *n)
 	return r;
 }
 
-static int get_entry(struct wire_in *in, struct store_entry *n, struct err *e)
+/* Reads one secret; -EBADMSG unless it satisfies all invariants. */
+static int get_store_entry(struct wire_in *in, struct store_entry *n, struct err *e)
 {
 	struct slice command, bindings;
 	uint64_t flags;
@@ -475,8 +489,8 @@ static int get_entry(struct wire_in *in, struct store_entry *n, struct err *e)
 	n->weak = flags & ENTRY_WEAK;
 	command = wire_get_bytes(in, (size_t)wire_get(in, 4));
 	bindings = wire_get_bytes(in, (size_t)wire_get(in, 4));
-	if (in->bad || flags > (ENTRY_WEAK | ENTRY_KNOWN) || !str_is_name(n->name) || !is_command(command) ||
-	    (n->every && !command.len) ||
+	if (in->bad || flags > (ENTRY_WEAK | ENTRY_KNOWN) || !str_is_name(n->name) ||
+	    !is_printable_command(command) || (n->every && !command.len) ||
 	    bindings_unpack(n->bindings, &n->n_bindings, bindings.p, bindings.len) < 0)
 		return -EBADMSG;
 	n->command = command.len ? strndup(command.p, command.len) : NULL;
@@ -484,7 +498,7 @@ static int get_entry(struct wire_in *in, struct store_entry *n, struct err *e)
 		return -ENOMEM;
 	r = get_value(in, n, e);
 	if (r == 0 && flags & ENTRY_KNOWN)
-		r = get_known(in, n);
+		r = get_host_keys(in, n);
 	return r < 0 ? r : check_lines(n, &n->value, NULL) < 0 ? -EBADMSG : 0;
 }
 
@@ -498,14 +512,14 @@ int store_unpack(struct store *ret, const void *data, size_t len, struct err *e)
 	for (size_t i = 0; i < n && r == 0; i++) {
 		CLEANUP(entry_freep) struct store_entry *v = calloc(1, sizeof(*v));
 
-		r = v ? get_entry(&in, v, e) : -ENOMEM;
-		/* Sorted, and so without doubles (T3). */
+		r = v ? get_store_entry(&in, v, e) : -ENOMEM;
+		/* Sorted, and so without duplicates (store.T3). */
 		if (r == 0 && s.n && strcmp(s.v[s.n - 1]->name, v->name) >= 0)
 			r = -EBADMSG;
 		if (r == 0)
 			bytes += v->value.len;
 		if (r == 0)
-			r = insert(&s, v);
+			r = insert_sorted(&s, v);
 		if (r == 0)
 			TAKE_PTR(v);
 	}
@@ -514,7 +528,7 @@ int store_unpack(struct store *ret, const void *data, size_t len, struct err *e)
 	if (r < 0)
 		return e && e->code   ? r
 		       : r == -ENOMEM ? err_set(e, r, "out of memory")
-				      : err_set(e, r, "what the vault file holds cannot be understood");
+				      : err_set(e, r, "the contents of the vault file are malformed");
 	*ret = s;
 	s = STORE_INIT;
 	return 0;

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The secrets of one vault, in locked memory; only coffer-vault has such a thing.
+ * The secrets of one vault, in locked memory; only coffer-vault has a store.
  *
  * Invariants
- *  T1  A value is 1 to VAULT_SECRET_MAX bytes without a NUL; shorter than VAULT_STRONG_MIN only when that was said.
+ *  T1  A value has 1 to VAULT_SECRET_MAX bytes without a NUL; fewer than VAULT_STRONG_MIN only if the user confirmed it.
  *  T2  A value with line breaks or other control bytes has only bindings that can carry it (binding_takes_lines()).
  *  T3  Names are unique; at most STORE_MAX entries, STORE_BYTES_MAX bytes of values.
- *  T4  A value with a binding `as ssh` is a private key that can sign; each such binding has a key of its host beside it, but
- *      one that asks for none (`ssh:unbound`). Keys of hosts to which nothing is bound any more are gone.
- *  T5  An operation that fails leaves the store as it was.
- *  T6  A value is bound only where the head of a request has room for it (binding_fits()); a file from before that is taken as it is.
+ *  T4  A value with a binding `as ssh` is a private key that can sign; each such binding comes with a key of its host, except
+ *      `ssh:unbound`, which needs none. Keys of hosts that nothing is bound to any more are dropped.
+ *  T5  An operation that fails leaves the store unchanged.
+ *  T6  A value is bound only where the head of a request has room for it (binding_fits()); a file of an earlier version is
+ *      accepted as it is.
  */
 #ifndef VAULT_STORE_H
 #define VAULT_STORE_H
@@ -31,16 +32,16 @@ struct store_entry {
 	struct secmem value;
 	uint64_t created, changed; /* seconds since 1970 */
 	uint64_t expires;	   /* the same; 0: never */
-	uint64_t every;		   /* seconds between two rotations by `command`; 0: by hand */
+	uint64_t every;		   /* seconds between two rotations by `command`; 0: rotated by hand */
 	char *command;		   /* NULL: none */
-	bool weak;		   /* fewer than VAULT_STRONG_MIN bytes were meant */
+	bool weak;		   /* fewer than VAULT_STRONG_MIN bytes are intended */
 	size_t n_bindings;
 	struct binding bindings[GRANTS_BINDINGS_MAX];
-	struct sshhosts known; /* of the hosts that it signs for */
+	struct sshhosts known; /* keys of the hosts that it signs for */
 };
 
 struct store {
-	struct store_entry **v; /* in the order of their names */
+	struct store_entry **v; /* sorted by name */
 	size_t n;
 };
 
@@ -57,25 +58,25 @@ struct store_set {
 	uint64_t now;
 };
 
-/* Takes the value over when it succeeds. With VAULT_SET_ROTATE only value, time of change and expiry (where one is given) are
- * new. *ret_fault says which kind of refusal it is. */
+/* Takes ownership of the value on success. With VAULT_SET_ROTATE only value, time of change and expiry (if
+ * one is given) change. *ret_fault is the kind of refusal. */
 int store_set(struct store *s, const struct store_set *set, struct secmem *value, struct store_entry **ret,
 	      enum vault_fault *ret_fault, struct err *e) MUST_CHECK;
 int store_rm(struct store *s, const char *name, enum vault_fault *ret_fault, struct err *e) MUST_CHECK;
-/* `known`: keys of the binding's host, beside those that are there; NULL: none, which T4 may refuse. */
+/* `known`: keys of the binding's host, added to the stored ones; NULL: none, which T4 may refuse. */
 int store_bind(struct store_entry *n, const struct binding *b, const struct sshhosts *known,
 	       struct err *e) MUST_CHECK;
 
-/* host "": all; port 0: every port. Returns how many are gone. */
+/* host "": all; port 0: every port. Returns the number removed. */
 unsigned store_unbind(struct store_entry *n, const char *host, uint16_t port);
 
-/* "" or NULL takes the command away. */
-int store_schedule(struct store_entry *n, const char *command, uint64_t every, struct err *e) MUST_CHECK;
+/* "" or NULL removes the command. */
+int store_set_schedule(struct store_entry *n, const char *command, uint64_t every, struct err *e) MUST_CHECK;
 
-/* Are there bytes in it that no header can carry? */
+/* Does it contain bytes that no header can carry? */
 bool store_has_lines(const struct secmem *value);
 
-/* The whole as bytes, and back: -EBADMSG for anything that store_pack() does not write. */
+/* The whole store as bytes, and back: -EBADMSG for bytes that store_pack() does not write. */
 int store_pack(const struct store *s, struct secmem *ret, struct err *e) MUST_CHECK;
 int store_unpack(struct store *ret, const void *data, size_t len, struct err *e) MUST_CHECK;
 

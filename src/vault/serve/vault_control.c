@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the starter asks for, and of that what a holder may: C2 and C4 of serve.h. */
+/* Requests of the starter, and the subset that holders may send: a table says which are legal in which state
+ * (serve.C2). No response contains a value (serve.C4). */
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
@@ -18,7 +19,7 @@
 #define READING (1u << VAULT_STATE_READING)
 #define WRITING (1u << VAULT_STATE_WRITING)
 
-static int say_to(int fd, const struct vault_msg *m)
+static int send_to_starter(int fd, const struct vault_msg *m)
 {
 	autofree uint8_t *out = NULL;
 	size_t size = vault_msg_size(VAULT_TO_STARTER, m);
@@ -31,22 +32,17 @@ static int say_to(int fd, const struct vault_msg *m)
 	return n < 0 ? (int)n : fdpass_send(fd, out, (size_t)n, NULL, 0);
 }
 
-int control_say(const struct vault *v, const struct vault_msg *m)
+int starter_send(const struct vault *v, const struct vault_msg *m)
 {
-	return say_to(v->control, m);
+	return send_to_starter(v->control, m);
 }
 
-int request_say(struct request *q, const struct vault_msg *m)
+int request_respond(struct request *q, const struct vault_msg *m)
 {
-	int r = say_to(q->by ? q->by->fd : q->v->control, m);
+	int r = send_to_starter(q->by ? q->by->fd : q->v->control, m);
 
 	q->gone = r < 0;
 	return r;
-}
-
-static uint64_t now_s(void)
-{
-	return clock_nsec(CLOCK_REALTIME) / NSEC_PER_SEC;
 }
 
 void request_text(struct slice t, char *out, size_t size)
@@ -57,23 +53,24 @@ void request_text(struct slice t, char *out, size_t size)
 	out[t.len] = '\0';
 }
 
-static int no_such(struct request *q, const char *name, struct err *e)
+static int refuse_unknown(struct request *q, const char *name, struct err *e)
 {
 	q->fault = VAULT_FAULT_NO_SUCH;
 	return err_set(e, -ENOENT, "there is no secret '%s'", name);
 }
 
-static int find(struct request *q, struct store_entry **ret, struct err *e)
+static int find_entry(struct request *q, struct store_entry **ret, struct err *e)
 {
 	char name[VAULT_NAME_MAX + 1];
 
 	request_text(q->m.text[0], name, sizeof(name));
 	*ret = store_find(&q->v->store, name);
-	return *ret ? 0 : no_such(q, name, e);
+	return *ret ? 0 : refuse_unknown(q, name, e);
 }
 
 /* --- the key --------------------------------------------------------------------------------------------------- */
 
+/* Reads the key, which must have exactly SEAL_KEY_LEN bytes. */
 static int read_key_file(int fd, struct secmem *ret, struct err *e)
 {
 	autosecmem struct secmem m = SECMEM_INIT;
@@ -91,7 +88,7 @@ static int read_key_file(int fd, struct secmem *ret, struct err *e)
 	if (r < 0)
 		return r;
 	if (m.len != SEAL_KEY_LEN)
-		return err_set(e, -EINVAL, "the key has %s than %d bytes: it is none of coffer's",
+		return err_set(e, -EINVAL, "the key has %s than %d bytes: it is not a key of coffer",
 			       m.len < SEAL_KEY_LEN ? "fewer" : "more", SEAL_KEY_LEN);
 	*ret = m;
 	m = SECMEM_INIT;
@@ -113,9 +110,10 @@ static int read_passphrase(struct request *q, const char *prompt, const char *su
 	return r < 0 ? err_wrap(e, r, "the passphrase") : 0;
 }
 
-/* A new one is typed twice, and must be worth something: its file may be copied and guessed at for years. */
-static int new_passphrase(struct request *q, const char *subject, bool terminal, struct secmem *ret,
-			  struct err *e)
+/* A new passphrase is typed twice and has a minimum length: an attacker may guess at a copy of the file for
+ * years. */
+static int read_new_passphrase(struct request *q, const char *subject, bool terminal, struct secmem *ret,
+			       struct err *e)
 {
 	autosecmem struct secmem again = SECMEM_INIT;
 	int r = read_passphrase(q, "New passphrase", subject, terminal, ret, e);
@@ -129,13 +127,14 @@ static int new_passphrase(struct request *q, const char *subject, bool terminal,
 	r = read_passphrase(q, "The same again", subject, terminal, &again, e);
 	if (r == 0 && !secmem_eq(ret, again.p, again.len)) {
 		q->fault = VAULT_FAULT_VALUE;
-		return err_set(e, -EINVAL, "the two are not the same");
+		return err_set(e, -EINVAL, "the two passphrases differ");
 	}
 	return r;
 }
 
-static int get_key(struct request *q, const struct file_head *h, bool fresh, struct secmem *ret,
-		   struct err *e)
+/* The key of a vault: from a file, or derived from a passphrase. fresh: a new passphrase is asked for. */
+static int read_key_of_kind(struct request *q, const struct file_head *h, bool fresh, struct secmem *ret,
+			    struct err *e)
 {
 	autosecmem struct secmem text = SECMEM_INIT;
 	bool terminal = q->m.num[1] & VAULT_OPEN_TERMINAL;
@@ -145,12 +144,12 @@ static int get_key(struct request *q, const struct file_head *h, bool fresh, str
 	if (h->kind != VAULT_KEY_PASSPHRASE)
 		return read_key_file(q->fds[0], ret, e);
 	request_text(q->m.text[0], name, sizeof(name));
-	r = fresh ? new_passphrase(q, name, terminal, &text, e)
+	r = fresh ? read_new_passphrase(q, name, terminal, &text, e)
 		  : read_passphrase(q, "Passphrase", name, terminal, &text, e);
 	return r < 0 ? r : seal_key_from_passphrase(ret, text.p, text.len, &h->cost, e);
 }
 
-static int wrong_kind(struct request *q, enum vault_key kind, struct err *e)
+static int refuse_key_kind(struct request *q, enum vault_key kind, struct err *e)
 {
 	static const char *const with[] = { [VAULT_KEY_FILE] = "a key file",
 					    [VAULT_KEY_CREDENTIAL] = "a credential of systemd's",
@@ -160,6 +159,7 @@ static int wrong_kind(struct request *q, enum vault_key kind, struct err *e)
 	return err_set(e, -EKEYREJECTED, "the vault is sealed with %s", with[kind]);
 }
 
+/* VAULT_OPEN: reads the key and unseals the file. */
 static int on_open(struct request *q, struct err *e)
 {
 	enum vault_key kind = (enum vault_key)q->m.num[0];
@@ -177,11 +177,11 @@ static int on_open(struct request *q, struct err *e)
 		r = file_read(q->fds[1], FILE_MAX, &file, e);
 	if (r == 0 && !fresh)
 		r = file_head_parse(buf_cstr(&file), file.len, &h, &q->fault, e);
-	/* A credential is a key in another place. */
+	/* A credential is a key file in another place. */
 	if (r == 0 && (h.kind == VAULT_KEY_PASSPHRASE) != (kind == VAULT_KEY_PASSPHRASE))
-		r = wrong_kind(q, h.kind, e);
+		r = refuse_key_kind(q, h.kind, e);
 	if (r == 0)
-		r = get_key(q, &h, fresh, &key, e);
+		r = read_key_of_kind(q, &h, fresh, &key, e);
 	if (r == 0 && !fresh)
 		r = file_open(file.data, file.len, &key, &q->v->store, &q->fault, e);
 	if (r < 0)
@@ -195,6 +195,7 @@ static int on_open(struct request *q, struct err *e)
 	return 0;
 }
 
+/* VAULT_REKEY: takes another key for the next save. */
 static int on_rekey(struct request *q, struct err *e)
 {
 	autosecmem struct secmem key = SECMEM_INIT;
@@ -202,9 +203,9 @@ static int on_rekey(struct request *q, struct err *e)
 	int r;
 
 	file_head_new(&h, (enum vault_key)q->m.num[0]);
-	/* The same vault under another key: what was counted goes on. */
+	/* The same vault with another key: the save counter continues. */
 	h.counter = q->v->head.counter;
-	r = get_key(q, &h, true, &key, e);
+	r = read_key_of_kind(q, &h, true, &key, e);
 	if (r < 0)
 		return r;
 	secmem_release(&q->v->key);
@@ -216,7 +217,8 @@ static int on_rekey(struct request *q, struct err *e)
 
 /* --- entries --------------------------------------------------------------------------------------------------- */
 
-static int say_item(struct request *q, const struct store_entry *n, bool trimmed, struct err *e)
+/* VAULT_ITEM: everything about a secret except its value (serve.C4). */
+static int send_item(struct request *q, const struct store_entry *n, bool trimmed, struct err *e)
 {
 	autobuf struct buf bindings = BUF_INIT, known = BUF_INIT;
 	struct vault_msg m = { .type = VAULT_ITEM, .id = q->m.id };
@@ -237,16 +239,16 @@ static int say_item(struct request *q, const struct store_entry *n, bool trimmed
 	m.text[1] = (struct slice){ bindings.data, bindings.len };
 	m.text[2] = slice_of(n->command ? n->command : "");
 	m.text[3] = (struct slice){ known.data, known.len };
-	return request_say(q, &m);
+	return request_respond(q, &m);
 }
 
-/* Before a person is asked to type it. */
-static int check_name(struct request *q, const char *name, struct err *e)
+/* Checked before a person is asked to type the value. */
+static int check_set_name(struct request *q, const char *name, struct err *e)
 {
 	bool there = store_find(&q->v->store, name) != NULL;
 
 	if (q->m.num[0] & VAULT_SET_ROTATE && !there)
-		return no_such(q, name, e);
+		return refuse_unknown(q, name, e);
 	if (there && !(q->m.num[0] & (VAULT_SET_ROTATE | VAULT_SET_REPLACE))) {
 		q->fault = VAULT_FAULT_EXISTS;
 		err_set(e, -EEXIST, "there is a secret '%s' already", name);
@@ -255,6 +257,7 @@ static int check_name(struct request *q, const char *name, struct err *e)
 	return 0;
 }
 
+/* VAULT_SET: reads the value from the given descriptor and stores it. */
 static int on_set(struct request *q, struct err *e)
 {
 	char name[VAULT_NAME_MAX + 1], command[VAULT_COMMAND_MAX + 1];
@@ -263,7 +266,7 @@ static int on_set(struct request *q, struct err *e)
 				 .flags = (unsigned)q->m.num[0],
 				 .expires = q->m.num[1],
 				 .every = q->m.num[2],
-				 .now = now_s() };
+				 .now = clock_nsec(CLOCK_REALTIME) / NSEC_PER_SEC };
 	struct source s = { .fd = q->fds[0],
 			    .control = q->v->control,
 			    .terminal = q->m.num[0] & VAULT_SET_TERMINAL,
@@ -276,7 +279,7 @@ static int on_set(struct request *q, struct err *e)
 	request_text(q->m.text[0], name, sizeof(name));
 	request_text(q->m.text[1], command, sizeof(command));
 	set.command = *command ? command : NULL;
-	r = check_name(q, name, e);
+	r = check_set_name(q, name, e);
 	if (r < 0)
 		return r;
 	r = source_read(&s, VAULT_SECRET_MAX, &value, &trimmed, e);
@@ -291,7 +294,7 @@ static int on_set(struct request *q, struct err *e)
 	}
 	if (r == 0)
 		r = store_set(&q->v->store, &set, &value, &n, &q->fault, e);
-	return r < 0 ? r : say_item(q, n, trimmed, e);
+	return r < 0 ? r : send_item(q, n, trimmed, e);
 }
 
 static int on_rm(struct request *q, struct err *e)
@@ -306,16 +309,17 @@ static int on_change(struct request *q, struct err *e)
 {
 	char command[VAULT_COMMAND_MAX + 1];
 	struct store_entry *n;
-	int r = find(q, &n, e);
+	int r = find_entry(q, &n, e);
 
 	request_text(q->m.text[1], command, sizeof(command));
 	if (r == 0 && q->m.num[0] & VAULT_CHANGE_SCHEDULE)
-		r = store_schedule(n, command, q->m.num[2], e);
+		r = store_set_schedule(n, command, q->m.num[2], e);
 	if (r == 0 && q->m.num[0] & VAULT_CHANGE_EXPIRES)
 		n->expires = q->m.num[1];
 	return r;
 }
 
+/* VAULT_BIND: adds one binding to a secret. */
 static int on_bind(struct request *q, struct err *e)
 {
 	autosshhosts struct sshhosts known = SSHHOSTS_INIT;
@@ -328,7 +332,7 @@ static int on_bind(struct request *q, struct err *e)
 		r = sshhosts_unpack(&known, q->m.text[2].p, q->m.text[2].len);
 	if (r < 0 || n_b != 1)
 		return -EPROTO;
-	r = find(q, &n, e);
+	r = find_entry(q, &n, e);
 	if (r == 0)
 		r = store_bind(n, &b[0], &known, e);
 	/* A key that cannot sign. */
@@ -341,7 +345,7 @@ static int on_unbind(struct request *q, struct err *e)
 {
 	char host[HOST_MAX + 1];
 	struct store_entry *n;
-	int r = find(q, &n, e);
+	int r = find_entry(q, &n, e);
 
 	if (r < 0)
 		return r;
@@ -357,7 +361,7 @@ static int on_list(struct request *q, struct err *e)
 	for (size_t i = 0; i < q->v->store.n && r == 0; i++) {
 		if (q->by && !holder_may_list(q->by, q->v->store.v[i]->name))
 			continue;
-		r = say_item(q, q->v->store.v[i], false, e);
+		r = send_item(q, q->v->store.v[i], false, e);
 		q->ok[0]++;
 	}
 	return r;
@@ -371,8 +375,9 @@ static int on_save(struct request *q, struct err *e)
 	return r;
 }
 
-/* The file is opened with the key that is here: nobody is asked again. Somebody else may have saved it since. A key of REKEY's
- * that was not saved opens nothing, and then all stays as it is, to be thrown away with the process. */
+/* Opens the file with the key that the vault has, so that nobody is asked again. Another process may have
+ * saved it since. If an unsaved REKEY changed the key, the file cannot be opened; then everything stays as it
+ * is until the process ends. */
 static int on_revert(struct request *q, struct err *e)
 {
 	CLEANUP(store_release) struct store was = STORE_INIT;
@@ -395,8 +400,8 @@ static int on_revert(struct request *q, struct err *e)
 	return 0;
 }
 
-/* Another file has the name: what it says counts, and whoever was granted something asks again. With another key it cannot be
- * opened, and then all stays as it is. */
+/* The file was replaced: its contents apply from now on, and all clients must request their grants again.
+ * With another key it cannot be opened, and then everything stays as it is. */
 static int on_reload(struct request *q, struct err *e)
 {
 	CLEANUP(store_release) struct store fresh = STORE_INIT;
@@ -423,7 +428,7 @@ static int on_reload(struct request *q, struct err *e)
 
 static int on_scan(struct request *q, struct err *e)
 {
-	int r = scan_file(q->v, q->m.id, q->fds[0], q->m.num[0], &q->ok[0], e);
+	int r = vault_scan_file(q->v, q->m.id, q->fds[0], q->m.num[0], &q->ok[0], e);
 
 	q->gone = r == -EPIPE;
 	return r;
@@ -431,11 +436,11 @@ static int on_scan(struct request *q, struct err *e)
 
 /* --- the table ------------------------------------------------------------------------------------------------- */
 
-/* Who may ask for what, when. */
+/* Which request is legal in which state, and whether a holder may send it. */
 static const struct {
 	unsigned states;
 	int (*fn)(struct request *q, struct err *e);
-	bool holder; /* may ask for it too */
+	bool holder; /* may send it, too */
 } acts[] = {
 	[0] = { LOCKED, on_open },
 	[VAULT_SET - VAULT_OPEN] = { WRITING, on_set },
@@ -450,21 +455,22 @@ static const struct {
 	[VAULT_GRANT - VAULT_OPEN] = { READING | WRITING, hold_grant, true },
 	[VAULT_UNGRANT - VAULT_OPEN] = { READING | WRITING, hold_ungrant, true },
 	[VAULT_REVERT - VAULT_OPEN] = { WRITING, on_revert },
-	[VAULT_HOLD - VAULT_OPEN] = { READING, hold_begin },
+	[VAULT_HOLD - VAULT_OPEN] = { READING, hold_add_holder },
 	[VAULT_RELOAD - VAULT_OPEN] = { READING, on_reload },
 	[VAULT_AGENT - VAULT_OPEN] = { READING | WRITING, hold_agent, true },
 };
 
-static int say_error(struct request *q, int r, const struct err *e)
+static int send_error(struct request *q, int r, const struct err *e)
 {
 	struct vault_msg m = { .type = VAULT_ERROR, .id = q->m.id, .status = r, .num = { q->fault } };
 
 	m.text[0] = slice_of(e->msg);
 	m.text[1] = slice_of(e->hint);
-	return request_say(q, &m);
+	return request_respond(q, &m);
 }
 
-static int answer(struct request *q)
+/* Checks the table, calls the handler, and sends the response. */
+static int handle_request(struct request *q)
 {
 	struct vault_msg ok = { .type = VAULT_OK, .id = q->m.id };
 	struct err e = ERR_INIT;
@@ -478,20 +484,21 @@ static int answer(struct request *q)
 	if (r == -EPROTO || q->gone)
 		return r < 0 ? r : -EPIPE;
 	if (r < 0)
-		return say_error(q, r, &e);
+		return send_error(q, r, &e);
 	ok.num[0] = q->ok[0];
 	ok.num[1] = q->ok[1];
-	return q->answered ? 0 : request_say(q, &ok);
+	return q->answered ? 0 : request_respond(q, &ok);
 }
 
 /* NOLINTNEXTLINE(readability-function-size): as many parts as a request has */
-int control_take(struct vault *v, struct holder *by, const void *data, size_t len, int *fds, unsigned n_fds)
+int control_handle_message(struct vault *v, struct holder *by, const void *data, size_t len, int *fds,
+			   unsigned n_fds)
 {
 	struct request q = { .v = v, .by = by, .fds = fds, .n_fds = n_fds };
 	int r = vault_msg_parse(by ? VAULT_FROM_HOLDER : VAULT_FROM_STARTER, data, len, n_fds, &q.m);
 
 	if (r == 0)
-		r = answer(&q);
+		r = handle_request(&q);
 	for (unsigned i = 0; i < n_fds; i++)
 		fds[i] = fd_close(fds[i]);
 	return r;

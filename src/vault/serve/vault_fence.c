@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The system calls that coffer-vault may make after it is confined. It can open, create and execute nothing.
+ */
+
 #include "vault/serve/vault_fence.h"
 
 #include "base/cleanup.h"
@@ -15,17 +19,17 @@ static const uint16_t calls[] = {
 #endif
 	SYS_clock_gettime,
 	SYS_restart_syscall,
-	/* channels that are there */
+	/* existing channels */
 	SYS_recvfrom,
 	SYS_recvmsg,
 	SYS_close,
-	/* files that it is handed: keys and values, the sealed file, a file to search */
+	/* descriptors that it received: keys and values, the sealed file, a file to search */
 	SYS_read,
 	SYS_pread64,
 	SYS_write,
 	SYS_pwrite64,
 	SYS_fsync,
-	/* memory; mapping is looked at by every list */
+	/* memory; mmap() is in every list */
 	SYS_brk,
 	SYS_munmap,
 	SYS_mremap,
@@ -48,7 +52,7 @@ static const uint16_t calls[] = {
 static const struct seccomp_rule rules[] = {
 	{ SYS_sendto, { SECCOMP_ONLY_BITS(3, SEND_FLAGS) } },
 	{ SYS_sendmsg, { SECCOMP_ONLY_BITS(2, SEND_FLAGS) } },
-	/* A terminal's echo and nothing else of it: TIOCSTI would type commands. */
+	/* The terminal's echo and nothing else: TIOCSTI would type commands. */
 	{ SYS_ioctl, { SECCOMP_IS(1, TCGETS) } },
 	{ SYS_ioctl, { SECCOMP_IS(1, TCSETS) } },
 	{ SYS_ioctl, { SECCOMP_IS(1, TCSETSW) } },

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How coffer-vault locks itself in: it can open, make and execute nothing, and no other process can look into it. What it
- * has are the control channel and what comes over it.
+ * How coffer-vault confines itself: it can open, create and execute nothing, and no other process can inspect it. It
+ * has only the control channel and the descriptors that arrive over it.
  */
 #ifndef VAULT_VAULT_FENCE_H
 #define VAULT_VAULT_FENCE_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* VAULT_SCAN: where in a file do secrets occur, in whatever form? The file is read here, so that nobody else needs to know what
- * to look for. */
+/* VAULT_SCAN: finds secrets in a file, in any form (forms.h). The vault reads the file itself, so that no
+ * other process needs to know what to search for. */
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "vault/common/forms.h"
@@ -12,7 +12,8 @@
 #include <unistd.h>
 
 #define CHUNK (1u << 20)
-/* Of a longer secret its beginning is looked for: all forms of 64 KiB would be megabytes of locked memory. */
+/* Of a longer secret only the beginning is searched: all forms of 64 KiB would need megabytes of locked
+ * memory. */
 #define LOOKED_FOR 1024u
 
 struct scan {
@@ -21,18 +22,19 @@ struct scan {
 	uint64_t most, n;
 };
 
-static int say_hit(struct scan *s, const char *name, uint64_t at, enum form_kind kind)
+static int report_hit(struct scan *s, const char *name, uint64_t at, enum form_kind kind)
 {
 	struct vault_msg m = { .type = VAULT_HIT, .id = s->id, .num = { at, kind } };
 
 	m.text[0] = slice_of(name);
 	s->n++;
-	return control_say(s->v, &m);
+	return starter_send(s->v, &m);
 }
 
-/* Hits that begin within the first `own` bytes; the rest belongs to the next piece too. */
-static int scan_for(struct scan *s, const struct store_entry *n, const struct forms *f, const uint8_t *text,
-		    size_t len, size_t own, uint64_t base)
+/* Reports hits that begin within the first `own` bytes; the bytes after those belong to the next piece,
+ * too. */
+static int scan_for_secret(struct scan *s, const struct store_entry *n, const struct forms *f,
+			   const uint8_t *text, size_t len, size_t own, uint64_t base)
 {
 	size_t from = 0;
 	int r = 0;
@@ -43,12 +45,13 @@ static int scan_for(struct scan *s, const struct store_entry *n, const struct fo
 
 		if (at < 0 || from + (size_t)at >= own)
 			break;
-		r = say_hit(s, n->name, base + from + (size_t)at, form->kind);
+		r = report_hit(s, n->name, base + from + (size_t)at, form->kind);
 		from += (size_t)at + form->len;
 	}
 	return r;
 }
 
+/* Searches one piece of the file for every secret. */
 static int scan_piece(struct scan *s, const uint8_t *text, size_t len, size_t own, uint64_t base,
 		      struct err *e)
 {
@@ -64,14 +67,14 @@ static int scan_piece(struct scan *s, const uint8_t *text, size_t len, size_t ow
 		if (r == 0)
 			r = forms_make(&f, n->value.p, look, mem.p, mem.cap);
 		if (r == 0)
-			r = scan_for(s, n, &f, text, len, own, base);
+			r = scan_for_secret(s, n, &f, text, len, own, base);
 	}
 	return r;
 }
 
-int scan_file(const struct vault *v, uint32_t id, int fd, uint64_t most, uint64_t *ret_n, struct err *e)
+int vault_scan_file(const struct vault *v, uint32_t id, int fd, uint64_t most, uint64_t *ret_n, struct err *e)
 {
-	/* What a hit can stretch over beyond the end of its piece. */
+	/* How far a hit can extend beyond the end of its piece. */
 	const size_t over = LOOKED_FOR * 6 + 16;
 	struct scan s = { .v = v, .id = id, .most = most };
 	autofree uint8_t *text = malloc(CHUNK + over);
@@ -87,7 +90,7 @@ int scan_file(const struct vault *v, uint32_t id, int fd, uint64_t most, uint64_
 		else
 			r = scan_piece(&s, text, (size_t)got, CHUNK, at, e);
 	}
-	/* What was searched may have held a secret. */
+	/* The searched text may contain a secret. */
 	secmem_wipe(text, CHUNK + over);
 	*ret_n = s.n;
 	return r;

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads and writes the sealed file (vaultfile.h). A save counts only after it was read back and unsealed
+ * again.
+ */
+
 #include "vault/serve/vaultfile.h"
 
 #include "base/cleanup.h"
@@ -37,7 +42,7 @@ static void head_pack(const struct file_head *h, uint8_t out[FILE_HEAD_LEN])
 	head_hash(out, out + HASHED);
 }
 
-static void get(struct wire_in *in, void *out, size_t len)
+static void get_field(struct wire_in *in, void *out, size_t len)
 {
 	struct slice s = wire_get_bytes(in, len);
 
@@ -45,32 +50,32 @@ static void get(struct wire_in *in, void *out, size_t len)
 		memcpy(out, s.p, len);
 }
 
-static int fault(enum vault_fault *ret, enum vault_fault f, int code)
+static int set_fault(enum vault_fault *ret, enum vault_fault f, int code)
 {
 	*ret = f;
 	return code;
 }
 
-static int bad_format(enum vault_fault *ret, struct err *e, const char *why)
+static int refuse_format(enum vault_fault *ret, struct err *e, const char *why)
 {
-	return fault(ret, VAULT_FAULT_FORMAT, err_set(e, -EMEDIUMTYPE, "%s", why));
+	return set_fault(ret, VAULT_FAULT_FORMAT, err_set(e, -EMEDIUMTYPE, "%s", why));
 }
 
-static int changed(enum vault_fault *ret, struct err *e)
+static int refuse_changed(enum vault_fault *ret, struct err *e)
 {
 	err_set(e, -EBADMSG, "the vault file was changed or damaged: it is not what was sealed");
 	err_hint(e, -EBADMSG, "bring it back from a backup; nothing of it was used");
-	return fault(ret, VAULT_FAULT_TAMPERED, -EBADMSG);
+	return set_fault(ret, VAULT_FAULT_TAMPERED, -EBADMSG);
 }
 
-static int cut_off(enum vault_fault *ret, struct err *e)
+static int refuse_truncated(enum vault_fault *ret, struct err *e)
 {
 	err_set(e, -ENODATA, "the vault file is cut off: its end is missing");
 	err_hint(e, -ENODATA, "bring it back from a backup; nothing of it was used");
-	return fault(ret, VAULT_FAULT_TRUNCATED, -ENODATA);
+	return set_fault(ret, VAULT_FAULT_TRUNCATED, -ENODATA);
 }
 
-static bool is_good_cost(const struct file_head *h)
+static bool is_valid_cost(const struct file_head *h)
 {
 	const struct seal_cost *c = &h->cost;
 
@@ -89,30 +94,29 @@ int file_head_parse(const void *data, size_t len, struct file_head *ret, enum va
 	size_t known = len < sizeof(magic) ? len : sizeof(magic);
 
 	if (memcmp(data, magic, known) != 0)
-		return bad_format(ret_fault, e, "this is no vault file");
+		return refuse_format(ret_fault, e, "this is not a vault file");
 	if (len < FILE_HEAD_LEN)
-		return cut_off(ret_fault, e);
+		return refuse_truncated(ret_fault, e);
 	wire_get_bytes(&in, sizeof(magic));
 	if (wire_get(&in, 4) != VERSION)
-		return bad_format(ret_fault, e,
-				  "the vault file is of a later version of coffer than this one");
+		return refuse_format(ret_fault, e, "the vault file was written by a later version of coffer");
 	h.kind = (enum vault_key)wire_get(&in, 4);
 	h.counter = wire_get(&in, 8);
-	get(&in, h.id, sizeof(h.id));
-	get(&in, h.cost.salt, sizeof(h.cost.salt));
+	get_field(&in, h.id, sizeof(h.id));
+	get_field(&in, h.cost.salt, sizeof(h.cost.salt));
 	h.cost.passes = (uint32_t)wire_get(&in, 4);
 	h.cost.memory_kib = (uint32_t)wire_get(&in, 4);
-	get(&in, h.nonce, sizeof(h.nonce));
-	get(&in, h.check, sizeof(h.check));
+	get_field(&in, h.nonce, sizeof(h.nonce));
+	get_field(&in, h.check, sizeof(h.check));
 	h.sealed_len = wire_get(&in, 8);
 	head_hash(data, hash);
 	if (memcmp(hash, (const uint8_t *)data + HASHED, sizeof(hash)) != 0 || h.kind == 0 ||
-	    h.kind >= VAULT_KEY_END || !is_good_cost(&h))
-		return changed(ret_fault, e);
+	    h.kind >= VAULT_KEY_END || !is_valid_cost(&h))
+		return refuse_changed(ret_fault, e);
 	if (h.sealed_len > len - FILE_HEAD_LEN)
-		return cut_off(ret_fault, e);
+		return refuse_truncated(ret_fault, e);
 	if (h.sealed_len < len - FILE_HEAD_LEN || h.sealed_len < SEAL_TAG_LEN)
-		return changed(ret_fault, e);
+		return refuse_changed(ret_fault, e);
 	*ret = h;
 	return 0;
 }
@@ -151,13 +155,13 @@ int file_seal(struct file_head *h, const struct store *s, const struct secmem *k
 	return 0;
 }
 
-static int wrong_key(const struct file_head *h, enum vault_fault *ret, struct err *e)
+static int refuse_wrong_key(const struct file_head *h, enum vault_fault *ret, struct err *e)
 {
 	if (h->kind == VAULT_KEY_PASSPHRASE)
-		return fault(ret, VAULT_FAULT_PASSPHRASE, err_set(e, -EKEYREJECTED, "wrong passphrase"));
+		return set_fault(ret, VAULT_FAULT_PASSPHRASE, err_set(e, -EKEYREJECTED, "wrong passphrase"));
 	err_set(e, -EKEYREJECTED, "wrong key: the vault file was sealed with another one");
-	err_hint(e, -EKEYREJECTED, "--key-file names the right one");
-	return fault(ret, VAULT_FAULT_KEY, -EKEYREJECTED);
+	err_hint(e, -EKEYREJECTED, "name the right one with --key-file");
+	return set_fault(ret, VAULT_FAULT_KEY, -EKEYREJECTED);
 }
 
 int file_open(const void *data, size_t len, const struct secmem *key, struct store *ret,
@@ -172,7 +176,7 @@ int file_open(const void *data, size_t len, const struct secmem *key, struct sto
 		return r;
 	seal_key_check(key, h.id, sizeof(h.id), check);
 	if (sodium_memcmp(check, h.check, sizeof(check)) != 0)
-		return wrong_key(&h, ret_fault, e);
+		return refuse_wrong_key(&h, ret_fault, e);
 	r = seal_key_derive(&sub, key, "cofseal1", e);
 	if (r == 0)
 		r = secmem_new(&plain, h.sealed_len - SEAL_TAG_LEN, e);
@@ -180,11 +184,11 @@ int file_open(const void *data, size_t len, const struct secmem *key, struct sto
 		return r;
 	if (seal_open(plain.p, (const uint8_t *)data + FILE_HEAD_LEN, h.sealed_len, data, FILE_HEAD_LEN,
 		      h.nonce, &sub) < 0)
-		return changed(ret_fault, e);
+		return refuse_changed(ret_fault, e);
 	return store_unpack(ret, plain.p, plain.cap, e);
 }
 
-static int write_all(int fd, const char *p, size_t len)
+static int write_and_sync(int fd, const char *p, size_t len)
 {
 	for (size_t at = 0; at < len;) {
 		ssize_t n = pwrite(fd, p + at, len - at, (off_t)at);
@@ -218,9 +222,9 @@ int file_read(int fd, size_t cap, struct buf *out, struct err *e)
 	}
 }
 
-/* The plain bytes of both, not only the sealed ones: what can be opened again is what counts. */
-static int compare(const struct store *s, const struct buf *back, const struct secmem *key,
-		   enum vault_fault *ret_fault, struct err *e)
+/* Compares the plain bytes, not only the sealed ones: what matters is that the file can be opened again. */
+static int compare_read_back(const struct store *s, const struct buf *back, const struct secmem *key,
+			     enum vault_fault *ret_fault, struct err *e)
 {
 	CLEANUP(store_release) struct store again = STORE_INIT;
 	autosecmem struct secmem a = SECMEM_INIT, b = SECMEM_INIT;
@@ -231,7 +235,7 @@ static int compare(const struct store *s, const struct buf *back, const struct s
 	if (r == 0)
 		r = store_pack(&again, &b, e);
 	if (r == 0 && !secmem_eq(&a, b.p, b.len))
-		r = err_set(e, -EIO, "it is not what was written");
+		r = err_set(e, -EIO, "its contents differ from what was written");
 	return r < 0 ? err_wrap(e, r, "reading the new vault file back") : 0;
 }
 
@@ -244,7 +248,7 @@ int file_save(int fd, struct file_head *h, const struct store *s, const struct s
 
 	if (r < 0)
 		return r;
-	r = write_all(fd, out.data, out.len);
+	r = write_and_sync(fd, out.data, out.len);
 	if (r < 0) {
 		*ret_fault = r == -ENOSPC || r == -EDQUOT ? VAULT_FAULT_SPACE : VAULT_FAULT_OTHER;
 		err_sys(e, r, "cannot write the new vault file");
@@ -252,10 +256,11 @@ int file_save(int fd, struct file_head *h, const struct store *s, const struct s
 	}
 	r = file_read(fd, FILE_MAX, &back, e);
 	if (r == 0 && (back.len != out.len || memcmp(back.data, out.data, out.len) != 0))
-		r = err_set(e, -EIO,
-			    "the new vault file is not what was written; the old one is still in place");
+		r = err_set(
+			e, -EIO,
+			"the new vault file differs from what was written; the old one is still in place");
 	if (r == 0)
-		r = compare(s, &back, key, ret_fault, e);
+		r = compare_read_back(s, &back, key, ret_fault, e);
 	if (r == 0)
 		*h = next;
 	return r;

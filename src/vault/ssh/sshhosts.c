@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Public keys of SSH servers: reads known_hosts files and .pub lines, and packs the keys for the sealed file
+ * (sshhosts.h). Pure. Files may come from anywhere: a line that is not understood is skipped, and lengths are
+ * bounded (sshhosts.H1, sshhosts.H2).
+ */
+
 #include "vault/ssh/sshhosts.h"
 
 #include "base/str.h"
@@ -54,25 +60,25 @@ bool sshhosts_is_key(struct slice key)
 	return false;
 }
 
-static bool is_same(const struct sshhost *a, const struct sshhost *b)
+static bool is_same_host_key(const struct sshhost *a, const struct sshhost *b)
 {
 	return a->port == b->port && a->len == b->len && str_eq(a->host, b->host) &&
 	       memcmp(a->key, b->key, a->len) == 0;
 }
 
-static bool is_good_host(const char *host)
+static bool is_canonical_host(const char *host)
 {
 	struct host h;
 
 	return host_canon(host, strlen(host), &h, NULL) == 0 && str_eq(h.text, host);
 }
 
-static int add(struct sshhosts *h, const struct sshhost *n)
+static int add_host_key(struct sshhosts *h, const struct sshhost *n)
 {
 	int r;
 
 	for (size_t i = 0; i < h->n; i++) {
-		if (is_same(&h->v[i], n))
+		if (is_same_host_key(&h->v[i], n))
 			return 0;
 	}
 	r = VEC_MORE(h->v, h->n, SSHHOSTS_MAX);
@@ -86,11 +92,11 @@ int sshhosts_add(struct sshhosts *h, const char *host, uint16_t port, struct sli
 {
 	struct sshhost n = { .port = port, .len = key.len };
 
-	if (!port || strlen(host) > HOST_MAX || !is_good_host(host) || !sshhosts_is_key(key))
+	if (!port || strlen(host) > HOST_MAX || !is_canonical_host(host) || !sshhosts_is_key(key))
 		return -EINVAL;
 	memcpy(n.host, host, strlen(host) + 1);
 	memcpy(n.key, key.p, key.len);
-	return add(h, &n);
+	return add_host_key(h, &n);
 }
 
 int sshhosts_join(struct sshhosts *h, const struct sshhosts *more)
@@ -98,7 +104,7 @@ int sshhosts_join(struct sshhosts *h, const struct sshhosts *more)
 	int r = 0;
 
 	for (size_t i = 0; i < more->n && r == 0; i++)
-		r = add(h, &more->v[i]);
+		r = add_host_key(h, &more->v[i]);
 	return r;
 }
 
@@ -127,8 +133,8 @@ bool sshhosts_has(const struct sshhosts *h, const char *host, uint16_t port)
 
 /* --- text --------------------------------------------------------------------------------------------------------- */
 
-/* The next word of a line, and the line behind it. */
-static struct slice word(struct slice *line)
+/* Cuts the next word off the front of a line. */
+static struct slice next_word(struct slice *line)
 {
 	struct slice w;
 
@@ -145,10 +151,10 @@ static struct slice word(struct slice *line)
 	return w;
 }
 
-/* "TYPE BASE64 …" */
-static int read_key(struct slice line, uint8_t key[SSHHOSTS_KEY_MAX], size_t *ret_len)
+/* Decodes "TYPE BASE64 …". */
+static int decode_key_line(struct slice line, uint8_t key[SSHHOSTS_KEY_MAX], size_t *ret_len)
 {
-	struct slice type = word(&line), text = word(&line), inner;
+	struct slice type = next_word(&line), text = next_word(&line), inner;
 	struct wire_in in;
 
 	if (!type.len || !text.len ||
@@ -166,12 +172,12 @@ int sshhosts_add_text(struct sshhosts *h, const char *host, uint16_t port, const
 	uint8_t key[SSHHOSTS_KEY_MAX];
 	size_t len = 0;
 	int r = strlen(text) > LINE_MAX_ || strchr(text, '\n') ? -EINVAL
-							       : read_key(slice_of(text), key, &len);
+							       : decode_key_line(slice_of(text), key, &len);
 
 	if (r == 0)
 		r = sshhosts_add(h, host, port, (struct slice){ (char *)key, len });
 	if (r == -E2BIG)
-		return err_set(e, r, "a secret goes with %d keys of hosts at most", SSHHOSTS_MAX);
+		return err_set(e, r, "a secret can have at most %d keys of hosts", SSHHOSTS_MAX);
 	if (r < 0)
 		return err_set(
 			e, r,
@@ -181,14 +187,15 @@ int sshhosts_add_text(struct sshhosts *h, const char *host, uint16_t port, const
 	return 0;
 }
 
-/* SHA-1, for the names in known_hosts files, which OpenSSH hides by it. Nothing is kept safe by it here. */
+/* SHA-1, only to compare host names that OpenSSH has hashed in known_hosts. Nothing here relies on it for
+ * security. */
 struct sha1 {
 	uint32_t h[5];
 	uint64_t len;
 	uint8_t block[64];
 };
 
-static uint32_t rol(uint32_t v, unsigned n)
+static uint32_t rotate_left(uint32_t v, unsigned n)
 {
 	return v << n | v >> (32 - n);
 }
@@ -202,7 +209,7 @@ static void sha1_block(struct sha1 *s)
 		w[i] = __builtin_bswap32(t);
 	}
 	for (int i = 16; i < 80; i++)
-		w[i] = rol(w[i - 3] ^ w[i - 8] ^ w[i - 14] ^ w[i - 16], 1);
+		w[i] = rotate_left(w[i - 3] ^ w[i - 8] ^ w[i - 14] ^ w[i - 16], 1);
 	memcpy(v, s->h, sizeof(v));
 	for (int i = 0; i < 80; i++) {
 		uint32_t f = i < 20		 ? (v[1] & v[2]) | (~v[1] & v[3])
@@ -210,10 +217,10 @@ static void sha1_block(struct sha1 *s)
 						 : (v[1] & v[2]) | (v[1] & v[3]) | (v[2] & v[3]);
 		static const uint32_t k[] = { 0x5a827999, 0x6ed9eba1, 0x8f1bbcdc, 0xca62c1d6 };
 
-		t = rol(v[0], 5) + f + v[4] + k[i / 20] + w[i];
+		t = rotate_left(v[0], 5) + f + v[4] + k[i / 20] + w[i];
 		v[4] = v[3];
 		v[3] = v[2];
-		v[2] = rol(v[1], 30);
+		v[2] = rotate_left(v[1], 30);
 		v[1] = v[0];
 		v[0] = t;
 	}
@@ -267,8 +274,8 @@ static void hmac_sha1(const uint8_t *key, size_t key_len, const char *text, uint
 	sha1_end(&o, out);
 }
 
-/* "|1|salt|digest" */
-static bool is_hashed(struct slice names, const char *want)
+/* Does a hashed name, "|1|salt|digest", belong to this host? */
+static bool is_hashed_host(struct slice names, const char *want)
 {
 	const char *bar = names.len > 3 ? memchr(names.p + 3, '|', names.len - 3) : NULL;
 	uint8_t salt[SHA1_LEN + 1], sum[SHA1_LEN + 1], mine[SHA1_LEN];
@@ -285,11 +292,11 @@ static bool is_hashed(struct slice names, const char *want)
 	return memcmp(mine, sum, SHA1_LEN) == 0;
 }
 
-/* Exactly the host: a pattern may mean others too, and one that is taken out says that something is special. */
-static bool names_host(struct slice names, const char *want)
+/* Exact names only: a pattern may cover other hosts, and a negated name marks a special case. */
+static bool line_names_host(struct slice names, const char *want)
 {
 	if (names.len && names.p[0] == '|')
-		return is_hashed(names, want);
+		return is_hashed_host(names, want);
 	while (names.len) {
 		const char *comma = memchr(names.p, ',', names.len);
 		size_t n = comma ? (size_t)(comma - names.p) : names.len;
@@ -307,9 +314,8 @@ struct known {
 	const char *host;
 	uint16_t port;
 	char want[HOST_MAX + 16]; /* as the file writes it */
-	bool gathers;		  /* the first pass, for revoked keys; the second takes the others */
-	struct buf
-		revoked; /* each a size_t and a key; bounded by the file, which has at most SSHHOSTS_FILE_MAX bytes */
+	bool gathers;		  /* first pass: collect revoked keys; second pass: take the others */
+	struct buf revoked; /* each one a size_t and a key; at most SSHHOSTS_FILE_MAX bytes, like the file */
 	int n;
 };
 
@@ -325,19 +331,20 @@ static bool is_revoked_key(const struct buf *revoked, struct slice key)
 	return false;
 }
 
-/* Revoked ones are gathered first, under any name, and then not taken. */
-static int take_line(struct known *k, struct slice line)
+/* Handles one line. Revoked keys are collected in the first pass, under any name, and skipped in the
+ * second. */
+static int take_known_line(struct known *k, struct slice line)
 {
-	struct slice names = word(&line);
+	struct slice names = next_word(&line);
 	bool marked = names.len && names.p[0] == '@', is_revoked = slice_eq(names, "@revoked");
 	uint8_t key[SSHHOSTS_KEY_MAX];
 	struct slice s = { (char *)key, 0 };
 	int r;
 
 	if (marked)
-		names = word(&line);
+		names = next_word(&line);
 	if (!names.len || names.p[0] == '#' || is_revoked != k->gathers || (marked && !is_revoked) ||
-	    (!is_revoked && !names_host(names, k->want)) || read_key(line, key, &s.len) < 0)
+	    (!is_revoked && !line_names_host(names, k->want)) || decode_key_line(line, key, &s.len) < 0)
 		return 0;
 	if (is_revoked) {
 		buf_add(&k->revoked, &s.len, sizeof(s.len));
@@ -351,7 +358,8 @@ static int take_line(struct known *k, struct slice line)
 	return r;
 }
 
-static int each_line(struct known *k, struct slice file)
+/* Handles all lines of a known_hosts file in one pass. */
+static int take_known_lines(struct known *k, struct slice file)
 {
 	int r = 0;
 
@@ -363,7 +371,7 @@ static int each_line(struct known *k, struct slice file)
 		while (line.len && line.p[line.len - 1] == '\r')
 			line.len--;
 		if (line.len <= LINE_MAX_)
-			r = take_line(k, line);
+			r = take_known_line(k, line);
 		file.p += end ? n + 1 : n;
 		file.len -= end ? n + 1 : n;
 	}
@@ -378,14 +386,14 @@ int sshhosts_add_file(struct sshhosts *h, const char *host, uint16_t port, struc
 	if (file.len > SSHHOSTS_FILE_MAX)
 		return err_set(e, -E2BIG, "a known_hosts file has at most %u bytes", SSHHOSTS_FILE_MAX);
 	snprintf(k.want, sizeof(k.want), port == SSHHOSTS_PORT ? "%s" : "[%s]:%u", host, port);
-	r = each_line(&k, file);
+	r = take_known_lines(&k, file);
 	k.gathers = false;
 	if (r == 0)
-		r = each_line(&k, file);
+		r = take_known_lines(&k, file);
 	buf_release(&k.revoked);
 	if (r == -E2BIG)
-		return err_set(e, r, "a secret goes with %d keys of hosts at most", SSHHOSTS_MAX);
-	return r < 0 ? err_set(e, r, "the hosts' keys cannot be kept") : k.n;
+		return err_set(e, r, "a secret can have at most %d keys of hosts", SSHHOSTS_MAX);
+	return r < 0 ? err_set(e, r, "out of memory for the keys of hosts") : k.n;
 }
 
 void sshhosts_text(const struct sshhosts *h, struct buf *out)
@@ -407,7 +415,7 @@ void sshhosts_text(const struct sshhosts *h, struct buf *out)
 
 /* --- bytes -------------------------------------------------------------------------------------------------------- */
 
-static void put_all(const struct sshhosts *h, struct wire_out *w)
+static void put_host_keys(const struct sshhosts *h, struct wire_out *w)
 {
 	wire_put(w, h->n, 1);
 	for (size_t i = 0; i < h->n; i++) {
@@ -422,11 +430,11 @@ int sshhosts_pack(const struct sshhosts *h, struct buf *out)
 {
 	struct wire_out count = { 0 }, w = { 0 };
 
-	put_all(h, &count);
+	put_host_keys(h, &count);
 	w = (struct wire_out){ .p = (uint8_t *)buf_reserve(out, count.len), .cap = count.len };
 	if (!w.p)
 		return -ENOMEM;
-	put_all(h, &w);
+	put_host_keys(h, &w);
 	out->len += w.len;
 	return w.bad ? -EBADMSG : 0;
 }
@@ -447,7 +455,7 @@ int sshhosts_unpack(struct sshhosts *ret, const void *data, size_t len)
 		port = (uint16_t)wire_get(&in, 2);
 		key = wire_get_bytes(&in, (size_t)wire_get(&in, 2));
 		r = in.bad ? -EBADMSG : sshhosts_add(&h, host, port, key);
-		/* No doubles. */
+		/* Duplicates are refused. */
 		if (r == 0 && h.n != i + 1)
 			r = -EBADMSG;
 		r = r == -EINVAL ? -EBADMSG : r;

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Parses a private SSH key into locked memory (sshkey.h). Only coffer-vault links this file. No byte of a key
+ * appears in a message, and a key is refused unless it was read to its last byte.
+ */
+
 #include "vault/ssh/sshkey.h"
 
 #include "base/cleanup.h"
@@ -42,26 +47,26 @@ void sshkey_print(struct slice blob, char out[SSHKEY_PRINT_LEN + 1])
 			  sodium_base64_VARIANT_ORIGINAL_NO_PADDING);
 }
 
-static int refuse(struct err *e, const char *why)
+static int refuse_key(struct err *e, const char *why)
 {
-	err_set(e, -EINVAL, "the value is no private key that can sign for SSH: %s", why);
+	err_set(e, -EINVAL, "the value is not a private key that can sign for SSH: %s", why);
 	return err_hint(e, -EINVAL,
 			"ssh-keygen -t ed25519 -N '' -f KEY makes one; coffer secret set NAME --file KEY");
 }
 
-static int is_encrypted(struct err *e)
+static int refuse_encrypted_key(struct err *e)
 {
-	err_set(e, -EINVAL,
-		"the private key is encrypted, and nobody could type its passphrase in a sandbox");
+	err_set(e, -EINVAL, "the private key is encrypted, and its passphrase cannot be typed in a sandbox");
 	return err_hint(
 		e, -EINVAL,
-		"the vault encrypts it itself: decrypt a copy (cp KEY COPY; ssh-keygen -p -N '' -f COPY), "
-		"put that in, remove it");
+		"the vault encrypts it anyway: decrypt a copy (cp KEY COPY; ssh-keygen -p -N '' -f COPY), "
+		"store that, then delete it");
 }
 
 /* --- the public part -------------------------------------------------------------------------------------------- */
 
-static void put_blob(const struct sshkey *k, const uint8_t *ed, struct wire_out *w)
+/* Writes the public key in SSH's wire format. */
+static void put_public_key(const struct sshkey *k, const uint8_t *ed, struct wire_out *w)
 {
 	ssh_put_text(w, types[k->kind]);
 	if (k->kind == SSHKEY_ED25519)
@@ -76,7 +81,8 @@ static void put_blob(const struct sshkey *k, const uint8_t *ed, struct wire_out 
 	}
 }
 
-static bool are_good_parts(const struct sshkey *k)
+/* Do all parts have the lengths of their kind? */
+static bool has_valid_parts(const struct sshkey *k)
 {
 	switch (k->kind) {
 	case SSHKEY_ED25519:
@@ -90,15 +96,16 @@ static bool are_good_parts(const struct sshkey *k)
 	}
 }
 
-static int make_blob(struct sshkey *k, struct err *e)
+/* Makes the public key from the parsed parts. */
+static int make_public_key(struct sshkey *k, struct err *e)
 {
 	struct wire_out w = { .p = k->blob, .cap = sizeof(k->blob) };
 	autosecmem struct secmem sk = SECMEM_INIT;
 	uint8_t ed[ED_LEN] = { 0 };
 
-	if (!are_good_parts(k))
-		return refuse(e, k->kind == SSHKEY_RSA ? "an RSA key has 2048 to 8192 bits"
-						       : "its parts do not have the right lengths");
+	if (!has_valid_parts(k))
+		return refuse_key(e, k->kind == SSHKEY_RSA ? "an RSA key has 2048 to 8192 bits"
+							   : "its parts do not have the right lengths");
 	if (k->kind == SSHKEY_ED25519) {
 		int r = secmem_new(&sk, crypto_sign_SECRETKEYBYTES, e);
 
@@ -106,16 +113,17 @@ static int make_blob(struct sshkey *k, struct err *e)
 			return r;
 		crypto_sign_seed_keypair(ed, sk.p, (const uint8_t *)k->seed.p);
 	}
-	put_blob(k, ed, &w);
+	put_public_key(k, ed, &w);
 	if (w.bad)
-		return refuse(e, "it is too long");
+		return refuse_key(e, "it is too long");
 	k->blob_len = w.len;
 	return 0;
 }
 
 /* --- OpenSSH's own format ----------------------------------------------------------------------------------------- */
 
-static void get_private(struct wire_in *in, struct sshkey *k)
+/* Reads the private section of OpenSSH's format. */
+static void get_openssh_private(struct wire_in *in, struct sshkey *k)
 {
 	struct slice type = ssh_get(in), s;
 	unsigned kind = 0;
@@ -150,7 +158,7 @@ static void get_private(struct wire_in *in, struct sshkey *k)
 	(void)ssh_get(in); /* the comment */
 }
 
-/* 1, 2, 3 … up to the cipher's block, which is 8 without one. */
+/* Padding counts 1, 2, 3 … up to the cipher's block size, which is 8 for unencrypted keys. */
 static bool is_padding(const struct wire_in *in)
 {
 	for (size_t i = 0; i < in->left; i++) {
@@ -160,6 +168,7 @@ static bool is_padding(const struct wire_in *in)
 	return in->left < 8;
 }
 
+/* Parses OpenSSH's own format; refuses encrypted keys, and keys whose two public parts differ. */
 static int parse_openssh(struct sshkey *k, struct err *e)
 {
 	static const char magic[] = "openssh-key-v1";
@@ -169,28 +178,28 @@ static int parse_openssh(struct sshkey *k, struct err *e)
 	int r;
 
 	if (in.bad || memcmp(head.p, magic, sizeof(magic)) != 0)
-		return refuse(e, "what stands between its first and last line is not of OpenSSH's format");
+		return refuse_key(e, "the text between its first and last line is not in OpenSSH's format");
 	cipher = ssh_get(&in);
 	kdf = ssh_get(&in);
 	s = ssh_get(&in);
 	if (!in.bad && (!slice_eq(cipher, "none") || !slice_eq(kdf, "none") || s.len))
-		return is_encrypted(e);
+		return refuse_encrypted_key(e);
 	if (ssh_get_u32(&in) != 1)
 		in.bad = true;
 	pub = ssh_get(&in);
 	s = ssh_get(&in);
 	if (!ssh_is_done(&in))
-		return refuse(e, "it is cut off or damaged");
+		return refuse_key(e, "it is cut off or damaged");
 	priv = (struct wire_in){ .p = (const uint8_t *)s.p, .left = s.len };
 	check = ssh_get_u32(&priv);
 	if (ssh_get_u32(&priv) != check)
 		priv.bad = true;
-	get_private(&priv, k);
+	get_openssh_private(&priv, k);
 	if (priv.bad || !is_padding(&priv))
-		return refuse(e, "it is damaged, or of a kind other than ed25519, ecdsa (P-256) and RSA");
-	r = make_blob(k, e);
+		return refuse_key(e, "it is damaged, or of a kind other than ed25519, ecdsa (P-256) and RSA");
+	r = make_public_key(k, e);
 	if (r == 0 && !slice_same(pub, (struct slice){ (const char *)k->blob, k->blob_len }))
-		r = refuse(e, "its public part is not that of its private part");
+		r = refuse_key(e, "its public and private parts do not match");
 	return r;
 }
 
@@ -198,7 +207,8 @@ static int parse_openssh(struct sshkey *k, struct err *e)
 
 enum { DER_INT = 2, DER_BITS = 3, DER_OCTETS = 4, DER_OID = 6, DER_SEQ = 0x30, DER_0 = 0xa0, DER_1 = 0xa1 };
 
-/* What is in an element of that tag; bad when another one stands there, or its length is not written the short way. */
+/* The contents of the next element; bad if it has another tag, or a length that is not in its shortest
+ * form. */
 static struct slice der_get(struct wire_in *in, uint8_t tag)
 {
 	uint8_t t = ssh_get_byte(in), first = ssh_get_byte(in);
@@ -249,7 +259,7 @@ static bool der_is_number(struct wire_in *in, uint8_t v)
 
 static int der_damaged(struct err *e)
 {
-	return refuse(e, "it is damaged, or of a kind other than ed25519, ecdsa (P-256) and RSA");
+	return refuse_key(e, "it is damaged, or of a kind other than ed25519, ecdsa (P-256) and RSA");
 }
 
 /* RFC 8017: version 0, n, e, d, p, q, two exponents, the coefficient. */
@@ -264,7 +274,7 @@ static int parse_rsa(struct sshkey *k, struct wire_in in, struct err *e)
 	k->d = der_number(&seq);
 	for (int i = 0; i < 5; i++)
 		(void)der_number(&seq);
-	return ok && ssh_is_done(&seq) && ssh_is_done(&in) ? make_blob(k, e) : der_damaged(e);
+	return ok && ssh_is_done(&seq) && ssh_is_done(&in) ? make_public_key(k, e) : der_damaged(e);
 }
 
 static const uint8_t oid_p256[] = { 0x2a, 0x86, 0x48, 0xce, 0x3d, 3, 1, 7 };
@@ -274,7 +284,7 @@ static const uint8_t oid_ed25519[] = { 0x2b, 0x65, 0x70 };
 
 #define IS_OID(s, oid) slice_same((s), (struct slice){ (const char *)(oid), sizeof(oid) })
 
-/* RFC 5915: version 1, the number, [0] the curve, [1] the point. */
+/* RFC 5915: version 1, the private number, [0] the curve, [1] the public point. */
 static int parse_ec(struct sshkey *k, struct wire_in in, bool has_curve, struct err *e)
 {
 	struct wire_in seq = der_in(&in, DER_SEQ), sub;
@@ -289,14 +299,14 @@ static int parse_ec(struct sshkey *k, struct wire_in in, bool has_curve, struct 
 		has_curve = true;
 	}
 	if (ok && ssh_is_done(&seq))
-		return refuse(e, "it has no public part; openssl ec -in KEY adds it");
+		return refuse_key(e, "it has no public part; openssl ec -in KEY adds it");
 	sub = der_in(&seq, DER_1);
 	bits = der_get(&sub, DER_BITS);
 	if (!ok || !has_curve || !ssh_is_done(&sub) || !ssh_is_done(&seq) || !ssh_is_done(&in) ||
 	    bits.len < 1 || bits.p[0] != 0)
 		return der_damaged(e);
 	k->q = (struct slice){ bits.p + 1, bits.len - 1 };
-	return make_blob(k, e);
+	return make_public_key(k, e);
 }
 
 /* RFC 8410: the seed in an octet string of its own. */
@@ -304,10 +314,10 @@ static int parse_ed25519(struct sshkey *k, struct wire_in in, struct err *e)
 {
 	k->kind = SSHKEY_ED25519;
 	k->seed = der_get(&in, DER_OCTETS);
-	return ssh_is_done(&in) ? make_blob(k, e) : der_damaged(e);
+	return ssh_is_done(&in) ? make_public_key(k, e) : der_damaged(e);
 }
 
-/* RFC 5208: version 0, which algorithm, the key. No attributes. */
+/* RFC 5208: version 0, the algorithm, the key. No attributes. */
 static int parse_pkcs8(struct sshkey *k, struct err *e)
 {
 	struct wire_in in = { .p = k->mem.p, .left = k->mem.len }, seq = der_in(&in, DER_SEQ), alg, key;
@@ -349,7 +359,7 @@ static const struct form {
 	{ "ENCRYPTED PRIVATE KEY", NULL },
 };
 
-static struct slice trim(struct slice s)
+static struct slice trim_blanks(struct slice s)
 {
 	while (s.len && strchr(" \t\r\n", s.p[0]) && s.p[0]) {
 		s.p++;
@@ -360,8 +370,8 @@ static struct slice trim(struct slice s)
 	return s;
 }
 
-/* What stands between the two lines of that label; false when it is not of that form. */
-static bool between(struct slice text, const char *label, struct slice *ret)
+/* The text between the BEGIN and END lines of that label; false if the text has another form. */
+static bool pem_body(struct slice text, const char *label, struct slice *ret)
 {
 	char line[64];
 	size_t n = (size_t)snprintf(line, sizeof(line), "-----BEGIN %s-----", label);
@@ -377,32 +387,32 @@ static bool between(struct slice text, const char *label, struct slice *ret)
 	return true;
 }
 
-static int decode(struct sshkey *k, struct slice body, struct err *e)
+static int decode_pem_body(struct sshkey *k, struct slice body, struct err *e)
 {
 	int r = secmem_new(&k->mem, body.len ? body.len : 1, e);
 
 	if (r < 0)
 		return r;
 	if (memmem(body.p, body.len, "Proc-Type:", 10))
-		return is_encrypted(e);
+		return refuse_encrypted_key(e);
 	if (sodium_base642bin(k->mem.p, k->mem.cap, body.p, body.len, " \t\r\n", &k->mem.len, NULL,
 			      sodium_base64_VARIANT_ORIGINAL) < 0)
-		return refuse(e, "it is not base64 between its first and its last line");
+		return refuse_key(e, "it is not base64 between its first and its last line");
 	return 0;
 }
 
 int sshkey_parse(const void *text, size_t len, struct sshkey *ret, struct err *e)
 {
 	CLEANUP(sshkey_release) struct sshkey k = SSHKEY_INIT;
-	struct slice all = trim((struct slice){ text, len }), body;
+	struct slice all = trim_blanks((struct slice){ text, len }), body;
 	int r;
 
 	for (size_t i = 0; i < ARRAY_SIZE(forms); i++) {
-		if (!between(all, forms[i].label, &body))
+		if (!pem_body(all, forms[i].label, &body))
 			continue;
 		if (!forms[i].parse)
-			return is_encrypted(e);
-		r = decode(&k, body, e);
+			return refuse_encrypted_key(e);
+		r = decode_pem_body(&k, body, e);
 		if (r == 0)
 			r = forms[i].parse(&k, e);
 		if (r < 0)
@@ -411,7 +421,7 @@ int sshkey_parse(const void *text, size_t len, struct sshkey *ret, struct err *e
 		k = SSHKEY_INIT;
 		return 0;
 	}
-	return refuse(
+	return refuse_key(
 		e,
 		memmem(text, len, "ssh-", 4) && !memmem(text, len, "PRIVATE", 7)
 			? "it is a public key; the private one is the file without .pub"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A private key for SSH, taken apart: OpenSSH's own format, PKCS#8 and the older PEM forms of RSA and EC, none of them
- * encrypted. Only coffer-vault has such a thing.
+ * A parsed private key for SSH: OpenSSH's own format, PKCS#8 and the older PEM forms of RSA and EC, all unencrypted.
+ * Only coffer-vault has one.
  *
  * Invariants
- *  K1  Every part of the private key points into locked memory of the struct's own; nothing is copied elsewhere.
- *  K2  What is read is read to its last byte: padding, lengths and the public part that stands beside the private one are
- *      as they must be, else the key is refused with what is wrong with it. No byte of the key is in a message.
+ *  K1  Every part of the private key points into locked memory that the struct owns; nothing is copied elsewhere.
+ *  K2  A key is read to its last byte: padding, lengths and the public part beside the private one must be
+ *      right, otherwise the key is refused with the reason. No byte of the key is in a message.
  */
 #ifndef VAULT_SSHKEY_H
 #define VAULT_SSHKEY_H
@@ -27,7 +27,7 @@ struct sshkey {
 	struct slice d;	   /* P256, RSA: the private number */
 	struct slice q;	   /* P256: the public point, uncompressed */
 	struct slice n, e; /* RSA */
-	size_t blob_len;   /* the public key as SSH writes it */
+	size_t blob_len;   /* the public key in SSH's wire format */
 	uint8_t blob[SSHKEY_BLOB_MAX];
 };
 
@@ -39,7 +39,7 @@ void sshkey_release(struct sshkey *k);
 /* "ssh-ed25519", "ecdsa-sha2-nistp256", "ssh-rsa" */
 const char *sshkey_type(enum sshkey_kind k);
 
-/* "SHA256:…" of a public key, as ssh-keygen -l shows it. */
+/* The fingerprint of a public key, "SHA256:…", as ssh-keygen -l prints it. */
 void sshkey_print(struct slice blob, char out[SSHKEY_PRINT_LEN + 1]);
 
 #endif

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Signs with private keys and checks signatures of servers (sshsign.h). Only coffer-vault links this file;
+ * what may be signed is decided in agent.c, not here.
+ */
+
 #include "vault/ssh/sshsign.h"
 
 #include "base/cleanup.h"
@@ -14,9 +19,9 @@
 #include <openssl/rsa.h>
 #include <sodium.h>
 
-#define RAW_MAX 1024 /* bytes of a signature itself */
+#define RAW_MAX 1024 /* bytes of the bare signature */
 
-static void bn_freep(BIGNUM **b)
+static void bignum_freep(BIGNUM **b)
 {
 	BN_clear_free(*b);
 }
@@ -56,10 +61,10 @@ struct parts {
 	const char *curve; /* EC */
 	struct slice point;
 	struct slice n, e;
-	struct slice d; /* none: a public key */
+	struct slice d; /* empty: a public key */
 };
 
-static BIGNUM *number(struct slice s)
+static BIGNUM *bignum_of(struct slice s)
 {
 	BIGNUM *b = BN_secure_new();
 
@@ -71,8 +76,8 @@ static BIGNUM *number(struct slice s)
 	return NULL;
 }
 
-static bool push_parts(OSSL_PARAM_BLD *bld, const struct parts *p, const BIGNUM *n, const BIGNUM *e,
-		       const BIGNUM *d)
+static bool push_key_params(OSSL_PARAM_BLD *bld, const struct parts *p, const BIGNUM *n, const BIGNUM *e,
+			    const BIGNUM *d)
 {
 	if (p->curve)
 		return OSSL_PARAM_BLD_push_utf8_string(bld, OSSL_PKEY_PARAM_GROUP_NAME, p->curve, 0) &&
@@ -84,7 +89,7 @@ static bool push_parts(OSSL_PARAM_BLD *bld, const struct parts *p, const BIGNUM 
 	       (!d || OSSL_PARAM_BLD_push_BN(bld, OSSL_PKEY_PARAM_RSA_D, d));
 }
 
-static EVP_PKEY *from_params(const char *type, bool is_private, OSSL_PARAM *params)
+static EVP_PKEY *key_from_params(const char *type, bool is_private, OSSL_PARAM *params)
 {
 	EVP_PKEY_CTX *ctx = EVP_PKEY_CTX_new_from_name(NULL, type, NULL);
 	EVP_PKEY *key = NULL;
@@ -96,21 +101,22 @@ static EVP_PKEY *from_params(const char *type, bool is_private, OSSL_PARAM *para
 	return key;
 }
 
-static EVP_PKEY *make_key(const struct parts *p)
+/* Builds OpenSSL's key object from the parts of a key. */
+static EVP_PKEY *openssl_key(const struct parts *p)
 {
 	CLEANUP(build_freep) OSSL_PARAM_BLD *bld = OSSL_PARAM_BLD_new();
-	CLEANUP(bn_freep) BIGNUM *n = p->n.len ? number(p->n) : NULL;
-	CLEANUP(bn_freep) BIGNUM *e = p->e.len ? number(p->e) : NULL;
-	CLEANUP(bn_freep) BIGNUM *d = p->d.len ? number(p->d) : NULL;
+	CLEANUP(bignum_freep) BIGNUM *n = p->n.len ? bignum_of(p->n) : NULL;
+	CLEANUP(bignum_freep) BIGNUM *e = p->e.len ? bignum_of(p->e) : NULL;
+	CLEANUP(bignum_freep) BIGNUM *d = p->d.len ? bignum_of(p->d) : NULL;
 	OSSL_PARAM *params;
 	EVP_PKEY *key = NULL;
 
-	if (!bld || (p->d.len && !d) || (!p->curve && (!n || !e)) || !push_parts(bld, p, n, e, d))
+	if (!bld || (p->d.len && !d) || (!p->curve && (!n || !e)) || !push_key_params(bld, p, n, e, d))
 		return NULL;
 	params = OSSL_PARAM_BLD_to_param(bld);
 	if (params)
-		key = from_params(p->type, d != NULL, params);
-	/* What was built holds the private number too. */
+		key = key_from_params(p->type, d != NULL, params);
+	/* The parameters contain the private number, too: free them with the function that wipes. */
 	for (OSSL_PARAM *q = params; q && q->key; q++)
 		OPENSSL_cleanse(q->data, q->data_size);
 	OSSL_PARAM_free(params);
@@ -138,7 +144,7 @@ static long sign_ed25519(const struct sshkey *k, struct slice data, uint8_t *out
 	return crypto_sign_BYTES;
 }
 
-/* As SSH writes it: two numbers. */
+/* Converts a DER signature to SSH's form: two numbers. */
 static long ecdsa_to_ssh(const uint8_t *der, size_t len, uint8_t *out)
 {
 	const unsigned char *p = der;
@@ -158,6 +164,7 @@ static long ecdsa_to_ssh(const uint8_t *der, size_t len, uint8_t *out)
 	return sig && !w.bad ? (long)w.len : -1;
 }
 
+/* RSA and ECDSA; returns the length of the raw signature, negative on failure. */
 static long sign_openssl(const struct sshkey *k, unsigned flags, struct slice data, uint8_t *out)
 {
 	bool rsa = k->kind == SSHKEY_RSA;
@@ -167,7 +174,7 @@ static long sign_openssl(const struct sshkey *k, unsigned flags, struct slice da
 			   .n = k->n,
 			   .e = k->e,
 			   .d = k->d };
-	CLEANUP(pkey_freep) EVP_PKEY *key = make_key(&p);
+	CLEANUP(pkey_freep) EVP_PKEY *key = openssl_key(&p);
 	CLEANUP(mdctx_freep) EVP_MD_CTX *md = EVP_MD_CTX_new();
 	const EVP_MD *hash = rsa && flags & SSHSIGN_SHA512 ? EVP_sha512() : EVP_sha256();
 	uint8_t der[RAW_MAX];
@@ -202,17 +209,17 @@ int sshsign(const struct sshkey *k, unsigned flags, struct slice data, uint8_t o
 
 /* --- checking ----------------------------------------------------------------------------------------------------- */
 
-static bool check_openssl(const struct parts *p, const EVP_MD *hash, const uint8_t *sig, size_t len,
-			  struct slice data)
+static bool verify_openssl(const struct parts *p, const EVP_MD *hash, const uint8_t *sig, size_t len,
+			   struct slice data)
 {
-	CLEANUP(pkey_freep) EVP_PKEY *key = make_key(p);
+	CLEANUP(pkey_freep) EVP_PKEY *key = openssl_key(p);
 	CLEANUP(mdctx_freep) EVP_MD_CTX *md = EVP_MD_CTX_new();
 
 	return key && md && EVP_DigestVerifyInit(md, NULL, hash, NULL, key) == 1 &&
 	       EVP_DigestVerify(md, sig, len, (const unsigned char *)data.p, data.len) == 1;
 }
 
-static bool check_rsa(struct wire_in *key, struct slice algorithm, struct slice raw, struct slice data)
+static bool verify_rsa(struct wire_in *key, struct slice algorithm, struct slice raw, struct slice data)
 {
 	struct parts p = { .type = "RSA" };
 	bool sha512 = slice_eq(algorithm, "rsa-sha2-512");
@@ -221,10 +228,11 @@ static bool check_rsa(struct wire_in *key, struct slice algorithm, struct slice 
 	p.n = ssh_get_mpint(key);
 	if (!ssh_is_done(key) || (!sha512 && !slice_eq(algorithm, "rsa-sha2-256")) || raw.len > p.n.len)
 		return false;
-	return check_openssl(&p, sha512 ? EVP_sha512() : EVP_sha256(), (const uint8_t *)raw.p, raw.len, data);
+	return verify_openssl(&p, sha512 ? EVP_sha512() : EVP_sha256(), (const uint8_t *)raw.p, raw.len,
+			      data);
 }
 
-static bool check_ed25519(struct wire_in *key, struct slice raw, struct slice data)
+static bool verify_ed25519(struct wire_in *key, struct slice raw, struct slice data)
 {
 	struct slice pub = ssh_get(key);
 
@@ -242,7 +250,8 @@ static const struct curve {
 	{ "ecdsa-sha2-nistp521", "nistp521", "secp521r1", EVP_sha512 },
 };
 
-static bool check_ecdsa(const struct curve *c, struct wire_in *key, struct slice raw, struct slice data)
+/* Converts SSH's two numbers to DER, which OpenSSL verifies. */
+static bool verify_ecdsa(const struct curve *c, struct wire_in *key, struct slice raw, struct slice data)
 {
 	struct wire_in in = { .p = (const uint8_t *)raw.p, .left = raw.len };
 	struct slice name = ssh_get(key), r = ssh_get_mpint(&in), s = ssh_get_mpint(&in);
@@ -256,15 +265,15 @@ static bool check_ecdsa(const struct curve *c, struct wire_in *key, struct slice
 	if (!ssh_is_done(key) || !ssh_is_done(&in) || !slice_eq(name, c->name) || r.len > 66 || s.len > 66 ||
 	    !sig)
 		return false;
-	br = number(r);
-	bs = number(s);
+	br = bignum_of(r);
+	bs = bignum_of(s);
 	if (!br || !bs || ECDSA_SIG_set0(sig, br, bs) != 1) {
 		BN_free(br);
 		BN_free(bs);
 		return false;
 	}
 	len = i2d_ECDSA_SIG(sig, &der);
-	good = len > 0 && check_openssl(&p, c->hash(), der, (size_t)len, data);
+	good = len > 0 && verify_openssl(&p, c->hash(), der, (size_t)len, data);
 	OPENSSL_free(der);
 	return good;
 }
@@ -278,14 +287,14 @@ bool sshsign_check(struct slice blob, struct slice signature, struct slice data)
 	if (key.bad || !ssh_is_done(&in) || raw.len > RAW_MAX)
 		return false;
 	if (slice_eq(type, "ssh-rsa"))
-		return check_rsa(&key, algorithm, raw, data);
+		return verify_rsa(&key, algorithm, raw, data);
 	if (!slice_same(type, algorithm))
 		return false;
 	if (slice_eq(type, "ssh-ed25519"))
-		return check_ed25519(&key, raw, data);
+		return verify_ed25519(&key, raw, data);
 	for (size_t i = 0; i < ARRAY_SIZE(curves); i++) {
 		if (slice_eq(type, curves[i].type))
-			return check_ecdsa(&curves[i], &key, raw, data);
+			return verify_ecdsa(&curves[i], &key, raw, data);
 	}
 	return false;
 }

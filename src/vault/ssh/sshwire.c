@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* SSH's wire format over the readers and writers of wire.h (sshwire.h). Pure. */
+
 #include "vault/ssh/sshwire.h"
 
 uint8_t ssh_get_byte(struct wire_in *in)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fields as SSH writes them (RFC 4251): big-endian numbers, strings behind a length of 4 bytes, numbers of any size. Over the
- * same sticky readers and writers as wire.h. Pure.
+ * SSH's wire format (RFC 4251): big-endian numbers, strings after a 4-byte length, numbers of any size. Uses the
+ * readers and writers of wire.h, whose errors are sticky. Pure.
  */
 #ifndef VAULT_SSHWIRE_H
 #define VAULT_SSHWIRE_H
@@ -12,10 +12,10 @@ uint8_t ssh_get_byte(struct wire_in *in);
 uint32_t ssh_get_u32(struct wire_in *in);
 struct slice ssh_get(struct wire_in *in); /* a string */
 
-/* A number that is not negative, without the zero bytes before it; bad when it is negative. */
+/* A non-negative number without leading zero bytes; bad if it is negative. */
 struct slice ssh_get_mpint(struct wire_in *in);
 
-/* Is there nothing more, and was all of it there? */
+/* Was everything read, without an error? */
 bool ssh_is_done(const struct wire_in *in);
 
 void ssh_put_byte(struct wire_out *out, uint8_t v);

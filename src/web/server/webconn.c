@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One HTTP connection: head, body, the question to cofferd, the answer. See webserve.h for what holds. */
+/*
+ * One HTTP connection of coffer-web: reads head and body, sends the request to cofferd, writes the response
+ * (webserve.h).
+ */
 #include "base/container.h"
 #include "base/fd.h"
 #include "base/json.h"
@@ -14,8 +17,8 @@
 
 #define READ_SIZE 16384
 
-static void on_conn(struct watch *w, uint32_t events);
-static void on_late(struct wheel_entry *t);
+static void on_conn_event(struct watch *w, uint32_t events);
+static void on_conn_timeout(struct wheel_entry *t);
 
 struct webc *webc_add(struct web *w, int fd, const struct web_via *via)
 {
@@ -31,8 +34,8 @@ struct webc *webc_add(struct web *w, int fd, const struct web_via *via)
 	c->via = *via;
 	c->file = -1;
 	c->pipe[0] = c->pipe[1] = WATCH_INIT;
-	c->w = (struct watch){ .fd = fd, .fn = on_conn, .ctx = c };
-	c->late.fn = on_late;
+	c->w = (struct watch){ .fd = fd, .fn = on_conn_event, .ctx = c };
+	c->late.fn = on_conn_timeout;
 	c->moved = clock_nsec(CLOCK_MONOTONIC);
 	c->next = w->conns;
 	c->link = &w->conns;
@@ -49,12 +52,12 @@ struct webc *webc_add(struct web *w, int fd, const struct web_via *via)
 	return c;
 }
 
-/* What belongs to one request. */
+/* Releases everything that belongs to one request. */
 static void release_request(struct webc *c)
 {
 	if (c->ask.idem[0] && !c->proving &&
 	    (c->state == WEBC_WAIT || c->state == WEBC_EXEC || c->state == WEBC_SSE))
-		web_once_leave(c->web->once, &c->ask);
+		web_once_abandon(c->web->once, &c->ask);
 	if (c->id)
 		web_cancel(c->web, c->id);
 	c->id = 0;
@@ -94,7 +97,7 @@ void webc_drop(struct webc *c)
 	free(c);
 }
 
-static uint64_t patience(const struct webc *c)
+static uint64_t conn_timeout(const struct webc *c)
 {
 	switch (c->state) {
 	case WEBC_HEAD:
@@ -106,8 +109,8 @@ static uint64_t patience(const struct webc *c)
 	}
 }
 
-/* S2. What waits for cofferd, or has nothing to write, is not late. */
-static void on_late(struct wheel_entry *t)
+/* webserve.S2. A connection that waits for cofferd, or has nothing to send, is not late. */
+static void on_conn_timeout(struct wheel_entry *t)
 {
 	struct webc *c = CONTAINER_OF(t, struct webc, late);
 	uint64_t now = clock_nsec(CLOCK_MONOTONIC);
@@ -116,24 +119,25 @@ static void on_late(struct wheel_entry *t)
 
 	if (waits)
 		c->moved = now;
-	if (now >= c->moved + patience(c)) {
+	if (now >= c->moved + conn_timeout(c)) {
 		c->web->stats.dropped += c->state != WEBC_HEAD || c->in.len;
 		webc_drop(c);
 		return;
 	}
-	wheel_arm(&c->web->wheel, &c->late, c->moved + patience(c));
+	wheel_arm(&c->web->wheel, &c->late, c->moved + conn_timeout(c));
 }
 
-static void move(struct webc *c, enum webc_state s)
+static void set_conn_state(struct webc *c, enum webc_state s)
 {
 	c->state = s;
 	c->moved = clock_nsec(CLOCK_MONOTONIC);
-	wheel_arm(&c->web->wheel, &c->late, c->moved + patience(c));
+	wheel_arm(&c->web->wheel, &c->late, c->moved + conn_timeout(c));
 }
 
-/* --- writing ---------------------------------------------------------------------------------------------------------- */
+/* --- writing -------------------------------------------------------------------------------------------- */
 
-/* S4. The page's own scripts and styles only; nobody may frame it, and it may reach nobody else. */
+/* webserve.S4. Only the page's own scripts and styles; no other site may frame it, and it may contact no
+ * other. */
 #define COMMON_FIELDS                                                                                        \
 	"X-Content-Type-Options: nosniff\r\nX-Frame-Options: DENY\r\n"                                       \
 	"Referrer-Policy: no-referrer\r\nCross-Origin-Resource-Policy: same-origin\r\n"                      \
@@ -142,7 +146,7 @@ static void move(struct webc *c, enum webc_state s)
 	"connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "                  \
 	"require-trusted-types-for 'script'; trusted-types 'none'\r\n"
 
-static void count(struct webc *c, unsigned status)
+static void count_response(struct webc *c, unsigned status)
 {
 	static const unsigned known[WEB_STATUS_COUNT] = WEB_STATUSES;
 	unsigned i = 0;
@@ -154,7 +158,7 @@ static void count(struct webc *c, unsigned status)
 
 void webc_add_head(struct webc *c, unsigned status, const char *type, uint64_t len, const char *extra)
 {
-	count(c, status);
+	count_response(c, status);
 	buf_addf(&c->out, "HTTP/1.1 %u %s\r\n" COMMON_FIELDS, status, http1_reason(status));
 	if (type)
 		buf_addf(&c->out, "Content-Type: %s\r\n", type);
@@ -180,7 +184,7 @@ void webc_reply(struct webc *c, unsigned status, const char *type, const void *d
 	webc_add_head(c, status, type, len, extra);
 	if (!c->is_head && len)
 		buf_add(&c->out, data, len);
-	move(c, WEBC_WRITE);
+	set_conn_state(c, WEBC_WRITE);
 	webc_flush(c);
 }
 
@@ -197,15 +201,15 @@ void webc_error(struct webc *c, unsigned status, const char *code, const char *m
 	json_end_obj(&j);
 	json_end_obj(&j);
 	buf_addc(&b, '\n');
-	/* S1: who guesses tokens, or asks what cannot be understood, begins anew. */
+	/* webserve.S1: a client that guesses tokens, or sends malformed requests, must reconnect. */
 	if (status == 400 || status == 401 || status == 413 || status == 421 || status == 431)
 		c->keep = false;
 	webc_reply(c, status, "application/json", buf_cstr(&b), b.len,
 		   status == 429 ? "Retry-After: 1\r\n" : NULL);
 }
 
-/* More of a memory file into `out`; false when it cannot be read, and then the answer is cut. */
-static bool read_file(struct webc *c)
+/* Reads more of the memory file into `out`; false if that fails: the response is cut off. */
+static bool read_response_file(struct webc *c)
 {
 	while (c->file >= 0 && c->out.len - c->out_off < WEB_OUT_HIGH) {
 		size_t want = c->file_left < READ_SIZE ? c->file_left : READ_SIZE;
@@ -222,16 +226,16 @@ static bool read_file(struct webc *c)
 	return true;
 }
 
-/* The answer is out. */
-static void done(struct webc *c)
+/* The response is sent. */
+static void response_sent(struct webc *c)
 {
 	bool keep = c->keep;
 
 	release_request(c);
 	if (!keep) {
-		/* What else it says is read past for a moment, or the reset would take the answer with it. */
+		/* Further input is read for a moment and discarded, since a reset would destroy the response. */
 		shutdown(c->w.fd, SHUT_WR);
-		move(c, WEBC_LAST);
+		set_conn_state(c, WEBC_LAST);
 		buf_release(&c->in);
 		if (loop_watch(&c->web->loop, &c->w, EPOLLIN) < 0)
 			webc_drop(c);
@@ -239,20 +243,21 @@ static void done(struct webc *c)
 	}
 	buf_consume(&c->in, c->head_len);
 	c->head_len = 0;
-	move(c, WEBC_HEAD);
-	/* What has come already is looked at in its turn (on_conn), not from here: one answer would lead to the next. */
+	set_conn_state(c, WEBC_HEAD);
+	/* Input that has arrived already is parsed from on_conn_event(), not here: one response would recurse
+	 * into the next. */
 	if (loop_watch(&c->web->loop, &c->w, EPOLLIN | (c->in.len ? EPOLLOUT : 0)) < 0)
 		webc_drop(c);
 }
 
-static bool is_streaming(const struct webc *c)
+static bool conn_is_streaming(const struct webc *c)
 {
 	return c->state == WEBC_EXEC || c->state == WEBC_SSE;
 }
 
 void webc_flush(struct webc *c)
 {
-	bool broken = !read_file(c) || buf_error(&c->out);
+	bool broken = !read_response_file(c) || buf_error(&c->out);
 
 	while (!broken && c->out_off < c->out.len) {
 		ssize_t n = send(c->w.fd, c->out.data + c->out_off, c->out.len - c->out_off,
@@ -269,30 +274,31 @@ void webc_flush(struct webc *c)
 		c->out_off += (size_t)n;
 		c->moved = clock_nsec(CLOCK_MONOTONIC);
 		if (c->out_off == c->out.len) {
-			/* An idle stream holds no memory for what it was sent. */
+			/* An idle stream keeps no memory for what it was sent. */
 			buf_release(&c->out);
 			c->out = BUF_INIT;
 			c->out_off = 0;
-			broken = !read_file(c);
+			broken = !read_response_file(c);
 		}
 	}
 	if (broken) {
 		webc_drop(c);
 		return;
 	}
-	if (c->out.len == c->out_off && !is_streaming(c)) {
-		done(c);
+	if (c->out.len == c->out_off && !conn_is_streaming(c)) {
+		response_sent(c);
 		return;
 	}
-	/* A stream listens for the client's end; whoever waits for room, for that. */
+	/* A stream waits for the client's close; with data queued, also for room to send. */
 	if (loop_watch(&c->web->loop, &c->w,
-		       (is_streaming(c) ? EPOLLIN : 0) | (c->out.len > c->out_off ? EPOLLOUT : 0)) < 0)
+		       (conn_is_streaming(c) ? EPOLLIN : 0) | (c->out.len > c->out_off ? EPOLLOUT : 0)) < 0)
 		webc_drop(c);
 }
 
-/* --- asking ----------------------------------------------------------------------------------------------------------- */
+/* --- requests
+ * --------------------------------------------------------------------------------------------------- */
 
-static const struct web_file *find_file(const struct http1_head *h)
+static const struct web_file *find_page_file(const struct http1_head *h)
 {
 	const char *q = memchr(h->path.p, '?', h->path.len);
 	struct slice path = { h->path.p, q ? (size_t)(q - h->path.p) : h->path.len };
@@ -304,7 +310,7 @@ static const struct web_file *find_file(const struct http1_head *h)
 	return NULL;
 }
 
-static void serve_file(struct webc *c, const struct web_file *f, const struct http1_head *h)
+static void serve_page_file(struct webc *c, const struct web_file *f, const struct http1_head *h)
 {
 	const struct slice *known = http1_get(h, "if-none-match");
 	char extra[128];
@@ -320,7 +326,7 @@ static void serve_file(struct webc *c, const struct web_file *f, const struct ht
 		webc_reply(c, 200, f->type, f->data, f->len, extra);
 }
 
-static bool is_repeat(struct webc *c)
+static bool handle_idempotency(struct webc *c)
 {
 	struct slice body;
 	unsigned status = 0;
@@ -332,7 +338,8 @@ static bool is_repeat(struct webc *c)
 	case WEB_ONCE_NEW:
 		return false;
 	case WEB_ONCE_DONE:
-		/* Not before cofferd has said that he is still who he was: asking for the status is enough. */
+		/* The stored response is sent only after cofferd accepted the credential again: a status
+		 * request proves that. */
 		c->ask.idem[0] = '\0';
 		c->replay = status;
 		buf_add(&c->replayed, body.p, body.len);
@@ -361,10 +368,10 @@ static bool is_repeat(struct webc *c)
 	}
 }
 
-static void wait_for_cofferd(struct webc *c)
+static void send_to_cofferd(struct webc *c)
 {
-	move(c, WEBC_WAIT);
-	/* The client's end is an end of the question. */
+	set_conn_state(c, WEBC_WAIT);
+	/* The client's close cancels the request. */
 	if (loop_watch(&c->web->loop, &c->w, LOOP_HANG_UP) < 0) {
 		webc_drop(c);
 		return;
@@ -373,33 +380,33 @@ static void wait_for_cofferd(struct webc *c)
 		webc_error(c, 503, "unavailable", "the gateway has too much to do", "try again in a moment");
 }
 
-static void ask_known(struct webc *c)
+static void send_checked_request(struct webc *c)
 {
-	if (is_repeat(c))
+	if (handle_idempotency(c))
 		return;
 	if (c->ask.req.op == WEB_METRICS)
-		web_tell_stats(c->web);
+		web_send_stats(c->web);
 	c->status = web_route(c->ask.req.op)->status;
-	wait_for_cofferd(c);
+	send_to_cofferd(c);
 }
 
-/* O2 of webonce.c: does cofferd take the credential? The status is what any good one may ask for. */
-static void prove(struct webc *c)
+/* webonce.O2: does cofferd accept the credential? Any valid one may request the status. */
+static void ask_for_credential(struct webc *c)
 {
 	c->proving = true;
 	c->proven_op = c->ask.req.op;
 	c->ask.req.op = WEB_STATUS;
-	wait_for_cofferd(c);
+	send_to_cofferd(c);
 }
 
-static void proved(struct webc *c)
+static void credential_accepted(struct webc *c)
 {
 	c->proving = false;
 	c->ask.req.op = c->proven_op;
-	ask_known(c);
+	send_checked_request(c);
 }
 
-static void ask(struct webc *c)
+static void build_and_send_request(struct webc *c)
 {
 	struct http1_head *h = &c->web->head;
 
@@ -413,7 +420,7 @@ static void ask(struct webc *c)
 			   no->hint);
 		return;
 	}
-	if (!web_rate_may(c->web, &c->ask.req, &c->via, clock_nsec(CLOCK_MONOTONIC))) {
+	if (!web_rate_allows(c->web, &c->ask.req, &c->via, clock_nsec(CLOCK_MONOTONIC))) {
 		c->ask.idem[0] = '\0';
 		webc_error(c, 429, "too_many_requests", "too many requests", "wait a second");
 		return;
@@ -424,13 +431,13 @@ static void ask(struct webc *c)
 		return;
 	}
 	if (c->ask.idem[0] && !web_rate_knows(c->web, &c->ask.req))
-		prove(c);
+		ask_for_credential(c);
 	else
-		ask_known(c);
+		send_checked_request(c);
 }
 
-/* Takes what came of the body; true once all is there. On failure the connection has its answer. */
-static bool take_body(struct webc *c)
+/* Takes received bytes of the body; true once it is complete. On failure the error response is already sent. */
+static bool take_body_bytes(struct webc *c)
 {
 	char *data = c->in.data + c->head_len;
 	size_t len = c->in.len - c->head_len, used;
@@ -464,13 +471,13 @@ static bool take_body(struct webc *c)
 	}
 }
 
-static void read_body(struct webc *c)
+static void read_request_body(struct webc *c)
 {
-	if (c->state == WEBC_BODY && take_body(c))
-		ask(c);
+	if (c->state == WEBC_BODY && take_body_bytes(c))
+		build_and_send_request(c);
 }
 
-static void take_head(struct webc *c, long n)
+static void take_request_head(struct webc *c, long n)
 {
 	struct http1_head *h = &c->web->head;
 	enum web_op op = WEB_OP_COUNT;
@@ -481,13 +488,14 @@ static void take_head(struct webc *c, long n)
 	if (c->is_head)
 		h->method = (struct slice){ "GET", 3 };
 	if (web_check_head(h, &c->via, &c->ask, &op) < 0) {
-		/* S1: a body that may follow is not read, and must not be taken for the next request. */
+		/* webserve.S1: a body that may follow is not read, and must not be parsed as the next
+		 * request. */
 		c->keep = false;
 		webc_error(c, c->ask.no.status, c->ask.no.code, c->ask.no.message, c->ask.no.hint);
 		return;
 	}
 	if (op == WEB_OP_COUNT || op == WEB_OPENAPI) {
-		serve_file(c, slice_eq(h->method, "GET") ? find_file(h) : NULL, h);
+		serve_page_file(c, slice_eq(h->method, "GET") ? find_page_file(h) : NULL, h);
 		return;
 	}
 	if (c->is_head) {
@@ -496,8 +504,8 @@ static void take_head(struct webc *c, long n)
 	}
 	c->chunked_in = h->body == HTTP1_BODY_CHUNKED;
 	c->body_left = h->body == HTTP1_BODY_LENGTH ? h->content_length : 0;
-	move(c, WEBC_BODY);
-	read_body(c);
+	set_conn_state(c, WEBC_BODY);
+	read_request_body(c);
 }
 
 static void begin_request(struct webc *c)
@@ -514,12 +522,12 @@ static void begin_request(struct webc *c)
 		c->keep = false;
 		webc_error(c, 431, "too_large", "the head of the request is too long", NULL);
 	} else if (n > 0) {
-		take_head(c, n);
+		take_request_head(c, n);
 	}
 }
 
-/* What came with the request before. */
-static void go_on(struct webc *c)
+/* Parses a request that arrived together with the one before. */
+static void begin_pipelined_request(struct webc *c)
 {
 	if (loop_watch(&c->web->loop, &c->w, EPOLLIN) < 0)
 		webc_drop(c);
@@ -527,7 +535,7 @@ static void go_on(struct webc *c)
 		begin_request(c);
 }
 
-static void on_conn(struct watch *w, uint32_t events)
+static void on_conn_event(struct watch *w, uint32_t events)
 {
 	struct webc *c = w->ctx;
 	char *p;
@@ -538,23 +546,23 @@ static void on_conn(struct watch *w, uint32_t events)
 		return;
 	}
 	if (c->state == WEBC_SSE && (events & EPOLLOUT)) {
-		webc_pump(c);
+		webc_send_events(c);
 		return;
 	}
 	if (c->out.len > c->out_off && (events & EPOLLOUT)) {
-		webc_more(c);
+		webc_resume(c);
 		return;
 	}
 	if (c->state == WEBC_HEAD && (events & EPOLLOUT)) {
-		go_on(c);
+		begin_pipelined_request(c);
 		return;
 	}
 	p = buf_reserve(&c->in, READ_SIZE);
 	n = p ? recv(w->fd, p, READ_SIZE, MSG_DONTWAIT) : -1;
 	if (n < 0 && p && (errno == EAGAIN || errno == EINTR))
 		return;
-	if (n <= 0 || is_streaming(c)) {
-		/* In a stream there is nothing to say but the end. */
+	if (n <= 0 || conn_is_streaming(c)) {
+		/* A client has nothing to send during a stream: this is its close. */
 		webc_drop(c);
 		return;
 	}
@@ -568,12 +576,13 @@ static void on_conn(struct watch *w, uint32_t events)
 	if (c->state == WEBC_HEAD)
 		begin_request(c);
 	else if (c->state == WEBC_BODY)
-		read_body(c);
+		read_request_body(c);
 }
 
-/* --- answers of cofferd ----------------------------------------------------------------------------------------------- */
+/* --- responses of cofferd
+ * --------------------------------------------------------------------------------------- */
 
-static void reply_file(struct webc *c, const struct webp_answer *a, int fd)
+static void reply_memory_file(struct webc *c, const struct webp_answer *a, int fd)
 {
 	off_t size = lseek(fd, 0, SEEK_END);
 	autobuf struct buf b = BUF_INIT;
@@ -583,7 +592,7 @@ static void reply_file(struct webc *c, const struct webp_answer *a, int fd)
 		webc_error(c, 500, "failed", "the answer cannot be read", NULL);
 		return;
 	}
-	/* Small ones whole: for the sake of their Idempotency-Key. */
+	/* A response with an Idempotency-Key is read as a whole, so that it can be stored. */
 	if (c->ask.idem[0]) {
 		if (fd_read_all(fd, 1u << 20, &b) < 0)
 			webc_error(c, 500, "failed", "the answer cannot be read", NULL);
@@ -598,7 +607,7 @@ static void reply_file(struct webc *c, const struct webp_answer *a, int fd)
 		      (uint64_t)size, NULL);
 	c->file = fd;
 	c->file_left = (uint64_t)size;
-	move(c, WEBC_WRITE);
+	set_conn_state(c, WEBC_WRITE);
 	webc_flush(c);
 }
 
@@ -614,9 +623,9 @@ void webc_answer(struct webc *c, const struct webp_answer *a, int fd)
 		webc_error(c, a->status, a->code, a->message, a->hint);
 	} else if (c->proving) {
 		fd_close(fd);
-		proved(c);
+		credential_accepted(c);
 	} else if (fd >= 0) {
-		reply_file(c, a, fd);
+		reply_memory_file(c, a, fd);
 	} else {
 		webc_reply(c, 204, NULL, NULL, 0, NULL);
 	}

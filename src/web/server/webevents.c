@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A stream of events: a place in what all share (webfeed.c), and at most one event of which a part is written. What is written
- * are the bytes of the events themselves; nothing is copied for a client.
+ * Streams of events: each has a position in the shared feed (webfeed.c), and at most one partly sent event.
+ * The bytes of the events are sent in place; nothing is copied for a client.
  */
 #include "base/str.h"
 #include "web/server/webserve.h"
@@ -11,17 +11,18 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-#define BATCH 32 /* events in one call */
+#define BATCH 32 /* events per sendmsg() */
 
-/* What one call writes: what the connection has of its own, the rest of an event, and the events behind it. */
-struct batch {
+/* The content of one sendmsg(): the connection's own bytes, the rest of a partly sent event, and the events
+ * after it. */
+struct event_batch {
 	struct iovec iov[BATCH + 2];
-	struct web_event *ev[BATCH + 2]; /* NULL: its own */
+	struct web_event *ev[BATCH + 2]; /* NULL: the connection's own bytes */
 	size_t n, bytes;
-	uint64_t next; /* where the stream is behind it */
+	uint64_t next; /* position of the stream after it */
 };
 
-static bool is_wanted(const struct webc *c, const struct web_event *ev)
+static bool stream_wants_event(const struct webc *c, const struct web_event *ev)
 {
 	if (c->of[0] && !str_eq(c->of, ev->sandbox))
 		return false;
@@ -37,14 +38,14 @@ static bool is_wanted(const struct webc *c, const struct web_event *ev)
 	return false;
 }
 
-static void batch_add(struct batch *b, struct web_event *ev, const char *data, size_t len)
+static void add_to_batch(struct event_batch *b, struct web_event *ev, const char *data, size_t len)
 {
 	b->ev[b->n] = ev;
 	b->iov[b->n++] = (struct iovec){ .iov_base = (char *)data, .iov_len = len };
 	b->bytes += len;
 }
 
-static void add_gap(struct webc *c, uint64_t to)
+static void add_gap_event(struct webc *c, uint64_t to)
 {
 	autobuf struct buf b = BUF_INIT;
 
@@ -56,8 +57,8 @@ static void add_gap(struct webc *c, uint64_t to)
 	c->next_seq = to + 1;
 }
 
-/* Adds what comes next. 1: there may be more; 0: that is all for now. */
-static int gather_one(struct webc *c, struct batch *b)
+/* Adds the next event. 1: there may be more; 0: no more for now. */
+static int add_next_event(struct webc *c, struct event_batch *b)
 {
 	struct web_event *ev;
 	uint64_t skip = 0;
@@ -66,7 +67,7 @@ static int gather_one(struct webc *c, struct batch *b)
 	case WEB_FEED_LATER:
 		return 0;
 	case WEB_FEED_FETCH:
-		/* First what is there already. Where cofferd takes no question, the next tick asks again. */
+		/* Send what is available first. If cofferd takes no request, the next tick tries again. */
 		if (!b->n)
 			(void)web_feed_fetch(c->web->feed, b->next, &c->ask.req);
 		return 0;
@@ -78,40 +79,40 @@ static int gather_one(struct webc *c, struct batch *b)
 	if (skip > b->next) {
 		if (b->n)
 			return 0;
-		add_gap(c, skip - 1);
+		add_gap_event(c, skip - 1);
 		b->next = c->next_seq;
-		batch_add(b, NULL, c->out.data, c->out.len);
+		add_to_batch(b, NULL, c->out.data, c->out.len);
 		return 1;
 	}
 	b->next = ev->seq + 1;
-	if (is_wanted(c, ev))
-		batch_add(b, ev, ev->frame, ev->len);
+	if (stream_wants_event(c, ev))
+		add_to_batch(b, ev, ev->frame, ev->len);
 	return 1;
 }
 
-static void gather(struct webc *c, struct batch *b)
+static void fill_batch(struct webc *c, struct event_batch *b)
 {
 	b->n = b->bytes = 0;
 	if (c->out.len > c->out_off)
-		batch_add(b, NULL, c->out.data + c->out_off, c->out.len - c->out_off);
+		add_to_batch(b, NULL, c->out.data + c->out_off, c->out.len - c->out_off);
 	if (c->part)
-		batch_add(b, c->part, c->part->frame + c->part_off, c->part->len - c->part_off);
+		add_to_batch(b, c->part, c->part->frame + c->part_off, c->part->len - c->part_off);
 	if (!c->next_seq)
 		c->next_seq = web_feed_next(c->web->feed);
 	b->next = c->next_seq;
-	while (b->next && b->n < BATCH && b->bytes < WEB_OUT_HIGH && gather_one(c, b) > 0)
+	while (b->next && b->n < BATCH && b->bytes < WEB_OUT_HIGH && add_next_event(c, b) > 0)
 		;
 }
 
-static void drop_part(struct webc *c)
+static void drop_partial_event(struct webc *c)
 {
 	web_event_unref(c->part);
 	c->part = NULL;
 	c->part_off = 0;
 }
 
-/* So many bytes of it are out. */
-static void settle(struct webc *c, const struct batch *b, size_t sent)
+/* Updates the position after `sent` bytes of the batch. */
+static void account_sent(struct webc *c, const struct event_batch *b, size_t sent)
 {
 	size_t first = 0;
 
@@ -120,7 +121,7 @@ static void settle(struct webc *c, const struct batch *b, size_t sent)
 		sent -= sent < b->iov[0].iov_len ? sent : b->iov[0].iov_len;
 		first = 1;
 		if (c->out_off == c->out.len) {
-			/* An idle stream holds no memory for what it was sent. */
+			/* An idle stream keeps no memory for what it was sent. */
 			buf_release(&c->out);
 			c->out = BUF_INIT;
 			c->out_off = 0;
@@ -133,14 +134,14 @@ static void settle(struct webc *c, const struct batch *b, size_t sent)
 		if (sent >= b->iov[i].iov_len) {
 			sent -= b->iov[i].iov_len;
 			if (b->ev[i] == c->part)
-				drop_part(c);
+				drop_partial_event(c);
 			continue;
 		}
-		/* What is not begun is taken from the feed again. */
+		/* Events that are not begun are taken from the feed again. */
 		if (sent || b->ev[i] == c->part) {
 			struct web_event *ev = web_event_ref(b->ev[i]);
 
-			drop_part(c);
+			drop_partial_event(c);
 			c->part = ev;
 			c->part_off = had + sent;
 			c->next_seq = ev->seq + 1;
@@ -151,15 +152,15 @@ static void settle(struct webc *c, const struct batch *b, size_t sent)
 	}
 }
 
-void webc_pump(struct webc *c)
+void webc_send_events(struct webc *c)
 {
-	struct batch b;
+	struct event_batch b;
 
 	for (;;) {
 		struct msghdr m = { .msg_iov = b.iov };
 		ssize_t n;
 
-		gather(c, &b);
+		fill_batch(c, &b);
 		m.msg_iovlen = b.n;
 		if (buf_error(&c->out)) {
 			webc_drop(c);
@@ -172,13 +173,13 @@ void webc_pump(struct webc *c)
 			webc_drop(c);
 			return;
 		}
-		settle(c, &b, n > 0 ? (size_t)n : 0);
+		account_sent(c, &b, n > 0 ? (size_t)n : 0);
 		if (n > 0)
 			c->moved = clock_nsec(CLOCK_MONOTONIC);
 		if (n < (ssize_t)b.bytes || !b.bytes)
 			break;
 	}
-	/* A stream listens for the client's end; whoever waits for room, for that. */
+	/* A stream waits for the client's close; with data left, also for room to send. */
 	c->blocked = b.bytes > 0;
 	if (loop_watch(&c->web->loop, &c->w, EPOLLIN | (c->blocked ? EPOLLOUT : 0)) < 0)
 		webc_drop(c);
@@ -192,15 +193,15 @@ void webc_begin_events(struct webc *c, uint64_t last)
 
 	snprintf(c->of, sizeof(c->of), "%s", of ? of : "");
 	snprintf(c->types, sizeof(c->types), "%s", types ? types : "");
-	/* A number that the log has not reached is of another log: from now on. */
+	/* A number that the log has not reached belongs to another log: begin with new events. */
 	c->next_seq = (after < last ? after : last) + 1;
 	webc_add_head(c, 200, "text/event-stream", UINT64_MAX, "X-Accel-Buffering: no\r\n");
 	c->state = WEBC_SSE;
 	c->web->n_streams++;
-	/* An idle stream needs nothing of the request but who it is. */
+	/* An idle stream needs nothing of the request but its credential. */
 	buf_release(&c->in);
 	buf_release(&c->body);
-	webc_pump(c);
+	webc_send_events(c);
 }
 
 void webc_beat(struct webc *c)
@@ -212,14 +213,14 @@ void webc_beat(struct webc *c)
 	http1_add_chunk_head(&c->out, sizeof(beat) - 1);
 	buf_adds(&c->out, beat);
 	http1_add_chunk_tail(&c->out);
-	webc_pump(c);
+	webc_send_events(c);
 }
 
 void webc_end_events(struct webc *c)
 {
-	/* A frame that is begun is ended. */
+	/* Complete an event that is partly sent. */
 	if (c->part)
 		buf_add(&c->out, c->part->frame + c->part_off, c->part->len - c->part_off);
-	drop_part(c);
+	drop_partial_event(c);
 	c->web->n_streams--;
 }

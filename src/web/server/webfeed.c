@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Events of the log, shared by all streams: each is made into the bytes that a stream writes once, and counted by who
- * refers to it.
+ * Events of the log, shared by all streams: each is formatted once and reference-counted.
  *
- * The last ones are in a ring. They come over a pipe from one process that follows the log; its first line is the number behind which
- * it begins. Older ones are read by cofferd a page at a time when a stream asks for them, and kept for the streams that ask next: those who were
- * away together come back together.
+ * The newest are in a ring. They come over a pipe from one process that follows the log; its first line is
+ * the number after which it begins. Older ones are read by cofferd, a page at a time, when a stream needs
+ * them, and kept for other streams: clients that were disconnected together come back together.
  *
- * All of it is bounded by number and by bytes. A stream has a place in it and nothing else (S3): whoever is too slow for what
- * is kept reads from the log again.
+ * Everything is bounded by number and by bytes. A stream has only a position (webserve.S3): one that is too
+ * slow for what is kept reads from the log again.
  */
 #include "base/fd.h"
 #include "base/str.h"
@@ -25,16 +24,16 @@
 #define LINE_MAX_ (1100u << 10)
 #define PAGES 16
 #define PAGE_EVENTS 500
-#define FETCHES 4    /* at once; cofferd has other work too */
-#define TOGETHER 100 /* a page that begins at most so many before is waited for */
+#define FETCHES 4    /* at a time; cofferd has other work too */
+#define TOGETHER 100 /* wait for a requested page that begins at most this many events before */
 #define KEEP (60 * NSEC_PER_SEC)
 
-struct page {
-	uint64_t after, upto; /* has what the log has of (after, upto] */
+struct log_page {
+	uint64_t after, upto; /* has the log's events in (after, upto] */
 	struct web_event **v;
 	size_t n;
-	uint64_t used; /* CLOCK_MONOTONIC ns; 0: there is no page here */
-	uint64_t id;   /* of the question to cofferd; 0: it is answered */
+	uint64_t used; /* CLOCK_MONOTONIC ns of the last use; 0: empty */
+	uint64_t id;   /* of the request to cofferd; 0: answered */
 };
 
 struct web_feed {
@@ -44,12 +43,12 @@ struct web_feed {
 	struct web_event *ring[EVENTS];
 	size_t n, first;
 	size_t bytes;
-	uint64_t next; /* 0: not known */
-	struct page pages[PAGES];
+	uint64_t next; /* 0: unknown */
+	struct log_page pages[PAGES];
 	unsigned n_fetches;
 };
 
-/* --- one event -------------------------------------------------------------------------------------------------------- */
+/* --- one event ------------------------------------------------------------------------------------------ */
 
 struct web_event *web_event_new(const char *data, size_t len)
 {
@@ -68,7 +67,7 @@ struct web_event *web_event_new(const char *data, size_t len)
 		n[i] = (size_t)(tab - p);
 		p = tab + 1;
 	}
-	/* Whoever reads a stream takes a carriage return for the end of a line too; JSON has none. */
+	/* An SSE client takes a carriage return for the end of a line too; JSON contains none. */
 	if (n[0] > 20 || n[1] > 64 || n[2] > 64 || memchr(data, '\r', len) || memchr(data, '\n', len))
 		return NULL;
 	buf_addf(&text, "id: %.*s\nevent: %.*s\ndata: ", (int)n[0], part[0], (int)n[1], part[1]);
@@ -103,7 +102,7 @@ void web_event_unref(struct web_event *ev)
 		free(ev);
 }
 
-/* --- the ring --------------------------------------------------------------------------------------------------------- */
+/* --- the ring ------------------------------------------------------------------------------------------- */
 
 struct web_feed *web_feed_new(struct web *w)
 {
@@ -116,22 +115,22 @@ struct web_feed *web_feed_new(struct web *w)
 	return f;
 }
 
-static size_t size_of(const struct web_event *ev)
+static size_t event_size(const struct web_event *ev)
 {
 	return sizeof(*ev) + ev->len;
 }
 
-static void pop(struct web_feed *f)
+static void drop_oldest_event(struct web_feed *f)
 {
 	struct web_event *ev = f->ring[f->first];
 
-	f->bytes -= size_of(ev);
+	f->bytes -= event_size(ev);
 	web_event_unref(ev);
 	f->first = (f->first + 1) % EVENTS;
 	f->n--;
 }
 
-static void feed_close(struct web_feed *f)
+static void close_feed(struct web_feed *f)
 {
 	if (f->w.fd < 0)
 		return;
@@ -141,25 +140,25 @@ static void feed_close(struct web_feed *f)
 	f->in = BUF_INIT;
 	f->next = 0;
 	while (f->n)
-		pop(f);
+		drop_oldest_event(f);
 }
 
-/* Takes the event. */
-static void push(struct web_feed *f, struct web_event *ev)
+/* Takes ownership of the event. */
+static void add_event(struct web_feed *f, struct web_event *ev)
 {
 	if (ev->seq < f->next) {
 		web_event_unref(ev);
 		return;
 	}
-	while (f->n && (f->n == EVENTS || f->bytes + size_of(ev) > BYTES || ev->seq != f->next))
-		pop(f);
+	while (f->n && (f->n == EVENTS || f->bytes + event_size(ev) > BYTES || ev->seq != f->next))
+		drop_oldest_event(f);
 	f->next = ev->seq + 1;
 	f->ring[(f->first + f->n) % EVENTS] = ev;
 	f->n++;
-	f->bytes += size_of(ev);
+	f->bytes += event_size(ev);
 }
 
-static void take_line(struct web_feed *f, const char *p, size_t len)
+static void take_feed_line(struct web_feed *f, const char *p, size_t len)
 {
 	struct web_event *ev;
 	char number[24];
@@ -172,19 +171,19 @@ static void take_line(struct web_feed *f, const char *p, size_t len)
 	}
 	ev = web_event_new(p, len);
 	if (ev)
-		push(f, ev);
+		add_event(f, ev);
 }
 
-static void pump_all(struct web_feed *f)
+static void send_to_streams(struct web_feed *f)
 {
 	for (struct webc *c = f->web->conns, *next; c; c = next) {
 		next = c->next;
 		if (c->state == WEBC_SSE)
-			webc_pump(c);
+			webc_send_events(c);
 	}
 }
 
-static void on_feed(struct watch *w, uint32_t events)
+static void on_feed_data(struct watch *w, uint32_t events)
 {
 	struct web_feed *f = w->ctx;
 	char *p = buf_reserve(&f->in, 65536), *nl;
@@ -194,52 +193,52 @@ static void on_feed(struct watch *w, uint32_t events)
 	(void)events;
 	if (n < 0 && p && (errno == EAGAIN || errno == EINTR))
 		return;
-	/* cofferd starts another one as long as somebody listens. */
+	/* cofferd starts another feed while there are streams. */
 	if (n <= 0) {
-		feed_close(f);
+		close_feed(f);
 		return;
 	}
 	f->in.len += (size_t)n;
 	while ((nl = memchr(f->in.data + at, '\n', f->in.len - at))) {
-		take_line(f, f->in.data + at, (size_t)(nl - f->in.data) - at);
+		take_feed_line(f, f->in.data + at, (size_t)(nl - f->in.data) - at);
 		at = (size_t)(nl - f->in.data) + 1;
 	}
 	buf_consume(&f->in, at);
 	if (f->in.len > LINE_MAX_)
-		feed_close(f);
-	pump_all(f);
+		close_feed(f);
+	send_to_streams(f);
 }
 
 void web_feed_open(struct web_feed *f, int fd)
 {
-	feed_close(f);
-	f->w = (struct watch){ .fd = fd, .fn = on_feed, .ctx = f };
+	close_feed(f);
+	f->w = (struct watch){ .fd = fd, .fn = on_feed_data, .ctx = f };
 	if (loop_watch(&f->web->loop, &f->w, EPOLLIN) < 0)
 		f->w.fd = fd_close(fd);
 }
 
-/* --- pages ------------------------------------------------------------------------------------------------------------ */
+/* --- pages ---------------------------------------------------------------------------------------------- */
 
-static void page_release(struct page *p)
+static void page_release(struct log_page *p)
 {
 	for (size_t i = 0; i < p->n; i++)
 		web_event_unref(p->v[i]);
 	free(p->v);
-	*p = (struct page){ 0 };
+	*p = (struct log_page){ 0 };
 }
 
-static uint64_t ring_begins(const struct web_feed *f)
+static uint64_t first_in_ring(const struct web_feed *f)
 {
 	return f->n ? f->ring[f->first]->seq : f->next;
 }
 
-/* A place for another: one that is empty, else the one that was of no use for longest. */
-static struct page *page_place(struct web_feed *f)
+/* A place for another page: an empty one, or the one unused for longest. */
+static struct log_page *free_page_place(struct web_feed *f)
 {
-	struct page *best = NULL;
+	struct log_page *best = NULL;
 
 	for (size_t i = 0; i < PAGES; i++) {
-		struct page *p = &f->pages[i];
+		struct log_page *p = &f->pages[i];
 
 		if (!p->id && (!best || p->used < best->used))
 			best = p;
@@ -252,7 +251,7 @@ static struct page *page_place(struct web_feed *f)
 bool web_feed_fetch(struct web_feed *f, uint64_t seq, const struct webp_req *who)
 {
 	struct webp_req q = { .cred = who->cred, .op = WEB_BACKLOG };
-	struct page *p;
+	struct log_page *p;
 
 	for (size_t i = 0; i < PAGES; i++) {
 		p = &f->pages[i];
@@ -260,8 +259,8 @@ bool web_feed_fetch(struct web_feed *f, uint64_t seq, const struct webp_req *who
 			return true;
 	}
 	if (f->n_fetches == FETCHES)
-		return true; /* asks again when one of them is there */
-	p = page_place(f);
+		return true; /* retried when one of them arrives */
+	p = free_page_place(f);
 	if (!p)
 		return true;
 	memcpy(q.key, who->key, HASH_LEN);
@@ -269,12 +268,12 @@ bool web_feed_fetch(struct web_feed *f, uint64_t seq, const struct webp_req *who
 	q.v[1] = (struct web_value){ .has = true, .n = PAGE_EVENTS };
 	if (web_send(f->web, NULL, &q) < 0)
 		return false;
-	*p = (struct page){ .after = seq - 1, .id = q.id, .used = clock_nsec(CLOCK_MONOTONIC) };
+	*p = (struct log_page){ .after = seq - 1, .id = q.id, .used = clock_nsec(CLOCK_MONOTONIC) };
 	f->n_fetches++;
 	return true;
 }
 
-static void fill_page(struct page *p, const char *data, size_t len)
+static void parse_page(struct log_page *p, const char *data, size_t len)
 {
 	const char *end = data + len, *nl;
 
@@ -290,27 +289,28 @@ static void fill_page(struct page *p, const char *data, size_t len)
 	}
 }
 
-void web_feed_take(struct web_feed *f, uint64_t id, const char *data, size_t len)
+void web_feed_take_page(struct web_feed *f, uint64_t id, const char *data, size_t len)
 {
 	for (size_t i = 0; i < PAGES; i++) {
-		struct page *p = &f->pages[i];
+		struct log_page *p = &f->pages[i];
 
 		if (p->id != id)
 			continue;
 		f->n_fetches--;
 		if (!data) {
 			page_release(p);
-			return; /* who wants it asks again with the next tick */
+			return; /* streams that need it retry with the next tick */
 		}
 		p->id = 0;
 		p->upto = p->after;
-		fill_page(p, data, len);
-		/* The feed says that there are more, and the log does not have them: they were pruned, or it was cut. */
-		if (!p->n && ring_begins(f))
-			p->upto = ring_begins(f) - 1;
+		parse_page(p, data, len);
+		/* The feed says that there are more, but the log does not have them: they were pruned, or the
+		 * log was cut. */
+		if (!p->n && first_in_ring(f))
+			p->upto = first_in_ring(f) - 1;
 		break;
 	}
-	pump_all(f);
+	send_to_streams(f);
 }
 
 void web_feed_age(struct web_feed *f, uint64_t now)
@@ -319,29 +319,30 @@ void web_feed_age(struct web_feed *f, uint64_t now)
 		if (f->pages[i].used && !f->pages[i].id && now - f->pages[i].used > KEEP)
 			page_release(&f->pages[i]);
 	}
-	/* Who could not ask before. */
+	/* For streams that could not request a page before. */
 	if (f->web->n_streams)
-		pump_all(f);
+		send_to_streams(f);
 }
 
 void web_feed_free(struct web_feed *f)
 {
 	if (!f)
 		return;
-	feed_close(f);
+	close_feed(f);
 	for (size_t i = 0; i < PAGES; i++)
 		page_release(&f->pages[i]);
 	free(f);
 }
 
-/* --- looking ---------------------------------------------------------------------------------------------------------- */
+/* --- lookup
+ * ----------------------------------------------------------------------------------------------------- */
 
 uint64_t web_feed_next(const struct web_feed *f)
 {
 	return f->next;
 }
 
-static bool look_in_page(struct page *p, uint64_t seq, struct web_event **ret, uint64_t *ret_skip)
+static bool find_in_page(struct log_page *p, uint64_t seq, struct web_event **ret, uint64_t *ret_skip)
 {
 	size_t lo = 0, hi = p->n;
 
@@ -373,7 +374,7 @@ enum web_feed_found web_feed_get(struct web_feed *f, uint64_t seq, struct web_ev
 		return WEB_FEED_HERE;
 	}
 	for (size_t i = 0; i < PAGES; i++) {
-		if (look_in_page(&f->pages[i], seq, ret, ret_skip))
+		if (find_in_page(&f->pages[i], seq, ret, ret_skip))
 			return *ret ? WEB_FEED_HERE : WEB_FEED_GONE;
 	}
 	return WEB_FEED_FETCH;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How coffer-web locks itself in: it can use the descriptors that it is handed, and nothing else. */
+/* The fence of coffer-web: it can use the descriptors that are passed to it, and nothing else. */
 #include "base/cleanup.h"
 #include "web/server/webserve.h"
 
@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
-static const uint16_t calls[] = {
+static const uint16_t web_calls[] = {
 	/* the loop */
 	SYS_epoll_pwait,
 	SYS_epoll_ctl,
@@ -17,7 +17,7 @@ static const uint16_t calls[] = {
 #ifdef SYS_epoll_wait
 	SYS_epoll_wait,
 #endif
-	/* sockets and pipes that are there; memory files are read */
+	/* use of existing sockets and pipes; memory files are read */
 	SYS_accept4,
 	SYS_getsockopt,
 	SYS_shutdown,
@@ -26,8 +26,8 @@ static const uint16_t calls[] = {
 	SYS_close,
 	SYS_read,
 	SYS_lseek,
-	SYS_write, /* the last words, to stderr */
-	/* memory; mapping is looked at by every list */
+	SYS_write, /* error messages to stderr */
+	/* memory; seccomp.c checks mmap for every list */
 	SYS_brk,
 	SYS_munmap,
 	SYS_mremap,
@@ -45,20 +45,21 @@ static const uint16_t calls[] = {
 
 #define SEND_FLAGS (MSG_NOSIGNAL | MSG_DONTWAIT)
 
-static const struct seccomp_rule rules[] = {
-	/* MSG_FASTOPEN is connect() by another name. */
+static const struct seccomp_rule web_call_rules[] = {
+	/* MSG_FASTOPEN would connect. */
 	{ SYS_sendto, { SECCOMP_ONLY_BITS(3, SEND_FLAGS) } },
 	{ SYS_sendmsg, { SECCOMP_ONLY_BITS(2, SEND_FLAGS) } },
 	{ SYS_setsockopt, { SECCOMP_IS(1, IPPROTO_TCP), SECCOMP_IS(2, TCP_NODELAY) } },
 };
 
-static const struct fence_limit limits[] = {
+static const struct fence_limit web_limits[] = {
 	{ RLIMIT_NOFILE, 2 * WEB_CONNS + 64 },
 };
 
 const struct fence web_fence = {
 	.who = "coffer-web",
-	.limits = limits,
-	.n_limits = ARRAY_SIZE(limits),
-	.calls = { calls, ARRAY_SIZE(calls), rules, ARRAY_SIZE(rules), .aborts = true },
+	.limits = web_limits,
+	.n_limits = ARRAY_SIZE(web_limits),
+	.calls = { web_calls, ARRAY_SIZE(web_calls), web_call_rules, ARRAY_SIZE(web_call_rules),
+		   .aborts = true },
 };

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * S2: how much each may ask. A credential that cofferd took has a bucket of its own; whoever shows none, or one that cofferd has not
- * taken yet, has that of the network that he comes from. So nobody gets a new bucket, or takes somebody's, by making up tokens, and who
- * knocks without one does not hold up those who have one.
+ * Rate limits (webserve.S2). A credential that cofferd accepted has a bucket of its own; a request without
+ * one, or with one that is not accepted yet, uses the bucket of its network. So nobody gets a new bucket, or
+ * another's, by inventing tokens, and clients without a token do not delay those with one.
  */
 #include "web/server/webserve.h"
 
 #include <string.h>
 
-#define NEAR 8 /* places that a key may be at */
+#define NEAR 8 /* number of places a key may be at */
 
-static struct web_bucket *find(struct web_bucket *table, size_t n, const unsigned char key[HASH_LEN])
+static struct web_bucket *find_bucket(struct web_bucket *table, size_t n, const unsigned char key[HASH_LEN])
 {
 	size_t at = key[0] | (size_t)key[1] << 8;
 
@@ -23,9 +23,9 @@ static struct web_bucket *find(struct web_bucket *table, size_t n, const unsigne
 	return NULL;
 }
 
-/* In place of nobody, or of who has not asked for longest. */
-static struct web_bucket *make(struct web_bucket *table, size_t n, const unsigned char key[HASH_LEN],
-			       uint64_t now)
+/* Replaces an empty bucket, or the one unused for longest. */
+static struct web_bucket *make_bucket(struct web_bucket *table, size_t n, const unsigned char key[HASH_LEN],
+				      uint64_t now)
 {
 	size_t at = key[0] | (size_t)key[1] << 8;
 	struct web_bucket *old = &table[at % n];
@@ -41,7 +41,7 @@ static struct web_bucket *make(struct web_bucket *table, size_t n, const unsigne
 	return old;
 }
 
-static bool take(struct web_bucket *b, uint64_t now, uint64_t price)
+static bool take_tokens(struct web_bucket *b, uint64_t now, uint64_t price)
 {
 	uint64_t gained = (now - b->at) / 1000 * WEB_RATE / 1000;
 
@@ -58,31 +58,31 @@ static bool take(struct web_bucket *b, uint64_t now, uint64_t price)
 bool web_rate_knows(struct web *w, const struct webp_req *q)
 {
 	return q->cred != WEB_CRED_NONE &&
-	       (q->cred == WEB_CRED_OWNER || find(w->buckets, WEB_BUCKETS, q->key));
+	       (q->cred == WEB_CRED_OWNER || find_bucket(w->buckets, WEB_BUCKETS, q->key));
 }
 
-bool web_rate_may(struct web *w, const struct webp_req *q, const struct web_via *via, uint64_t now)
+bool web_rate_allows(struct web *w, const struct webp_req *q, const struct web_via *via, uint64_t now)
 {
 	uint64_t price = q->op == WEB_EVENTS ? 1000 / WEB_STREAM_SHARE : 1000;
-	struct web_bucket *b = q->cred == WEB_CRED_NONE ? NULL : find(w->buckets, WEB_BUCKETS, q->key);
+	struct web_bucket *b = q->cred == WEB_CRED_NONE ? NULL : find_bucket(w->buckets, WEB_BUCKETS, q->key);
 
 	if (!b && q->cred == WEB_CRED_OWNER)
-		b = make(w->buckets, WEB_BUCKETS, q->key, now);
+		b = make_bucket(w->buckets, WEB_BUCKETS, q->key, now);
 	if (!b) {
-		b = find(w->peers, WEB_PEERS, via->peer);
-		b = b ? b : make(w->peers, WEB_PEERS, via->peer, now);
+		b = find_bucket(w->peers, WEB_PEERS, via->peer);
+		b = b ? b : make_bucket(w->peers, WEB_PEERS, via->peer, now);
 	}
-	return take(b, now, price);
+	return take_tokens(b, now, price);
 }
 
 void web_rate_judged(struct web *w, const struct webp_req *q, bool good, uint64_t now)
 {
-	struct web_bucket *b = q->cred == WEB_CRED_NONE ? NULL : find(w->buckets, WEB_BUCKETS, q->key);
+	struct web_bucket *b = q->cred == WEB_CRED_NONE ? NULL : find_bucket(w->buckets, WEB_BUCKETS, q->key);
 
 	if (q->cred == WEB_CRED_NONE)
 		return;
 	if (b && !good)
 		*b = (struct web_bucket){ 0 };
 	if (!b && good)
-		(void)make(w->buckets, WEB_BUCKETS, q->key, now);
+		(void)make_bucket(w->buckets, WEB_BUCKETS, q->key, now);
 }

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From an HTTP request to a message for cofferd (webreq.h): route, origin, credential, values. Pure; every
+ * byte is hostile.
+ */
 #include "web/server/webreq.h"
 
 #include "base/hex.h"
@@ -15,11 +19,11 @@ void web_ask_release(struct web_ask *a)
 	buf_release(&a->texts);
 }
 
-static int refuse(struct web_ask *a, unsigned status, const char *code, const char *hint, const char *fmt,
-		  ...) PRINTF_LIKE(5, 6);
+static int refuse_request(struct web_ask *a, unsigned status, const char *code, const char *hint,
+			  const char *fmt, ...) PRINTF_LIKE(5, 6);
 
-static int refuse(struct web_ask *a, unsigned status, const char *code, const char *hint, const char *fmt,
-		  ...)
+static int refuse_request(struct web_ask *a, unsigned status, const char *code, const char *hint,
+			  const char *fmt, ...)
 {
 	va_list ap;
 
@@ -30,25 +34,26 @@ static int refuse(struct web_ask *a, unsigned status, const char *code, const ch
 	return -1;
 }
 
-/* --- which one -------------------------------------------------------------------------------------------------------- */
+/* --- the route
+ * --------------------------------------------------------------------------------------------------- */
 
-static struct slice path_of(const struct http1_head *h)
+static struct slice request_path(const struct http1_head *h)
 {
 	const char *q = memchr(h->path.p, '?', h->path.len);
 
 	return (struct slice){ h->path.p, q ? (size_t)(q - h->path.p) : h->path.len };
 }
 
-static struct slice query_of(const struct http1_head *h)
+static struct slice request_query(const struct http1_head *h)
 {
-	size_t n = path_of(h).len;
+	size_t n = request_path(h).len;
 
 	return n < h->path.len ? (struct slice){ h->path.p + n + 1, h->path.len - n - 1 }
 			       : (struct slice){ "", 0 };
 }
 
-/* Q1. *ret_part is what stands for {}. */
-static bool matches(const char *pattern, struct slice path, struct slice *ret_part)
+/* webreq.Q1. *ret_part is the part of the path that {} stands for. */
+static bool path_matches(const char *pattern, struct slice path, struct slice *ret_part)
 {
 	const char *hole = strstr(pattern, "{}");
 	size_t before = hole ? (size_t)(hole - pattern) : 0, after = hole ? strlen(hole + 2) : 0;
@@ -65,15 +70,15 @@ static bool matches(const char *pattern, struct slice path, struct slice *ret_pa
 
 static int find_route(const struct http1_head *h, struct web_ask *a, enum web_op *ret)
 {
-	struct slice path = path_of(h), part;
+	struct slice path = request_path(h), part;
 	bool known = false;
 
 	for (int i = 0; i < WEB_OP_COUNT; i++) {
 		const struct web_route *r = web_route((enum web_op)i);
 
-		if (!r->method || !matches(r->path, path, &part))
+		if (!r->method || !path_matches(r->path, path, &part))
 			continue;
-		/* "/v1/asks/x" is also what {} could be for a longer one; the table has no such pair with one method. */
+		/* {} could also match the rest of a longer path; the table has no such pair with one method. */
 		known = true;
 		if (slice_eq(h->method, r->method)) {
 			*ret = (enum web_op)i;
@@ -81,13 +86,14 @@ static int find_route(const struct http1_head *h, struct web_ask *a, enum web_op
 		}
 	}
 	if (known)
-		return refuse(a, 405, "method_not_allowed", "GET /v1/openapi.yaml says what there is",
-			      "this path does not take this method");
-	return refuse(a, 404, "not_found", "GET /v1/openapi.yaml says what there is",
-		      "there is nothing at this path");
+		return refuse_request(a, 405, "method_not_allowed", "GET /v1/openapi.yaml says what there is",
+				      "this path does not take this method");
+	return refuse_request(a, 404, "not_found", "GET /v1/openapi.yaml says what there is",
+			      "there is nothing at this path");
 }
 
-/* --- who -------------------------------------------------------------------------------------------------------------- */
+/* --- the caller
+ * -------------------------------------------------------------------------------------------------- */
 
 static bool is_in_list(const char *list, const char *name)
 {
@@ -102,8 +108,8 @@ static bool is_in_list(const char *list, const char *name)
 	return false;
 }
 
-/* Q3. A name is the operator's, and so is the port that a proxy has for it. */
-static bool is_named(const struct http1_head *h, const struct web_via *via)
+/* webreq.Q3. The operator gave the name, and with it any port that a proxy uses. */
+static bool host_is_named(const struct http1_head *h, const struct web_via *via)
 {
 	return h->host.kind != HOST_ADDR && is_in_list(via->names, h->host.text);
 }
@@ -112,14 +118,14 @@ static bool is_our_host(const struct http1_head *h, const struct web_via *via)
 {
 	if (!h->has_host)
 		return false;
-	if (is_named(h, via))
+	if (host_is_named(h, via))
 		return true;
 	return (h->port ? h->port : 80) == via->port &&
 	       (h->host.kind == HOST_ADDR || str_eq(h->host.text, "localhost"));
 }
 
-/* The scheme, and then Host as it was sent. Exactly one of each: http1.h, P4. */
-static bool is_origin(const struct http1_head *h, const struct slice *origin, const char *scheme)
+/* Compares with the scheme followed by Host as sent. There is exactly one Host (http1.P4). */
+static bool origin_equals(const struct http1_head *h, const struct slice *origin, const char *scheme)
 {
 	const struct slice *host = http1_get(h, "host");
 	size_t n = strlen(scheme);
@@ -130,10 +136,11 @@ static bool is_origin(const struct http1_head *h, const struct slice *origin, co
 
 static bool is_our_origin(const struct http1_head *h, const struct web_via *via, const struct slice *origin)
 {
-	return is_origin(h, origin, "http://") || (is_named(h, via) && is_origin(h, origin, "https://"));
+	return origin_equals(h, origin, "http://") ||
+	       (host_is_named(h, via) && origin_equals(h, origin, "https://"));
 }
 
-static bool is_secret(const char *s, size_t len)
+static bool is_base64url(const char *s, size_t len)
 {
 	for (size_t i = 0; i < len; i++) {
 		if (!strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_", s[i]) ||
@@ -143,15 +150,15 @@ static bool is_secret(const char *s, size_t len)
 	return true;
 }
 
-static int take_bearer(const struct slice *v, struct web_ask *a)
+static int take_bearer_token(const struct slice *v, struct web_ask *a)
 {
 	static const char scheme[] = "Bearer ", session[] = WEB_SESSION_PREFIX;
 	size_t n = sizeof(scheme) - 1;
 
 	if (v->len <= n || v->len > n + 128 || strncasecmp(v->p, scheme, n) != 0 ||
-	    !is_secret(v->p + n, v->len - n))
-		return refuse(a, 401, "unauthorized", "coffer token new makes one",
-			      "Authorization is no bearer token");
+	    !is_base64url(v->p + n, v->len - n))
+		return refuse_request(a, 401, "unauthorized", "coffer token new makes one",
+				      "Authorization is not a bearer token");
 	a->req.cred = v->len - n > sizeof(session) - 1 && memcmp(v->p + n, session, sizeof(session) - 1) == 0
 			      ? WEB_CRED_SESSION
 			      : WEB_CRED_TOKEN;
@@ -169,12 +176,12 @@ static int take_credential(const struct http1_head *h, const struct web_via *via
 		return 0;
 	}
 	if (http1_count(h, "authorization") > 1)
-		return refuse(a, 400, "bad_request", NULL, "more than one credential");
-	return auth ? take_bearer(auth, a) : 0;
+		return refuse_request(a, 400, "bad_request", NULL, "more than one credential");
+	return auth ? take_bearer_token(auth, a) : 0;
 }
 
-/* Q4. What a browser says of who makes it ask; other programs say nothing. */
-static bool is_by_us(const struct http1_head *h)
+/* webreq.Q4: the browser's statement of which site makes the request; other programs send none. */
+static bool is_same_site(const struct http1_head *h)
 {
 	const struct slice *site = http1_get(h, "sec-fetch-site");
 
@@ -189,14 +196,14 @@ static int check_origin(const struct http1_head *h, const struct web_via *via, s
 	if (via->owner)
 		return 0;
 	if (!is_our_host(h, via))
-		return refuse(a, 421, "forbidden", "use the address itself, or name it with --host",
-			      "Host is not a name of this gateway");
-	if ((origin && !is_our_origin(h, via, origin)) || (is_api && !is_by_us(h)))
-		return refuse(a, 403, "forbidden", NULL, "a page of another site may not ask here");
+		return refuse_request(a, 421, "forbidden", "use the address itself, or name it with --host",
+				      "Host is not a name of this gateway");
+	if ((origin && !is_our_origin(h, via, origin)) || (is_api && !is_same_site(h)))
+		return refuse_request(a, 403, "forbidden", NULL, "a page of another site may not ask here");
 	return 0;
 }
 
-static int check_body(const struct http1_head *h, struct web_ask *a, const struct web_route *r)
+static int check_body_head(const struct http1_head *h, struct web_ask *a, const struct web_route *r)
 {
 	const struct slice *type = http1_get(h, "content-type");
 	size_t n;
@@ -204,28 +211,28 @@ static int check_body(const struct http1_head *h, struct web_ask *a, const struc
 	if (h->body == HTTP1_BODY_NONE)
 		return 0;
 	if (h->body == HTTP1_BODY_LENGTH && h->content_length > WEB_BODY_MAX)
-		return refuse(a, 413, "too_large", NULL, "a body may have %u bytes", WEB_BODY_MAX);
+		return refuse_request(a, 413, "too_large", NULL, "a body may have %u bytes", WEB_BODY_MAX);
 	if (!r || str_eq(r->method, "GET"))
-		return refuse(a, 400, "bad_request", NULL, "this takes no body");
+		return refuse_request(a, 400, "bad_request", NULL, "this takes no body");
 	n = strlen("application/json");
 	if (!type || http1_count(h, "content-type") != 1 || type->len < n ||
 	    strncasecmp(type->p, "application/json", n) != 0 ||
 	    (type->len > n && type->p[n] != ';' && type->p[n] != ' '))
-		return refuse(a, 415, "unsupported_media_type", "Content-Type: application/json",
-			      "the body must be JSON");
+		return refuse_request(a, 415, "unsupported_media_type", "Content-Type: application/json",
+				      "the body must be JSON");
 	return 0;
 }
 
-static int take_idem(const struct http1_head *h, struct web_ask *a)
+static int take_idempotency_key(const struct http1_head *h, struct web_ask *a)
 {
 	const struct slice *v = http1_get(h, "idempotency-key");
 
 	if (!v)
 		return 0;
 	if (http1_count(h, "idempotency-key") != 1 || v->len < 8 || v->len >= sizeof(a->idem) ||
-	    !is_secret(v->p, v->len))
-		return refuse(a, 400, "bad_request", "8 to 64 letters, digits, - and _",
-			      "Idempotency-Key is none");
+	    !is_base64url(v->p, v->len))
+		return refuse_request(a, 400, "bad_request", "8 to 64 letters, digits, - and _",
+				      "Idempotency-Key is malformed");
 	memcpy(a->idem, v->p, v->len);
 	return 0;
 }
@@ -233,44 +240,47 @@ static int take_idem(const struct http1_head *h, struct web_ask *a)
 int web_check_head(const struct http1_head *h, const struct web_via *via, struct web_ask *a,
 		   enum web_op *ret_op)
 {
-	struct slice path = path_of(h);
+	struct slice path = request_path(h);
 	enum web_op op = WEB_OP_COUNT;
 
 	if (h->form != HTTP1_ORIGIN)
-		return refuse(a, 400, "bad_request", NULL, "this is no proxy");
+		return refuse_request(a, 400, "bad_request", NULL, "this is not a proxy");
 	if (h->upgrade || h->expect_continue)
-		return refuse(a, 417, "bad_request", NULL, "neither Upgrade nor Expect is known here");
+		return refuse_request(a, 417, "bad_request", NULL,
+				      "neither Upgrade nor Expect is known here");
 	if (take_credential(h, via, a) < 0)
 		return -1;
 	if (path.len < 4 || memcmp(path.p, "/v1/", 4) != 0) {
 		*ret_op = WEB_OP_COUNT;
-		return check_origin(h, via, a, false) < 0 ? -1 : check_body(h, a, NULL);
+		return check_origin(h, via, a, false) < 0 ? -1 : check_body_head(h, a, NULL);
 	}
-	/* The host first: to a rebound name not even what there is is told. */
+	/* The host is checked first: a rebound name must not even learn which routes there are. */
 	if (check_origin(h, via, a, true) < 0 || find_route(h, a, &op) < 0 ||
-	    check_body(h, a, web_route(op)) < 0 || take_idem(h, a) < 0)
+	    check_body_head(h, a, web_route(op)) < 0 || take_idempotency_key(h, a) < 0)
 		return -1;
 	if (web_route(op)->role != WEB_NOBODY && a->req.cred == WEB_CRED_NONE)
-		return refuse(a, 401, "unauthorized",
-			      "coffer token new makes a token, coffer ui opens the page",
-			      "this needs a token or a session");
-	/* Its answer is a secret, and is not kept. */
+		return refuse_request(a, 401, "unauthorized",
+				      "coffer token new makes a token, coffer ui opens the page",
+				      "this needs a token or a session");
+	/* The response is a secret and is not stored. */
 	if (op == WEB_SESSION_OPEN)
 		a->idem[0] = '\0';
 	a->req.op = *ret_op = op;
 	return 0;
 }
 
-/* --- what ------------------------------------------------------------------------------------------------------------- */
+/* --- the values
+ * -------------------------------------------------------------------------------------------------- */
 
-/* Values are texts of one buffer that may move while it grows: until all are there, where each begins is kept. */
-struct filler {
+/* Values are texts of one buffer that may move while it grows, so their offsets are kept until it is
+ * complete. */
+struct value_filler {
 	struct web_ask *a;
 	const struct web_route *r;
 	size_t at[WEBP_FIELDS];
 };
 
-static int find_field(const struct filler *f, const char *name, size_t len, enum web_from from)
+static int find_field(const struct value_filler *f, const char *name, size_t len, enum web_from from)
 {
 	for (unsigned i = 0; i < web_route_fields(f->r); i++) {
 		if (f->r->fields[i].from == from && strlen(f->r->fields[i].name) == len &&
@@ -280,27 +290,27 @@ static int find_field(const struct filler *f, const char *name, size_t len, enum
 	return -1;
 }
 
-static int bad_field(struct filler *f, int i, const char *why)
+static int refuse_field(struct value_filler *f, int i, const char *why)
 {
-	return refuse(f->a, 400, "bad_request", "GET /v1/openapi.yaml says what it may be", "%s %s",
-		      f->r->fields[i].name, why);
+	return refuse_request(f->a, 400, "bad_request", "GET /v1/openapi.yaml says what it may be", "%s %s",
+			      f->r->fields[i].name, why);
 }
 
-static int finish_value(struct filler *f, int i)
+static int check_value(struct value_filler *f, int i)
 {
 	struct web_value *v = &f->a->req.v[i];
 	const char *why;
 
 	if (buf_error(&f->a->texts))
-		return refuse(f->a, 503, "unavailable", NULL, "out of memory");
+		return refuse_request(f->a, 503, "unavailable", NULL, "out of memory");
 	v->s = buf_cstr(&f->a->texts) + f->at[i];
 	if (!web_value_check(&f->r->fields[i], v, &why))
-		return bad_field(f, i, why);
+		return refuse_field(f, i, why);
 	v->has = true;
 	return 0;
 }
 
-static int find_word(const struct web_field *fd, const char *s, size_t len, uint64_t *ret)
+static int find_field_word(const struct web_field *fd, const char *s, size_t len, uint64_t *ret)
 {
 	for (uint64_t n = 0; fd->words[n]; n++) {
 		if (strlen(fd->words[n]) == len && memcmp(fd->words[n], s, len) == 0) {
@@ -311,33 +321,33 @@ static int find_word(const struct web_field *fd, const char *s, size_t len, uint
 	return -EINVAL;
 }
 
-/* A text of path, query or header. */
-static int take_text(struct filler *f, int i, const char *s, size_t len)
+/* Takes a value from the path, query or a header. */
+static int take_text_value(struct value_filler *f, int i, const char *s, size_t len)
 {
 	const struct web_field *fd = &f->r->fields[i];
 	struct web_value *v = &f->a->req.v[i];
 	char number[24];
 
 	if (v->has)
-		return bad_field(f, i, "was given twice");
+		return refuse_field(f, i, "was given twice");
 	f->at[i] = f->a->texts.len;
 	buf_add(&f->a->texts, s, len);
 	buf_addc(&f->a->texts, '\0');
 	v->len = len;
 	snprintf(number, sizeof(number), "%.*s", (int)(len < sizeof(number) ? len : 0), s);
 	if (fd->kind == WEB_NUM && (strlen(number) != len || str_to_u64(number, &v->n) < 0))
-		return bad_field(f, i, "is no number");
-	if (fd->kind == WEB_WORD && find_word(fd, s, len, &v->n) < 0)
-		return bad_field(f, i, "is none of the known words");
+		return refuse_field(f, i, "is no number");
+	if (fd->kind == WEB_WORD && find_field_word(fd, s, len, &v->n) < 0)
+		return refuse_field(f, i, "is none of the known words");
 	if (fd->kind == WEB_FLAG) {
 		if (!(len == 4 && memcmp(s, "true", 4) == 0) && !(len == 5 && memcmp(s, "false", 5) == 0))
-			return bad_field(f, i, "is true or false");
+			return refuse_field(f, i, "is true or false");
 		v->n = len == 4;
 	}
-	return finish_value(f, i);
+	return check_value(f, i);
 }
 
-static int decode(const char *s, size_t len, struct buf *out)
+static int decode_query_value(const char *s, size_t len, struct buf *out)
 {
 	for (size_t i = 0; i < len; i++) {
 		int byte;
@@ -355,7 +365,7 @@ static int decode(const char *s, size_t len, struct buf *out)
 	return buf_error(out);
 }
 
-static int take_query(struct filler *f, struct slice q)
+static int take_query_values(struct value_filler *f, struct slice q)
 {
 	while (q.len) {
 		const char *amp = memchr(q.p, '&', q.len);
@@ -366,11 +376,12 @@ static int take_query(struct filler *f, struct slice q)
 		autobuf struct buf value = BUF_INIT;
 
 		if (i < 0)
-			return refuse(f->a, 400, "bad_request", "GET /v1/openapi.yaml says which there are",
-				      "a parameter of the query is not known");
-		if (decode(eq ? eq + 1 : "", eq ? len - name - 1 : 0, &value) < 0)
-			return bad_field(f, i, "is badly encoded");
-		if (take_text(f, i, buf_cstr(&value), value.len) < 0)
+			return refuse_request(f->a, 400, "bad_request",
+					      "GET /v1/openapi.yaml says which there are",
+					      "a parameter of the query is not known");
+		if (decode_query_value(eq ? eq + 1 : "", eq ? len - name - 1 : 0, &value) < 0)
+			return refuse_field(f, i, "is badly encoded");
+		if (take_text_value(f, i, buf_cstr(&value), value.len) < 0)
 			return -1;
 		q.p += len + (amp ? 1 : 0);
 		q.len -= len + (amp ? 1 : 0);
@@ -378,7 +389,7 @@ static int take_query(struct filler *f, struct slice q)
 	return 0;
 }
 
-static void add_item(struct filler *f, struct web_value *v, const char *s, size_t len)
+static void add_list_item(struct value_filler *f, struct web_value *v, const char *s, size_t len)
 {
 	buf_add(&f->a->texts, s, len);
 	buf_addc(&f->a->texts, '\0');
@@ -386,7 +397,7 @@ static void add_item(struct filler *f, struct web_value *v, const char *s, size_
 	v->n++;
 }
 
-static bool take_list(struct filler *f, struct web_value *v, json_t *j)
+static bool take_json_list(struct value_filler *f, struct web_value *v, json_t *j)
 {
 	json_t *x;
 	size_t i;
@@ -395,15 +406,15 @@ static bool take_list(struct filler *f, struct web_value *v, json_t *j)
 		return false;
 	json_array_foreach(j, i, x)
 	{
-		/* A NUL inside would make two of one. */
+		/* An embedded NUL would split one item into two. */
 		if (!json_is_string(x) || strlen(json_string_value(x)) != json_string_length(x))
 			return false;
-		add_item(f, v, json_string_value(x), json_string_length(x));
+		add_list_item(f, v, json_string_value(x), json_string_length(x));
 	}
 	return true;
 }
 
-static bool take_env(struct filler *f, struct web_value *v, json_t *j)
+static bool take_json_env(struct value_filler *f, struct web_value *v, json_t *j)
 {
 	const char *key;
 	json_t *x;
@@ -421,12 +432,12 @@ static bool take_env(struct filler *f, struct web_value *v, json_t *j)
 		buf_add(&b, json_string_value(x), json_string_length(x));
 		if (buf_error(&b))
 			return false;
-		add_item(f, v, b.data, b.len);
+		add_list_item(f, v, b.data, b.len);
 	}
 	return true;
 }
 
-static bool take_base64(struct filler *f, struct web_value *v, json_t *j)
+static bool take_json_base64(struct value_filler *f, struct web_value *v, json_t *j)
 {
 	size_t len = json_string_length(j);
 	char *p = json_is_string(j) ? buf_reserve(&f->a->texts, len / 4 * 3 + 4) : NULL;
@@ -439,7 +450,7 @@ static bool take_base64(struct filler *f, struct web_value *v, json_t *j)
 	return true;
 }
 
-static bool take_json(struct filler *f, int i, json_t *j)
+static bool take_json_value(struct value_filler *f, int i, json_t *j)
 {
 	const struct web_field *fd = &f->r->fields[i];
 	struct web_value *v = &f->a->req.v[i];
@@ -454,13 +465,13 @@ static bool take_json(struct filler *f, int i, json_t *j)
 		return json_is_integer(j) && json_integer_value(j) >= 0;
 	case WEB_WORD:
 		return json_is_string(j) &&
-		       find_word(fd, json_string_value(j), json_string_length(j), &v->n) == 0;
+		       find_field_word(fd, json_string_value(j), json_string_length(j), &v->n) == 0;
 	case WEB_ARGV:
-		return take_list(f, v, j);
+		return take_json_list(f, v, j);
 	case WEB_ENV:
-		return take_env(f, v, j);
+		return take_json_env(f, v, j);
 	case WEB_BASE64:
-		return take_base64(f, v, j);
+		return take_json_base64(f, v, j);
 	default:
 		if (!json_is_string(j))
 			return false;
@@ -471,8 +482,8 @@ static bool take_json(struct filler *f, int i, json_t *j)
 	}
 }
 
-/* Q2 */
-static int take_body(struct filler *f, const char *body, size_t len)
+/* webreq.Q2: known members only, each checked by the table. */
+static int take_json_body(struct value_filler *f, const char *body, size_t len)
 {
 	json_error_t why;
 	json_t *o = json_loadb(body, len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &why), *x;
@@ -481,19 +492,20 @@ static int take_body(struct filler *f, const char *body, size_t len)
 
 	if (!json_is_object(o)) {
 		json_decref(o);
-		return refuse(f->a, 400, "bad_request", NULL, "the body is not one JSON object");
+		return refuse_request(f->a, 400, "bad_request", NULL, "the body is not one JSON object");
 	}
 	json_object_foreach(o, key, x)
 	{
 		int i = find_field(f, key, strlen(key), WEB_IN_BODY);
 
 		if (i < 0)
-			r = refuse(f->a, 400, "bad_request", "GET /v1/openapi.yaml says which there are",
-				   "a member of the body is not known");
-		else if (!take_json(f, i, x))
-			r = bad_field(f, i, "is of the wrong kind");
+			r = refuse_request(f->a, 400, "bad_request",
+					   "GET /v1/openapi.yaml says which there are",
+					   "a member of the body is not known");
+		else if (!take_json_value(f, i, x))
+			r = refuse_field(f, i, "is of the wrong kind");
 		else
-			r = finish_value(f, i);
+			r = check_value(f, i);
 		if (r < 0)
 			break;
 	}
@@ -501,7 +513,7 @@ static int take_body(struct filler *f, const char *body, size_t len)
 	return r;
 }
 
-static int check_needed(struct filler *f)
+static int check_needed(struct value_filler *f)
 {
 	for (unsigned i = 0; i < web_route_fields(f->r); i++) {
 		struct web_value *v = &f->a->req.v[i];
@@ -509,36 +521,36 @@ static int check_needed(struct filler *f)
 		if (v->has)
 			v->s = buf_cstr(&f->a->texts) + f->at[i];
 		else if (f->r->fields[i].needed)
-			return bad_field(f, (int)i, "is missing");
+			return refuse_field(f, (int)i, "is missing");
 	}
 	if (f->a->req.op == WEB_EXEC && webp_str(&f->a->req, "workdir") &&
 	    webp_str(&f->a->req, "workdir")[0] != '/')
-		return refuse(f->a, 400, "bad_request", NULL, "workdir is not absolute");
+		return refuse_request(f->a, 400, "bad_request", NULL, "workdir is not absolute");
 	if (f->a->req.op == WEB_EXEC && webp_get(&f->a->req, "stdin") && webp_get(&f->a->req, "stdin_base64"))
-		return refuse(f->a, 400, "bad_request", NULL,
-			      "stdin and stdin_base64 are two ways to say one thing");
+		return refuse_request(f->a, 400, "bad_request", NULL,
+				      "stdin and stdin_base64 are two ways to say one thing");
 	return 0;
 }
 
 int web_build(const struct http1_head *h, const char *body, size_t len, struct web_ask *a)
 {
-	struct filler f = { .a = a, .r = web_route(a->req.op) };
+	struct value_filler f = { .a = a, .r = web_route(a->req.op) };
 	struct slice part;
 
-	if (!matches(f.r->path, path_of(h), &part))
-		return refuse(a, 404, "not_found", NULL, "there is nothing at this path");
+	if (!path_matches(f.r->path, request_path(h), &part))
+		return refuse_request(a, 404, "not_found", NULL, "there is nothing at this path");
 	for (unsigned i = 0; i < web_route_fields(f.r); i++) {
 		const struct slice *v =
 			f.r->fields[i].from == WEB_IN_HEADER ? http1_get(h, f.r->fields[i].name) : NULL;
 
 		if (f.r->fields[i].from == WEB_IN_PATH)
 			v = &part;
-		if (v && take_text(&f, (int)i, v->p, v->len) < 0)
+		if (v && take_text_value(&f, (int)i, v->p, v->len) < 0)
 			return -1;
 	}
-	if (take_query(&f, query_of(h)) < 0)
+	if (take_query_values(&f, request_query(h)) < 0)
 		return -1;
-	if (len && take_body(&f, body, len) < 0)
+	if (len && take_json_body(&f, body, len) < 0)
 		return -1;
 	return check_needed(&f);
 }

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The main loop of coffer-web (webserve.h): the channel to cofferd, listening sockets, and the tick. It runs
+ * behind its fence (webfence.c) before it reads a byte of a client.
+ */
 #include "web/server/webserve.h"
 
 #include "base/fd.h"
@@ -15,43 +19,43 @@
 #include <unistd.h>
 
 #define TICK NSEC_PER_SEC
-#define FEED_MAX (4u << 20) /* a page of the log: what it may have, and one event more */
+#define FEED_MAX (4u << 20) /* limit for a page of the log, plus one event */
 
-static void quit(struct web *w, int code)
+static void quit_web(struct web *w, int code)
 {
 	w->exit_code = code;
 	loop_stop(&w->loop);
 }
 
-static struct web_slot *slot_of(struct web *w, uint64_t id)
+static struct web_slot *find_slot(struct web *w, uint64_t id)
 {
 	struct web_slot *s = &w->slots[id % WEB_SLOTS];
 
 	return id && s->id == id ? s : NULL;
 }
 
-static void free_slot(struct web *w, struct web_slot *s)
+static void release_slot(struct web *w, struct web_slot *s)
 {
 	*s = (struct web_slot){ 0 };
 	w->n_open--;
 }
 
-/* --- to cofferd ------------------------------------------------------------------------------------------------------- */
+/* --- to cofferd ----------------------------------------------------------------------------------------- */
 
 static int watch_channel(struct web *w)
 {
 	return loop_watch(&w->loop, &w->channel, EPOLLIN | (w->waiting ? EPOLLOUT : 0));
 }
 
-/* In order. A cofferd that takes nothing for a while holds requests up, not more of them than may be open (WEBP_OPEN_MAX). */
-static int say(struct web *w, const void *data, size_t len)
+/* Messages stay in order. If cofferd does not read, requests queue up, at most WEBP_OPEN_MAX of them. */
+static int send_to_channel(struct web *w, const void *data, size_t len)
 {
 	struct web_waiting *x;
 
 	if (!w->waiting && send(w->channel.fd, data, len, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)len)
 		return 0;
 	if (!w->waiting && errno != EAGAIN && errno != EINTR && errno != ENOBUFS)
-		return -errno; /* it has gone: the end comes by itself */
+		return -errno; /* it has exited: the end of the channel follows */
 	x = malloc(sizeof(*x) + len);
 	if (!x)
 		return -ENOMEM;
@@ -63,7 +67,7 @@ static int say(struct web *w, const void *data, size_t len)
 	return watch_channel(w);
 }
 
-static void say_more(struct web *w)
+static void flush_channel(struct web *w)
 {
 	while (w->waiting) {
 		struct web_waiting *x = w->waiting;
@@ -76,7 +80,7 @@ static void say_more(struct web *w)
 		free(x);
 	}
 	if (watch_channel(w) < 0)
-		quit(w, 1);
+		quit_web(w, 1);
 }
 
 int web_send(struct web *w, struct webc *c, struct webp_req *q)
@@ -86,13 +90,13 @@ int web_send(struct web *w, struct webc *c, struct webp_req *q)
 
 	if (w->n_open >= WEBP_OPEN_MAX)
 		return -EBUSY;
-	/* Ids only have to grow: one whose place is taken is passed over. */
+	/* Ids only have to grow: one whose slot is taken is skipped. */
 	do {
 		w->last_id++;
 	} while (w->slots[w->last_id % WEB_SLOTS].id);
 	q->id = w->last_id;
 	r = webp_req_pack(q, &b);
-	r = r < 0 ? r : say(w, b.data, b.len);
+	r = r < 0 ? r : send_to_channel(w, b.data, b.len);
 	if (r < 0)
 		return r;
 	w->slots[q->id % WEB_SLOTS] = (struct web_slot){ q->id, c };
@@ -102,19 +106,19 @@ int web_send(struct web *w, struct webc *c, struct webp_req *q)
 	return 0;
 }
 
-/* Nobody waits for it any more. */
+/* The client does not wait for it any more. */
 void web_cancel(struct web *w, uint64_t id)
 {
-	struct web_slot *s = slot_of(w, id);
+	struct web_slot *s = find_slot(w, id);
 	uint32_t head[4] = { WEBP_MAGIC, WEBP_CANCEL, (uint32_t)id, (uint32_t)(id >> 32) };
 
 	if (s)
-		free_slot(w, s);
-	/* A cofferd that takes nothing any more is told by the end of everything else. */
-	(void)!say(w, head, sizeof(head));
+		release_slot(w, s);
+	/* A failure is ignored: the end of the channel follows. */
+	(void)!send_to_channel(w, head, sizeof(head));
 }
 
-void web_tell_stats(struct web *w)
+void web_send_stats(struct web *w)
 {
 	autobuf struct buf b = BUF_INIT;
 
@@ -123,14 +127,15 @@ void web_tell_stats(struct web *w)
 	if (w->waiting || memcmp(&w->stats, &w->told, sizeof(w->stats)) == 0 ||
 	    webp_stats_pack(&w->stats, &b) < 0)
 		return;
-	if (say(w, b.data, b.len) == 0)
+	if (send_to_channel(w, b.data, b.len) == 0)
 		w->told = w->stats;
 }
 
-/* --- what cofferd says ------------------------------------------------------------------------------------------------ */
+/* --- messages of cofferd
+ * ----------------------------------------------------------------------------------------- */
 
-/* Who has one address of IPv6 has a /64 of them. */
-static void set_peer(struct web_via *via, const struct sockaddr_storage *sa, socklen_t len)
+/* The holder of one IPv6 address usually has its /64. */
+static void set_peer_network(struct web_via *via, const struct sockaddr_storage *sa, socklen_t len)
 {
 	struct addr a = { 0 };
 	uint16_t port;
@@ -139,7 +144,7 @@ static void set_peer(struct web_via *via, const struct sockaddr_storage *sa, soc
 		hash_sha256(a.b, addr_is_v4(&a) ? sizeof(a.b) : sizeof(a.b) / 2, via->peer);
 }
 
-static void on_listener(struct watch *w, uint32_t events)
+static void on_tcp_connection(struct watch *w, uint32_t events)
 {
 	struct web_listener *l = w->ctx;
 	struct web_via via = { .port = l->port, .names = l->names };
@@ -149,18 +154,18 @@ static void on_listener(struct watch *w, uint32_t events)
 
 	(void)events;
 	if (fd >= 0) {
-		set_peer(&via, &sa, len);
+		set_peer_network(&via, &sa, len);
 		(void)webc_add(l->web, fd, &via);
 		return;
 	}
-	/* Out of something that only others give back: asking again at once would be all that is done. */
+	/* Out of a resource: retrying at once would be a busy loop. */
 	if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
 		loop_unwatch(&l->web->loop, w);
 		l->web->is_full = true;
 	}
 }
 
-static void listen_again(struct web *w)
+static void resume_listening(struct web *w)
 {
 	if (!w->is_full)
 		return;
@@ -171,7 +176,7 @@ static void listen_again(struct web *w)
 	}
 }
 
-static void take_listener(struct web *w, const struct webp_answer *a, int fd)
+static void add_listener(struct web *w, const struct webp_answer *a, int fd)
 {
 	struct web_listener *l = calloc(1, sizeof(*l));
 
@@ -181,24 +186,24 @@ static void take_listener(struct web *w, const struct webp_answer *a, int fd)
 	}
 	*l = (struct web_listener){ .next = w->listeners, .web = w, .port = (uint16_t)a->status };
 	memcpy(l->names, a->message, sizeof(l->names));
-	l->w = (struct watch){ .fd = fd, .fn = on_listener, .ctx = l };
+	l->w = (struct watch){ .fd = fd, .fn = on_tcp_connection, .ctx = l };
 	w->listeners = l;
 	if (loop_watch(&w->loop, &l->w, EPOLLIN) < 0)
-		quit(w, 1);
+		quit_web(w, 1);
 }
 
-static void take_backlog(struct web *w, uint64_t id, const struct webp_answer *a, int fd)
+static void take_log_page(struct web *w, uint64_t id, const struct webp_answer *a, int fd)
 {
 	autobuf struct buf b = BUF_INIT;
 	bool good = a->type == WEBP_REPLY && fd >= 0 && fd_read_all(fd, FEED_MAX, &b) == 0;
 
 	fd_close(fd);
-	web_feed_take(w->feed, id, good ? buf_cstr(&b) : NULL, b.len);
+	web_feed_take_page(w->feed, id, good ? buf_cstr(&b) : NULL, b.len);
 }
 
-static void take_answer(struct web *w, const struct webp_answer *a, int *fds)
+static void take_cofferd_answer(struct web *w, const struct webp_answer *a, int *fds)
 {
-	struct web_slot *s = slot_of(w, a->id);
+	struct web_slot *s = find_slot(w, a->id);
 	struct webc *c = s ? s->c : NULL;
 
 	if (!s) { /* cancelled meanwhile */
@@ -207,8 +212,8 @@ static void take_answer(struct web *w, const struct webp_answer *a, int *fds)
 		return;
 	}
 	if (!c) {
-		free_slot(w, s);
-		take_backlog(w, a->id, a, fds[0]);
+		release_slot(w, s);
+		take_log_page(w, a->id, a, fds[0]);
 		return;
 	}
 	web_rate_judged(w, &c->ask.req, a->type != WEBP_ERROR || a->status != 401,
@@ -221,7 +226,7 @@ static void take_answer(struct web *w, const struct webp_answer *a, int *fds)
 		webc_begin_events(c, a->seq);
 		return;
 	}
-	free_slot(w, s);
+	release_slot(w, s);
 	c->id = 0;
 	if (a->type == WEBP_EXIT)
 		webc_exec_ended(c, (int)a->status);
@@ -231,7 +236,7 @@ static void take_answer(struct web *w, const struct webp_answer *a, int *fds)
 		webc_answer(c, a, fds[0]);
 }
 
-static void on_channel(struct watch *watch, uint32_t events)
+static void on_cofferd_message(struct watch *watch, uint32_t events)
 {
 	struct web *w = watch->ctx;
 	struct web_via via = { .owner = true };
@@ -241,15 +246,15 @@ static void on_channel(struct watch *watch, uint32_t events)
 	size_t len;
 
 	if (events & EPOLLOUT) {
-		say_more(w);
+		flush_channel(w);
 		return;
 	}
 	n = fdpass_recv_some(watch->fd, data, sizeof(data), &len, fds, 2);
 	if (n == -EAGAIN || n == -EINTR)
 		return;
 	if (n < 0 || webp_answer_parse(data, len, (size_t)n, &a) < 0) {
-		/* cofferd has gone, or is not what it should be. */
-		quit(w, n == -EPIPE ? 0 : 1);
+		/* cofferd has exited, or is not what it should be. */
+		quit_web(w, n == -EPIPE ? 0 : 1);
 		return;
 	}
 	switch (a.type) {
@@ -258,28 +263,29 @@ static void on_channel(struct watch *watch, uint32_t events)
 		(void)webc_add(w, fds[0], &via);
 		break;
 	case WEBP_LISTEN:
-		take_listener(w, &a, fds[0]);
+		add_listener(w, &a, fds[0]);
 		break;
 	case WEBP_FEED:
 		web_feed_open(w->feed, fds[0]);
 		break;
 	default:
-		take_answer(w, &a, fds);
+		take_cofferd_answer(w, &a, fds);
 	}
 }
 
-/* --- the whole -------------------------------------------------------------------------------------------------------- */
+/* --- start and end
+ * ---------------------------------------------------------------------------------------------- */
 
-static void on_tick(struct timer *t)
+static void on_web_tick(struct timer *t)
 {
 	struct web *w = t->ctx;
 	uint64_t now = clock_nsec(CLOCK_MONOTONIC);
 	static uint64_t beat;
 
 	wheel_advance(&w->wheel, now);
-	listen_again(w);
+	resume_listening(w);
 	web_feed_age(w->feed, now);
-	web_tell_stats(w);
+	web_send_stats(w);
 	if (now - beat > WEB_BEAT) {
 		beat = now;
 		for (struct webc *c = w->conns, *next; c; c = next) {
@@ -291,8 +297,8 @@ static void on_tick(struct timer *t)
 	loop_timer(&w->loop, t, now + TICK);
 }
 
-/* Each may have an answer to send, or a command's two pipes. */
-static int limit_conns(struct web *w, struct err *e)
+/* Each connection may need a memory file, or a command's two pipes. */
+static int limit_connections(struct web *w, struct err *e)
 {
 	struct rlimit files;
 	int r = fence_limits(&web_fence, e);
@@ -307,7 +313,7 @@ static int limit_conns(struct web *w, struct err *e)
 	return 0;
 }
 
-static int start(struct web *w, struct err *e)
+static int web_start(struct web *w, struct err *e)
 {
 	int r = loop_open(&w->loop, e);
 
@@ -315,7 +321,7 @@ static int start(struct web *w, struct err *e)
 		return r;
 	if (sodium_init() < 0)
 		return err_set(e, -EIO, "cannot start the cryptographic library");
-	/* Against chosen keys; by itself it would open a file for that, later. */
+	/* Against chosen keys; jansson would otherwise open a file for its seed later. */
 	json_object_seed(randombytes_random() | 1);
 	signal(SIGPIPE, SIG_IGN);
 	wheel_init(&w->wheel, clock_nsec(CLOCK_MONOTONIC));
@@ -324,17 +330,17 @@ static int start(struct web *w, struct err *e)
 	w->once = web_once_new();
 	if (!w->feed || !w->once)
 		return err_set(e, -ENOMEM, "out of memory");
-	w->tick = (struct timer){ .fn = on_tick, .ctx = w };
+	w->tick = (struct timer){ .fn = on_web_tick, .ctx = w };
 	loop_timer(&w->loop, &w->tick, clock_nsec(CLOCK_MONOTONIC) + TICK);
-	w->channel = (struct watch){ .fd = WEB_CHANNEL, .fn = on_channel, .ctx = w };
+	w->channel = (struct watch){ .fd = WEB_CHANNEL, .fn = on_cofferd_message, .ctx = w };
 	r = loop_watch(&w->loop, &w->channel, EPOLLIN);
 	if (r < 0)
 		return err_sys(e, r, "cannot watch the channel");
-	r = limit_conns(w, e);
+	r = limit_connections(w, e);
 	return r < 0 ? r : fence_up(&web_fence, e);
 }
 
-static void release(struct web *w)
+static void web_release(struct web *w)
 {
 	while (w->conns)
 		webc_drop(w->conns);
@@ -364,13 +370,13 @@ int web_main(void)
 	int r;
 
 	w.loop = LOOP_INIT;
-	r = start(&w, &e);
+	r = web_start(&w, &e);
 	if (r == 0)
 		r = loop_run(&w.loop, &e);
 	if (r < 0) {
 		fprintf(stderr, "coffer-web: %s\n", e.msg);
 		w.exit_code = 1;
 	}
-	release(&w);
+	web_release(&w);
 	return w.exit_code;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Answers that do not end at once: a command's output. For events see webevents.c. */
+/* Streams a command's output as a response. For events see webevents.c. */
 #include "base/fd.h"
 #include "base/json.h"
 #include "web/server/webserve.h"
@@ -11,14 +11,14 @@
 
 #define PIECE 12288
 
-static void add_chunk(struct webc *c, const struct buf *b)
+static void add_stream_chunk(struct webc *c, const struct buf *b)
 {
 	http1_add_chunk_head(&c->out, b->len);
 	buf_add(&c->out, b->data, b->len);
 	http1_add_chunk_tail(&c->out);
 }
 
-static void finish(struct webc *c)
+static void finish_stream(struct webc *c)
 {
 	http1_add_last_chunk(&c->out);
 	buf_adds(&c->out, "\r\n");
@@ -26,9 +26,9 @@ static void finish(struct webc *c)
 	webc_flush(c);
 }
 
-/* --- a command -------------------------------------------------------------------------------------------------------- */
+/* --- a command ------------------------------------------------------------------------------------------ */
 
-static void add_end(struct webc *c)
+static void add_exit_line(struct webc *c)
 {
 	autobuf struct buf b = BUF_INIT;
 	struct json j = JSON_INIT(&b);
@@ -38,19 +38,19 @@ static void add_end(struct webc *c)
 	json_i64(&j, "exit_code", c->exit_code);
 	json_end_obj(&j);
 	buf_addc(&b, '\n');
-	add_chunk(c, &b);
-	finish(c);
+	add_stream_chunk(c, &b);
+	finish_stream(c);
 }
 
-static void settle_exec(struct webc *c)
+static void check_exec_ended(struct webc *c)
 {
 	if (c->has_exit && c->pipe[0].fd < 0 && c->pipe[1].fd < 0)
-		add_end(c);
+		add_exit_line(c);
 	else
 		webc_flush(c);
 }
 
-static void on_pipe(struct watch *w, uint32_t events)
+static void on_command_output(struct watch *w, uint32_t events)
 {
 	struct webc *c = w->ctx;
 	unsigned char data[PIECE];
@@ -60,7 +60,7 @@ static void on_pipe(struct watch *w, uint32_t events)
 	ssize_t n;
 
 	(void)events;
-	/* Who does not read holds the command up, and is dropped for it (S2). */
+	/* A client that does not read blocks the command, and is dropped for it (webserve.S2). */
 	if (c->out.len - c->out_off > WEB_OUT_HIGH) {
 		loop_unwatch(&c->web->loop, w);
 		return;
@@ -71,7 +71,7 @@ static void on_pipe(struct watch *w, uint32_t events)
 	if (n <= 0) {
 		loop_unwatch(&c->web->loop, w);
 		w->fd = fd_close(w->fd);
-		settle_exec(c);
+		check_exec_ended(c);
 		return;
 	}
 	sodium_bin2base64(text, sizeof(text), data, (size_t)n, sodium_base64_VARIANT_ORIGINAL);
@@ -80,13 +80,13 @@ static void on_pipe(struct watch *w, uint32_t events)
 	json_str(&j, "data", text);
 	json_end_obj(&j);
 	buf_addc(&b, '\n');
-	add_chunk(c, &b);
+	add_stream_chunk(c, &b);
 	webc_flush(c);
 }
 
 void webc_begin_exec(struct webc *c, int out, int err)
 {
-	/* What it printed is not kept. */
+	/* The output itself is not stored. */
 	static const char was_run[] =
 		"{\"error\":{\"code\":\"conflict\",\"message\":\"this command was run\",\"hint\":null}}\n";
 	const int fds[2] = { out, err };
@@ -96,16 +96,16 @@ void webc_begin_exec(struct webc *c, int out, int err)
 	c->ask.idem[0] = '\0';
 	webc_add_head(c, 200, "application/x-ndjson", UINT64_MAX, "X-Accel-Buffering: no\r\n");
 	c->state = WEBC_EXEC;
-	c->has_exit = false; /* of one before it on this connection */
+	c->has_exit = false; /* left from an earlier command on this connection */
 	for (int i = 0; i < 2; i++) {
-		c->pipe[i] = (struct watch){ .fd = fds[i], .fn = on_pipe, .ctx = c };
+		c->pipe[i] = (struct watch){ .fd = fds[i], .fn = on_command_output, .ctx = c };
 		if (loop_watch(&c->web->loop, &c->pipe[i], EPOLLIN) < 0)
 			c->pipe[i].fd = fd_close(c->pipe[i].fd);
 	}
 	webc_flush(c);
 }
 
-void webc_more(struct webc *c)
+void webc_resume(struct webc *c)
 {
 	for (int i = 0; i < 2; i++) {
 		if (c->pipe[i].fd >= 0)
@@ -119,7 +119,7 @@ void webc_exec_ended(struct webc *c, int code)
 	c->has_exit = true;
 	c->exit_code = code;
 	c->id = 0;
-	settle_exec(c);
+	check_exec_ended(c);
 }
 
 void webc_end_stream(struct webc *c)
@@ -128,5 +128,5 @@ void webc_end_stream(struct webc *c)
 	if (c->state == WEBC_SSE)
 		webc_end_events(c);
 	c->keep = false;
-	finish(c);
+	finish_stream(c);
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages between coffer-web and cofferd as bytes; values and what they may be. Pure but for web_secret_new(). */
+/*
+ * Packs, parses and checks the messages between coffer-web and cofferd. Pure, except for web_secret_new().
+ * Both sides use it on hostile bytes.
+ */
 #include "web/wire/webproto.h"
 
 #include "base/str.h"
@@ -9,26 +12,26 @@
 #include <sodium.h>
 #include <string.h>
 
-static const char *const roles[] = { "nobody", "observer", "approver", "operator" };
-static_assert(ARRAY_SIZE(roles) == WEB_ROLE_COUNT, "a name for each role");
+static const char *const role_names[] = { "nobody", "observer", "approver", "operator" };
+static_assert(ARRAY_SIZE(role_names) == WEB_ROLE_COUNT, "a name for each role");
 
 const char *web_role_name(enum web_role r)
 {
-	return roles[r];
+	return role_names[r];
 }
 
 int web_role_parse(const char *s)
 {
 	for (int i = WEB_OBSERVER; i < WEB_ROLE_COUNT; i++) {
-		if (str_eq(s, roles[i]))
+		if (str_eq(s, role_names[i]))
 			return i;
 	}
 	return -EINVAL;
 }
 
-/* --- values ----------------------------------------------------------------------------------------------------------- */
+/* --- values --------------------------------------------------------------------------------------------- */
 
-/* How long the character at p is, 0 when it is none: no overlong form, no surrogate, nothing past U+10FFFF. */
+/* Length of the UTF-8 character at p; 0 if invalid: no overlong form, no surrogate, nothing above U+10FFFF. */
 static size_t utf8_len(const unsigned char *p, size_t left)
 {
 	static const struct {
@@ -55,7 +58,7 @@ static size_t utf8_len(const unsigned char *p, size_t left)
 	return 0;
 }
 
-static bool is_text(const char *s, size_t len, bool one_line)
+static bool is_utf8_text(const char *s, size_t len, bool one_line)
 {
 	const unsigned char *p = (const unsigned char *)s;
 
@@ -63,14 +66,14 @@ static bool is_text(const char *s, size_t len, bool one_line)
 		n = utf8_len(p + i, len - i);
 		if (n == 0 || p[i] == '\0')
 			return false;
-		/* C0, DEL, and C1, which is two bytes long. */
+		/* C0, DEL, and C1, which has two bytes. */
 		if (one_line && (p[i] < 0x20 || p[i] == 0x7f || (p[i] == 0xc2 && p[i + 1] < 0xa0)))
 			return false;
 	}
 	return true;
 }
 
-static bool is_made_of(const char *s, size_t len, const char *set)
+static bool has_only_chars(const char *s, size_t len, const char *set)
 {
 	for (size_t i = 0; i < len; i++) {
 		if (!s[i] || !strchr(set, s[i]))
@@ -88,58 +91,59 @@ static bool is_ask_id(const char *s, size_t len)
 	const char *dash = memchr(s, '-', len);
 	size_t a = dash ? (size_t)(dash - s) : 0, b = dash ? len - a - 1 : 0;
 
-	return dash && a >= 2 && a <= 12 && b >= 1 && b <= 10 && is_made_of(s, a, HEX) &&
-	       is_made_of(dash + 1, b, DIGITS);
+	return dash && a >= 2 && a <= 12 && b >= 1 && b <= 10 && has_only_chars(s, a, HEX) &&
+	       has_only_chars(dash + 1, b, DIGITS);
 }
 
-static bool is_env(const char *s)
+static bool is_env_assignment(const char *s)
 {
 	size_t n = strcspn(s, "=");
 
 	return n > 0 && n <= 128 && s[n] == '=' && !strchr(DIGITS, s[0]) &&
-	       is_made_of(s, n, LETTERS DIGITS "_");
+	       has_only_chars(s, n, LETTERS DIGITS "_");
 }
 
-static bool is_list(const struct web_field *f, const struct web_value *v)
+static bool is_valid_list(const struct web_field *f, const struct web_value *v)
 {
 	size_t n = 0, len;
 
 	for (size_t at = 0; at < v->len; at += len + 1, n++) {
 		len = strnlen(v->s + at, v->len - at);
-		if (at + len >= v->len || !is_text(v->s + at, len, false) ||
-		    (f->kind == WEB_ENV && !is_env(v->s + at)))
+		if (at + len >= v->len || !is_utf8_text(v->s + at, len, false) ||
+		    (f->kind == WEB_ENV && !is_env_assignment(v->s + at)))
 			return false;
 	}
 	return n == v->n && n >= f->min && n <= WEBP_ITEMS && v->len <= f->max;
 }
 
-static bool has_text(const struct web_field *f, const struct web_value *v)
+static bool is_valid_text(const struct web_field *f, const struct web_value *v)
 {
 	switch (f->kind) {
 	case WEB_TEXT:
 	case WEB_LINE:
-		return v->len >= f->min && v->len <= f->max && is_text(v->s, v->len, f->kind == WEB_LINE);
+		return v->len >= f->min && v->len <= f->max &&
+		       is_utf8_text(v->s, v->len, f->kind == WEB_LINE);
 	case WEB_REF:
 		return v->len <= 64 && strlen(v->s) == v->len && str_is_name(v->s);
 	case WEB_ASKID:
 		return is_ask_id(v->s, v->len);
 	case WEB_POINT:
 		return v->len >= 2 && v->len <= 11 && v->s[0] == 'c' &&
-		       is_made_of(v->s + 1, v->len - 1, DIGITS);
+		       has_only_chars(v->s + 1, v->len - 1, DIGITS);
 	case WEB_HEX:
-		return v->len == f->max && is_made_of(v->s, v->len, HEX);
+		return v->len == f->max && has_only_chars(v->s, v->len, HEX);
 	case WEB_TOKEN:
 		return v->len >= f->min && v->len <= f->max &&
-		       is_made_of(v->s, v->len, LETTERS DIGITS "._:,+-");
+		       has_only_chars(v->s, v->len, LETTERS DIGITS "._:,+-");
 	case WEB_BYTES:
 	case WEB_BASE64:
 		return v->len <= f->max;
 	default:
-		return is_list(f, v);
+		return is_valid_list(f, v);
 	}
 }
 
-static size_t count_words(const struct web_field *f)
+static size_t count_field_words(const struct web_field *f)
 {
 	size_t n = 0;
 
@@ -168,8 +172,8 @@ bool web_value_check(const struct web_field *f, const struct web_value *v, const
 	};
 	bool good = f->kind == WEB_FLAG	  ? v->n <= 1
 		    : f->kind == WEB_NUM  ? v->n >= f->min && v->n <= f->max
-		    : f->kind == WEB_WORD ? v->n < count_words(f)
-					  : v->s && has_text(f, v);
+		    : f->kind == WEB_WORD ? v->n < count_field_words(f)
+					  : v->s && is_valid_text(f, v);
 
 	*why = words[f->kind];
 	return good;
@@ -200,19 +204,21 @@ const char *webp_str(const struct webp_req *q, const char *name)
 	return v ? v->s : NULL;
 }
 
-/* --- bytes ------------------------------------------------------------------------------------------------------------ */
+/* --- messages
+ * ---------------------------------------------------------------------------------------------------- */
 
-/* Little-endian throughout: magic u32, type u32, id u64; of a request cred u8, key, op u8, then each field of its table. */
+/* Little-endian: magic u32, type u32, id u64; for a request cred u8, key, op u8, then each field of its
+ * route. */
 #define HEAD 16
 #define REQ_HEAD (HEAD + 1 + HASH_LEN + 1)
 
-static void add_u64(struct buf *b, uint64_t v, unsigned bytes)
+static void add_le(struct buf *b, uint64_t v, unsigned bytes)
 {
 	for (unsigned i = 0; i < bytes; i++)
 		buf_addc(b, (char)(v >> (8 * i)));
 }
 
-static bool is_number(const struct web_field *f)
+static bool is_number_kind(const struct web_field *f)
 {
 	return f->kind == WEB_FLAG || f->kind == WEB_NUM || f->kind == WEB_WORD;
 }
@@ -223,9 +229,9 @@ int webp_req_pack(const struct webp_req *q, struct buf *out)
 	size_t before = out->len;
 	const char *why;
 
-	add_u64(out, WEBP_MAGIC, 4);
-	add_u64(out, WEBP_REQ, 4);
-	add_u64(out, q->id, 8);
+	add_le(out, WEBP_MAGIC, 4);
+	add_le(out, WEBP_REQ, 4);
+	add_le(out, q->id, 8);
 	buf_addc(out, (char)q->cred);
 	buf_add(out, q->key, HASH_LEN);
 	buf_addc(out, (char)q->op);
@@ -237,10 +243,10 @@ int webp_req_pack(const struct webp_req *q, struct buf *out)
 		buf_addc(out, v->has ? 1 : 0);
 		if (!v->has)
 			continue;
-		add_u64(out, v->n, 8);
-		if (is_number(&r->fields[i]))
+		add_le(out, v->n, 8);
+		if (is_number_kind(&r->fields[i]))
 			continue;
-		add_u64(out, v->len, 4);
+		add_le(out, v->len, 4);
 		buf_add(out, v->s, v->len);
 		buf_addc(out, '\0');
 	}
@@ -249,13 +255,13 @@ int webp_req_pack(const struct webp_req *q, struct buf *out)
 	return out->len - before > WEBP_MAX ? -EMSGSIZE : 0;
 }
 
-struct reader {
+struct webp_reader {
 	const unsigned char *p;
 	size_t left;
 	bool bad;
 };
 
-static const unsigned char *take(struct reader *r, size_t n)
+static const unsigned char *take_bytes(struct webp_reader *r, size_t n)
 {
 	const unsigned char *p = r->p;
 
@@ -268,9 +274,9 @@ static const unsigned char *take(struct reader *r, size_t n)
 	return p;
 }
 
-static uint64_t take_u64(struct reader *r, unsigned bytes)
+static uint64_t take_le(struct webp_reader *r, unsigned bytes)
 {
-	const unsigned char *p = take(r, bytes);
+	const unsigned char *p = take_bytes(r, bytes);
 	uint64_t v = 0;
 
 	for (unsigned i = 0; p && i < bytes; i++)
@@ -278,20 +284,20 @@ static uint64_t take_u64(struct reader *r, unsigned bytes)
 	return v;
 }
 
-/* A text is followed by its NUL, also in the message, so that it can be used where it lies. */
-static void take_value(struct reader *r, const struct web_field *f, struct web_value *v)
+/* A text is followed by its NUL in the message too, so that it can be used in place. */
+static void take_field_value(struct webp_reader *r, const struct web_field *f, struct web_value *v)
 {
-	uint64_t has = take_u64(r, 1);
+	uint64_t has = take_le(r, 1);
 	const unsigned char *p;
 	const char *why;
 
 	r->bad = r->bad || has > 1 || (!has && f->needed);
 	if (r->bad || !has)
 		return;
-	v->n = take_u64(r, 8);
-	if (!is_number(f)) {
-		v->len = take_u64(r, 4);
-		p = v->len < WEBP_MAX ? take(r, v->len + 1) : NULL;
+	v->n = take_le(r, 8);
+	if (!is_number_kind(f)) {
+		v->len = take_le(r, 4);
+		p = v->len < WEBP_MAX ? take_bytes(r, v->len + 1) : NULL;
 		r->bad = r->bad || !p || p[v->len] != '\0';
 		v->s = (const char *)p;
 	}
@@ -301,13 +307,13 @@ static void take_value(struct reader *r, const struct web_field *f, struct web_v
 		v->has = true;
 }
 
-static void take_req(struct reader *r, struct webp_req *q)
+static void take_request(struct webp_reader *r, struct webp_req *q)
 {
 	const unsigned char *key;
-	uint64_t cred = take_u64(r, 1), op;
+	uint64_t cred = take_le(r, 1), op;
 
-	key = take(r, HASH_LEN);
-	op = take_u64(r, 1);
+	key = take_bytes(r, HASH_LEN);
+	op = take_le(r, 1);
 	r->bad = r->bad || cred >= WEB_CRED_COUNT || op >= WEB_OP_COUNT;
 	if (r->bad || !key)
 		return;
@@ -315,45 +321,45 @@ static void take_req(struct reader *r, struct webp_req *q)
 	q->op = (enum web_op)op;
 	memcpy(q->key, key, HASH_LEN);
 	for (unsigned i = 0; i < web_route_fields(web_route(q->op)); i++)
-		take_value(r, &web_route(q->op)->fields[i], &q->v[i]);
+		take_field_value(r, &web_route(q->op)->fields[i], &q->v[i]);
 }
 
-/* Its id is 0: it belongs to no request. */
+/* The id is 0: it belongs to no request. */
 int webp_stats_pack(const struct web_stats *s, struct buf *out)
 {
-	add_u64(out, WEBP_MAGIC, 4);
-	add_u64(out, WEBP_STATS, 4);
-	add_u64(out, 0, 8);
+	add_le(out, WEBP_MAGIC, 4);
+	add_le(out, WEBP_STATS, 4);
+	add_le(out, 0, 8);
 	for (unsigned i = 0; i <= WEB_STATUS_COUNT; i++)
-		add_u64(out, s->answers[i], 8);
-	add_u64(out, s->streams, 8);
-	add_u64(out, s->connections, 8);
-	add_u64(out, s->dropped, 8);
+		add_le(out, s->answers[i], 8);
+	add_le(out, s->streams, 8);
+	add_le(out, s->connections, 8);
+	add_le(out, s->dropped, 8);
 	return buf_error(out) ? -ENOMEM : 0;
 }
 
-static void take_stats(struct reader *r, struct web_stats *s)
+static void take_web_stats(struct webp_reader *r, struct web_stats *s)
 {
 	for (unsigned i = 0; i <= WEB_STATUS_COUNT; i++)
-		s->answers[i] = take_u64(r, 8);
-	s->streams = take_u64(r, 8);
-	s->connections = take_u64(r, 8);
-	s->dropped = take_u64(r, 8);
+		s->answers[i] = take_le(r, 8);
+	s->streams = take_le(r, 8);
+	s->connections = take_le(r, 8);
+	s->dropped = take_le(r, 8);
 }
 
 int webp_parse(const void *data, size_t len, struct webp_msg *ret)
 {
-	struct reader r = { .p = data, .left = len };
+	struct webp_reader r = { .p = data, .left = len };
 	struct webp_msg m = { 0 };
-	uint64_t magic = take_u64(&r, 4), type = take_u64(&r, 4);
+	uint64_t magic = take_le(&r, 4), type = take_le(&r, 4);
 
-	m.req.id = take_u64(&r, 8);
+	m.req.id = take_le(&r, 8);
 	if (r.bad || magic != WEBP_MAGIC || (m.req.id == 0) != (type == WEBP_STATS) || len > WEBP_MAX)
 		return -EPROTO;
 	if (type == WEBP_REQ)
-		take_req(&r, &m.req);
+		take_request(&r, &m.req);
 	else if (type == WEBP_STATS)
-		take_stats(&r, &m.stats);
+		take_web_stats(&r, &m.stats);
 	else
 		r.bad = r.bad || type != WEBP_CANCEL;
 	if (r.bad || r.left)
@@ -363,7 +369,7 @@ int webp_parse(const void *data, size_t len, struct webp_msg *ret)
 	return 0;
 }
 
-static bool ends(const char *s, size_t size)
+static bool is_terminated(const char *s, size_t size)
 {
 	return memchr(s, '\0', size) != NULL;
 }
@@ -381,8 +387,8 @@ int webp_answer_parse(const void *data, size_t len, size_t n_fds, struct webp_an
 	if (len != sizeof(a))
 		return -EPROTO;
 	memcpy(&a, data, sizeof(a));
-	if (a.magic != WEBP_MAGIC || !ends(a.code, sizeof(a.code)) || !ends(a.message, sizeof(a.message)) ||
-	    !ends(a.hint, sizeof(a.hint)))
+	if (a.magic != WEBP_MAGIC || !is_terminated(a.code, sizeof(a.code)) ||
+	    !is_terminated(a.message, sizeof(a.message)) || !is_terminated(a.hint, sizeof(a.hint)))
 		return -EPROTO;
 	for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
 		if (fds[i].type != a.type)
@@ -409,7 +415,7 @@ bool webp_legal(enum webp_state s, enum webp_type t)
 	return t == WEBP_REQ ? legal[s].req : t == WEBP_CANCEL && legal[s].cancel;
 }
 
-/* --- secrets ---------------------------------------------------------------------------------------------------------- */
+/* --- secrets -------------------------------------------------------------------------------------------- */
 
 void web_secret_hash(const char *text, size_t len, unsigned char ret[HASH_LEN])
 {

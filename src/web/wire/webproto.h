@@ -1,29 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Between coffer-web, which talks HTTP with strangers, and cofferd (doc/openapi.yaml, doc/adr/0018). One table has all that can
- * be asked: by it coffer-web finds what a request means and checks its parts, both pack and unpack messages, and cofferd
- * finds which role it needs. cofferd sees no HTTP and no JSON: numbers, words of a list, and texts of a known kind and length.
+ * The protocol between coffer-web, which speaks HTTP with strangers, and cofferd (doc/openapi.yaml,
+ * doc/adr/0018). One table has all requests: coffer-web finds and checks a request by it, both sides pack and
+ * unpack messages by it, and cofferd finds the required role in it. cofferd sees no HTTP and no JSON: only
+ * numbers, enumerated words, and texts of a known kind and length.
  *
- * A message is one datagram of a SOCK_SEQPACKET pair, at most WEBP_MAX bytes: a head, then what its type has.
+ * A message is one datagram of a SOCK_SEQPACKET pair, at most WEBP_MAX bytes: a head, then the parts of its
+ * type.
  *
  *	coffer-web				cofferd
- *	WEBP_REQ  id, credential, op, values	one of: WEBP_REPLY | WEBP_ERROR; for OP_EXEC WEBP_OUT, then WEBP_EXIT;
- *						for OP_EVENTS WEBP_OPEN
- *	WEBP_CANCEL id				nothing; what ran for it is ended
- *	WEBP_STATS  what was counted		nothing
- *						WEBP_CONN  a connection of the owner's, and a key that stands for him
+ *	WEBP_REQ  id, credential, op, values	one of: WEBP_REPLY | WEBP_ERROR; for WEB_EXEC WEBP_OUT, then WEBP_EXIT;
+ *						for WEB_EVENTS WEBP_OPEN
+ *	WEBP_CANCEL id				no response; its process is killed
+ *	WEBP_STATS  counters			no response
+ *						WEBP_CONN  a connection of the owner, and a key that identifies him
  *						WEBP_LISTEN  a listening socket
- *						WEBP_FEED  a pipe with events of the log (webfeed.h), while a stream is open
- *						WEBP_END id  the stream is to end: its token was revoked or has expired
+ *						WEBP_FEED  a pipe with events of the log (webfeed.c), while a stream is open
+ *						WEBP_END id  end the stream: its token was revoked or has expired
  *
- * Invariants
- *  P1  An id is used once, greater than all before it. WEBP_CANCEL names one that was used (it may be over by then). Anything
- *      else, and anything that does not parse to its last byte, ends coffer-web. So is coffer-web's view of cofferd.
- *  P2  Every request carries its credential, and is judged by what that is worth now: who is revoked is refused from then on.
- *  P3  coffer-web never names a role. The owner's connections are accepted and checked by cofferd, which hands them
- *      over with a key; a token or session is shown as its SHA-256. A coffer-web that an attacker owns can do what those may
- *      whose connections or tokens pass through it, and no more.
- *  P4  Which message is legal in which state is one table (webp_legal).
+ * Invariants (cited elsewhere as webproto.P1 …)
+ * P1  An id is used once and is greater than all before it. WEBP_CANCEL names a used id (its request may be
+ *     over). Anything else, and anything that does not parse to its last byte, is fatal for coffer-web.
+ *     coffer-web treats messages of cofferd the same way.
+ * P2  Every request carries its credential and is judged by its current validity: after a revocation requests
+ *     are refused.
+ * P3  coffer-web never names a role. cofferd accepts and checks the owner's connections and passes them on
+ *     with a key; a token or session is sent as its SHA-256. A compromised coffer-web can do what the
+ *     connections and tokens that pass through it may do, and no more.
+ * P4  One table (webp_legal) says which message is legal in which state.
  */
 #ifndef WEB_WEBPROTO_H
 #define WEB_WEBPROTO_H
@@ -38,14 +42,15 @@
 #define WEBP_MAX (96u << 10)
 #define WEB_BODY_MAX (64u << 10) /* of a request */
 #define WEBP_FIELDS 10
-#define WEBP_ITEMS 320	   /* of a list */
-#define WEBP_OPEN_MAX 2048 /* requests and streams at once */
+#define WEBP_ITEMS 320	   /* items of a list */
+#define WEBP_OPEN_MAX 2048 /* requests and streams at a time */
 
 enum web_role { WEB_NOBODY, WEB_OBSERVER, WEB_APPROVER, WEB_OPERATOR, WEB_ROLE_COUNT };
 const char *web_role_name(enum web_role r);
 int web_role_parse(const char *s) MUST_CHECK; /* -EINVAL */
 
-/* --- what can be asked ------------------------------------------------------------------------------------------------ */
+/* --- requests
+ * ---------------------------------------------------------------------------------------------------- */
 
 enum web_op {
 	WEB_STATUS,
@@ -76,24 +81,24 @@ enum web_op {
 	WEB_SECRETS,
 	WEB_GATEWAY,
 	WEB_OPENAPI, /* answered by coffer-web itself */
-	WEB_BACKLOG, /* no path: coffer-web's own, for streams that resume */
+	WEB_BACKLOG, /* no path: coffer-web's own request, for streams that resume */
 	WEB_OP_COUNT
 };
 
 enum web_kind {
-	WEB_FLAG,  /* n is 0 or 1 */
-	WEB_NUM,   /* n from min to max */
-	WEB_WORD,  /* one of `words`: n is which */
-	WEB_TEXT,  /* UTF-8 without NUL, min to max bytes */
-	WEB_LINE,  /* the same without control characters */
-	WEB_REF,   /* a sandbox as a person names it: str_is_name() */
-	WEB_ASKID, /* hex digits, '-', digits */
-	WEB_POINT, /* a checkpoint: c, digits */
-	WEB_HEX,   /* exactly max lower-case hex digits */
-	WEB_TOKEN, /* A-Z a-z 0-9 . _ : , + -, min to max bytes */
-	WEB_ARGV,  /* a list of WEB_TEXT, min to WEB_ITEMS of them; max bytes in all */
-	WEB_ENV,   /* a list "NAME=VALUE"; in JSON an object */
-	WEB_BYTES, /* whatever bytes, max at most; in JSON a text, of which these are the UTF-8. Never a word of a command line */
+	WEB_FLAG,   /* n is 0 or 1 */
+	WEB_NUM,    /* n from min to max */
+	WEB_WORD,   /* one of `words`: n is its index */
+	WEB_TEXT,   /* UTF-8 without NUL, min to max bytes */
+	WEB_LINE,   /* the same without control characters */
+	WEB_REF,    /* a sandbox's name or id: str_is_name() */
+	WEB_ASKID,  /* hex digits, '-', digits */
+	WEB_POINT,  /* a checkpoint: c, digits */
+	WEB_HEX,    /* exactly max lower-case hex digits */
+	WEB_TOKEN,  /* A-Z a-z 0-9 . _ : , + -, min to max bytes */
+	WEB_ARGV,   /* a list of WEB_TEXT, min to WEBP_ITEMS of them; max bytes in all */
+	WEB_ENV,    /* a list "NAME=VALUE"; in JSON an object */
+	WEB_BYTES,  /* any bytes, at most max; in JSON the UTF-8 of a text; never in a command line */
 	WEB_BASE64, /* the same; in JSON as base64 */
 	WEB_KIND_COUNT
 };
@@ -111,28 +116,28 @@ struct web_field {
 
 struct web_route {
 	const char *name;   /* for the log: "sandbox.stop" */
-	const char *method; /* NULL: not to be asked from outside */
+	const char *method; /* NULL: not accepted from outside */
 	const char *path;   /* "/v1/sandboxes/{}/stop": {} is the field that is WEB_IN_PATH */
-	enum web_role role; /* WEB_NOBODY: whoever */
-	unsigned status;    /* when it went well */
-	bool changes;	    /* is written to the log */
+	enum web_role role; /* WEB_NOBODY: no credential needed */
+	unsigned status;    /* on success */
+	bool changes;	    /* is logged before it is begun */
 	struct web_field fields[WEBP_FIELDS];
 };
 const struct web_route *web_route(enum web_op op);
-/* How many fields it has. */
+/* The number of its fields. */
 unsigned web_route_fields(const struct web_route *r);
 
 struct web_value {
 	bool has;
 	uint64_t n;
-	const char *s; /* with its NUL; of a list: its strings one behind the other, each with its NUL */
-	size_t len;    /* without the NUL; of a list: all bytes; n is how many strings */
+	const char *s; /* with its NUL; for a list all its strings, each with its NUL */
+	size_t len;    /* without the NUL; for a list all bytes, and n is the number of strings */
 };
 
-/* Is it what the field may be? `why` gets a sentence without the field's name. */
+/* Is the value valid for the field? `why` gets a phrase without the field's name. */
 bool web_value_check(const struct web_field *f, const struct web_value *v, const char **why);
 
-/* --- messages --------------------------------------------------------------------------------------------------------- */
+/* --- messages ------------------------------------------------------------------------------------------- */
 
 enum webp_type {
 	WEBP_REQ = 1,
@@ -156,34 +161,34 @@ struct webp_req {
 	enum web_cred cred;
 	unsigned char key[HASH_LEN]; /* of WEBP_CONN, or SHA-256 of the token's or session's text */
 	enum web_op op;
-	struct web_value v[WEBP_FIELDS]; /* point into the message */
+	struct web_value v[WEBP_FIELDS]; /* texts point into the message */
 };
 
-/* The value of a field by its name; NULL when it was not given. */
+/* The value of a field by its name; NULL if absent. */
 const struct web_value *webp_get(const struct webp_req *q, const char *name);
 uint64_t webp_num(const struct webp_req *q, const char *name, uint64_t otherwise);
-const char *webp_str(const struct webp_req *q, const char *name); /* NULL when it was not given */
+const char *webp_str(const struct webp_req *q, const char *name); /* NULL if absent */
 
-/* Adds a message. -EMSGSIZE, -EINVAL (a value that is none). */
+/* Adds a message. -EMSGSIZE, -EINVAL (an invalid value). */
 int webp_req_pack(const struct webp_req *q, struct buf *out) MUST_CHECK;
 
-/* For metrics, since this coffer-web was started: its word, and numbers only. */
+/* Counters since this coffer-web was started, for metrics. Numbers only, since coffer-web is not trusted. */
 #define WEB_STATUSES                                                                                     \
 	{                                                                                                \
 		200, 201, 204, 304, 400, 401, 403, 404, 405, 409, 410, 413, 421, 422, 429, 431, 500, 503 \
 	}
 #define WEB_STATUS_COUNT 18
 struct web_stats {
-	uint64_t answers[WEB_STATUS_COUNT + 1]; /* the last: any other */
-	uint64_t streams, connections;		/* now */
-	uint64_t dropped; /* who did not take what was for him, or was too slow to ask */
+	uint64_t answers[WEB_STATUS_COUNT + 1]; /* the last entry: any other status */
+	uint64_t streams, connections;		/* current numbers */
+	uint64_t dropped; /* clients that did not read, or were too slow to send a request */
 };
 int webp_stats_pack(const struct web_stats *s, struct buf *out) MUST_CHECK;
 
-/* What coffer-web said: hostile. -EPROTO for what is none. */
+/* A message of coffer-web: hostile. -EPROTO if malformed. */
 struct webp_msg {
 	enum webp_type type; /* WEBP_REQ, WEBP_CANCEL, WEBP_STATS */
-	struct webp_req req; /* id only for WEBP_CANCEL; nothing for WEBP_STATS */
+	struct webp_req req; /* WEBP_CANCEL: id only; WEBP_STATS: unused */
 	struct web_stats stats;
 };
 int webp_parse(const void *data, size_t len, struct webp_msg *ret) MUST_CHECK;
@@ -191,33 +196,33 @@ int webp_parse(const void *data, size_t len, struct webp_msg *ret) MUST_CHECK;
 #define WEB_CODE_LEN 24
 #define WEB_MESSAGE_LEN 600
 
-/* What cofferd says. Texts end with NUL. */
+/* A message of cofferd. Texts end with NUL. */
 struct webp_answer {
 	uint32_t magic;
 	uint32_t type;
 	uint64_t id;
-	uint32_t status; /* HTTP's; of WEBP_EXIT the exit code; of WEBP_LISTEN the port */
+	uint32_t status; /* HTTP status; WEBP_EXIT: exit code; WEBP_LISTEN: port */
 	uint32_t flags;	 /* WEBP_F_TEXT */
-	uint64_t seq;	 /* of WEBP_OPEN: the last event of the log */
+	uint64_t seq;	 /* WEBP_OPEN: number of the last event in the log */
 	unsigned char key[HASH_LEN];
 	char code[WEB_CODE_LEN];
 	char message
-		[WEB_MESSAGE_LEN]; /* of WEBP_LISTEN: names that Host may have beside addresses, comma-separated */
+		[WEB_MESSAGE_LEN]; /* WEBP_LISTEN: accepted values of Host beside addresses, comma-separated */
 	char hint[WEB_MESSAGE_LEN];
 };
 #define WEBP_MAGIC 0x31424557u /* "WEB1" */
 #define WEBP_F_TEXT 1u	       /* text/plain, not JSON */
 int webp_answer_parse(const void *data, size_t len, size_t n_fds, struct webp_answer *ret) MUST_CHECK;
 
-/* P1, P4. Which ids are open is kept by cofferd; this is what may come for one. */
+/* webproto.P1, webproto.P4: may this message come in this state of an id? cofferd keeps the states. */
 enum webp_state { WEBP_ST_NEW, WEBP_ST_WORK, WEBP_ST_EXEC, WEBP_ST_STREAM, WEBP_ST_OVER, WEBP_ST_COUNT };
 bool webp_legal(enum webp_state s, enum webp_type t);
 
-/* Which errors of a token there are: whoever made it shows it once, and cofferd has only its SHA-256. */
+/* Prefixes of the secrets. A secret is shown once, when it is made; cofferd has only its SHA-256. */
 #define WEB_TOKEN_PREFIX "coffer_"
-#define WEB_SESSION_PREFIX "session_" /* what the page has instead */
+#define WEB_SESSION_PREFIX "session_" /* used by the page */
 #define WEB_SECRET_LEN 43	      /* base64url of 32 random bytes */
-/* A new secret as text, and what cofferd keeps of it. `prefix` stands before it. */
+/* Makes a new secret: its text, after `prefix`, and its hash for cofferd. */
 int web_secret_new(const char *prefix, struct buf *ret, unsigned char ret_hash[HASH_LEN],
 		   struct err *e) MUST_CHECK;
 void web_secret_hash(const char *text, size_t len, unsigned char ret[HASH_LEN]);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of all that can be asked over HTTP: doc/openapi.yaml in another form, and a test holds the two together. */
+/* The table of all HTTP requests: doc/openapi.yaml in another form; a test keeps the two in agreement. */
 #include "base/cleanup.h"
 #include "web/wire/webproto.h"
 
@@ -40,14 +40,14 @@
 		name, from, WEB_FLAG, false, 0, 1, NULL \
 	}
 
-static const char *const states[] = { "pending", "all", "granted", "parked", "in_force", NULL };
-static const char *const orders[] = { "oldest", "newest", NULL };
-static const char *const decisions[] = { "allow", "deny", "ask", NULL };
-static const char *const verdicts[] = { "allow", "deny", NULL };
-static const char *const scopes[] = { "once", "sandbox", "for", "uses", NULL };
-static const char *const kinds[] = { "question", "tool", NULL };
+static const char *const ask_state_words[] = { "pending", "all", "granted", "parked", "in_force", NULL };
+static const char *const order_words[] = { "oldest", "newest", NULL };
+static const char *const decision_words[] = { "allow", "deny", "ask", NULL };
+static const char *const verdict_words[] = { "allow", "deny", NULL };
+static const char *const scope_words[] = { "once", "sandbox", "for", "uses", NULL };
+static const char *const kind_words[] = { "question", "tool", NULL };
 
-static const struct web_route routes[] = {
+static const struct web_route web_routes[] = {
 	[WEB_STATUS] = { "status", "GET", "/v1/status", WEB_OBSERVER, 200, false, { { NULL } } },
 	[WEB_SESSION_OPEN] = { "session.open",
 			       "POST",
@@ -150,10 +150,10 @@ static const struct web_route routes[] = {
 		       WEB_OBSERVER,
 		       200,
 		       false,
-		       { { "state", WEB_IN_QUERY, WEB_WORD, false, 0, 0, states },
+		       { { "state", WEB_IN_QUERY, WEB_WORD, false, 0, 0, ask_state_words },
 			 OF_REF,
 			 { "after", WEB_IN_QUERY, WEB_ASKID, false, 0, 0, NULL },
-			 { "order", WEB_IN_QUERY, WEB_WORD, false, 0, 0, orders },
+			 { "order", WEB_IN_QUERY, WEB_WORD, false, 0, 0, order_words },
 			 LIMIT } },
 	[WEB_SUBMIT] = { "ask.submit",
 			 "POST",
@@ -162,7 +162,7 @@ static const struct web_route routes[] = {
 			 201,
 			 true,
 			 { { "sandbox", WEB_IN_BODY, WEB_REF, true, 0, 0, NULL },
-			   { "kind", WEB_IN_BODY, WEB_WORD, false, 0, 0, kinds },
+			   { "kind", WEB_IN_BODY, WEB_WORD, false, 0, 0, kind_words },
 			   { "what", WEB_IN_BODY, WEB_TEXT, true, 1, 1024, NULL },
 			   { "reason", WEB_IN_BODY, WEB_TEXT, false, 0, 1024, NULL },
 			   { "preview", WEB_IN_BODY, WEB_TEXT, false, 0, 2048, NULL },
@@ -176,8 +176,8 @@ static const struct web_route routes[] = {
 			 true,
 			 { PATH_ASK,
 			   { "digest", WEB_IN_BODY, WEB_HEX, true, 0, HASH_HEX_LEN, NULL },
-			   { "decision", WEB_IN_BODY, WEB_WORD, true, 0, 0, verdicts },
-			   { "scope", WEB_IN_BODY, WEB_WORD, false, 0, 0, scopes },
+			   { "decision", WEB_IN_BODY, WEB_WORD, true, 0, 0, verdict_words },
+			   { "scope", WEB_IN_BODY, WEB_WORD, false, 0, 0, scope_words },
 			   { "seconds", WEB_IN_BODY, WEB_NUM, false, 1, 366ull * 86400, NULL },
 			   { "uses", WEB_IN_BODY, WEB_NUM, false, 1, 1000000, NULL },
 			   { "reason", WEB_IN_BODY, WEB_LINE, false, 0, 255, NULL } } },
@@ -189,7 +189,7 @@ static const struct web_route routes[] = {
 			 200,
 			 false,
 			 { OF_REF,
-			   { "decision", WEB_IN_QUERY, WEB_WORD, false, 0, 0, decisions },
+			   { "decision", WEB_IN_QUERY, WEB_WORD, false, 0, 0, decision_words },
 			   { "host", WEB_IN_QUERY, WEB_LINE, false, 1, 255, NULL },
 			   SINCE,
 			   BEFORE,
@@ -232,11 +232,11 @@ static const struct web_route routes[] = {
 	[WEB_OPENAPI] = { "openapi", "GET", "/v1/openapi.yaml", WEB_NOBODY, 200, false, { { NULL } } },
 	[WEB_BACKLOG] = { "backlog", NULL, "", WEB_OBSERVER, 200, false, { AFTER, LIMIT } },
 };
-static_assert(ARRAY_SIZE(routes) == WEB_OP_COUNT, "a row for each");
+static_assert(ARRAY_SIZE(web_routes) == WEB_OP_COUNT, "a row for each");
 
 const struct web_route *web_route(enum web_op op)
 {
-	return &routes[op];
+	return &web_routes[op];
 }
 
 unsigned web_route_fields(const struct web_route *r)

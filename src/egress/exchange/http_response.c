@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Answers of our own: refusals by a rule, refusals of what cannot be read in one way only, and servers that failed. Each
- * is a small JSON body (deny.h) that an agent can act on, and has its line in the journal.
+ * Responses of our own: refusals by a rule, refusals of ambiguous requests, and failures of servers. Each is
+ * a small JSON body (deny.h) that an agent can act on, and has its line in the journal.
  */
 #include "base/str.h"
 #include "egress/account/deny.h"
@@ -16,8 +16,8 @@
 
 #include <stdio.h>
 
-/* Query values may be secrets: the journal keeps the names, and of each value a digest. */
-static void log_path(const struct exch *e, struct json *l)
+/* Query values may be secrets: the journal has their names, and a digest of each value. */
+static void log_request_path(const struct exch *e, struct json *l)
 {
 	struct slice path = urlpath_path(&e->req.target, &e->req.url);
 	autobuf struct buf text = BUF_INIT;
@@ -33,12 +33,13 @@ static void log_path(const struct exch *e, struct json *l)
 	journal_str(l, "path", buf_cstr(&text), 1024);
 }
 
-/* What the policy said, and whom it had asked. */
-static void log_said(const struct exch *e, struct json *l, bool allowed)
+/* The policy's decision, and the ids of the asks. */
+static void log_policy_said(const struct exch *e, struct json *l, bool allowed)
 {
 	char ids[64];
 
-	journal_str(l, "said", policy_said(&e->verdict, e->asks_secret ? POLICY_ASK : e->judged, allowed), 8);
+	journal_str(l, "said",
+		    policy_journal_note(&e->verdict, e->asks_secret ? POLICY_ASK : e->judged, allowed), 8);
 	snprintf(ids, sizeof(ids), "%s%s%s", e->ask_id, e->ask_id[0] && e->secret_ask_id[0] ? "," : "",
 		 e->secret_ask_id);
 	journal_str(l, "ask", ids, sizeof(ids));
@@ -60,13 +61,13 @@ void exch_log(struct exch *e, const char *decision, const char *rule, const char
 		json_u64(l, "c", e->conn_id);
 	json_u64(l, "r", e->id);
 	journal_str(l, "method", exch_method(e), EXCH_METHOD_MAX);
-	log_path(e, l);
+	log_request_path(e, l);
 	if (e->conn)
 		journal_str(l, "host", e->conn->host.text, HOST_MAX);
 	if (e->conn)
 		json_u64(l, "port", e->conn->port);
 	journal_str(l, "decision", decision, 16);
-	log_said(e, l, str_eq(decision, "allow"));
+	log_policy_said(e, l, str_eq(decision, "allow"));
 	journal_str(l, "rule", rule, POLICY_RULE_TEXT_MAX);
 	if (e->dropped[0])
 		snprintf(text, sizeof(text), "%s%sleft out: %s", why ? why : "", why && *why ? "; " : "",
@@ -83,8 +84,8 @@ void exch_log(struct exch *e, const char *decision, const char *rule, const char
 	e->logged = true;
 }
 
-/* The answer is in `down`, whole; the front sends it as it sends any other. */
-static void answer(struct exch *e, unsigned status, const struct buf *body)
+/* The response is in `down`, complete; the front sends it like any other. */
+static void exch_respond(struct exch *e, unsigned status, const struct buf *body)
 {
 	struct http_resp *r = &e->resp;
 	char denied[128];
@@ -99,7 +100,7 @@ static void answer(struct exch *e, unsigned status, const struct buf *body)
 	http_pipe_clear(&e->down);
 	http_fields_clear(&r->fields);
 	r->status = status;
-	r->tunnel = false; /* as a server's head that is not handed on may have been */
+	r->tunnel = false; /* may be set by a server's head that was not passed on */
 	r->has_length = true;
 	r->length = body->len;
 	r->no_body = strcmp(e->req.method, "HEAD") == 0;
@@ -123,8 +124,8 @@ static void answer(struct exch *e, unsigned status, const struct buf *body)
 	e->front->wake(e);
 }
 
-static void answer_denial(struct exch *e, unsigned status, const char *rule, const char *reason,
-			  const char *hint)
+static void respond_denial(struct exch *e, unsigned status, const char *rule, const char *reason,
+			   const char *hint)
 {
 	autobuf struct buf body = BUF_INIT;
 	autobuf struct buf path = BUF_INIT;
@@ -142,11 +143,11 @@ static void answer_denial(struct exch *e, unsigned status, const char *rule, con
 		d.path = buf_cstr(&path);
 	}
 	deny_json(&body, &d);
-	answer(e, status, &body);
+	exch_respond(e, status, &body);
 }
 
-/* A refusal is written once and then counted: a client can make any number of them. */
-static void log_denial(struct exch *e, const char *rule, const char *why)
+/* A refusal is written once and then counted: a client can cause any number of them. */
+static void log_request_denial(struct exch *e, const char *rule, const char *why)
 {
 	struct egress *eg = e->in->eg;
 	char what[HOST_MAX + EXCH_METHOD_MAX + 192];
@@ -154,10 +155,10 @@ static void log_denial(struct exch *e, const char *rule, const char *why)
 	uint64_t count = 0;
 
 	e->in->denied++;
-	/* The first line is for people, and values of a query may be secrets. */
+	/* The first line is for people; query values may be secrets. */
 	snprintf(what, sizeof(what), "%s %s%.*s\n%.80s", e->req.method, e->conn ? e->conn->host.text : "",
 		 (int)(path.len < 100 ? path.len : 100), path.len ? path.p : "", why);
-	/* What a person was asked about is in the log already, each time. */
+	/* Refusals that a person was asked about are in the log already, each time. */
 	if (!e->ask_id[0] && !e->secret_ask_id[0] &&
 	    !fold_is_due(eg->fold, FOLD_REQUEST, what, strlen(what), 0, eg->now, &count)) {
 		e->logged = false;
@@ -170,30 +171,30 @@ static void log_denial(struct exch *e, const char *rule, const char *why)
 void exch_log_refusal(struct exch *e, const char *why)
 {
 	e->in->requests++;
-	log_denial(e, NULL, why);
+	log_request_denial(e, NULL, why);
 }
 
 void exch_refuse(struct exch *e, unsigned status, const char *why)
 {
-	log_denial(e, NULL, why);
-	answer_denial(e, status, NULL, why, NULL);
+	log_request_denial(e, NULL, why);
+	respond_denial(e, status, NULL, why, NULL);
 }
 
 void exch_deny(struct exch *e)
 {
-	log_denial(e, e->verdict.rule_text, e->verdict.why);
-	answer_denial(e, 403, e->verdict.rule_text[0] ? e->verdict.rule_text : NULL, e->verdict.why,
-		      e->verdict.hint);
+	log_request_denial(e, e->verdict.rule_text, e->verdict.why);
+	respond_denial(e, 403, e->verdict.rule_text[0] ? e->verdict.rule_text : NULL, e->verdict.why,
+		       e->verdict.hint);
 }
 
-/* Not a decision, so not in a denial's words: whoever reads it should look at the server, not at the policy. */
-void exch_answer_failed(struct exch *e, const char *why)
+/* Not a decision, so not worded as a denial: the reader should look at the server, not at the policy. */
+void exch_respond_failed(struct exch *e, const char *why)
 {
 	autobuf struct buf body = BUF_INIT;
 	struct json j = JSON_INIT(&body);
 	char text[HOST_MAX + 400];
 
-	snprintf(text, sizeof(text), "coffer: %s:%u could not be asked: %s",
+	snprintf(text, sizeof(text), "coffer: the request to %s:%u failed: %s",
 		 e->conn ? e->conn->host.text : "", e->conn ? (unsigned)e->conn->port : 0, why);
 	json_obj(&j, NULL);
 	json_str(&j, "error", "upstream");
@@ -204,5 +205,5 @@ void exch_answer_failed(struct exch *e, const char *why)
 	json_str(&j, "reason", why);
 	json_end_obj(&j);
 	buf_addc(&body, '\n');
-	answer(e, 502, &body);
+	exch_respond(e, 502, &body);
 }
