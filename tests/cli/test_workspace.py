@@ -177,7 +177,7 @@ def test_alive(c, who):
     tap.like(c("diff", "busy").out, r"^A busy\.txt$", f"{who}: diff of a run that goes on")
     for verb in ("apply", "discard"):
         r = c(verb, "busy")
-        tap.ok(r.code == 125 and "still runs" in r.err, f"{who}: {verb} waits for its end", r)
+        tap.ok(r.code == 125 and "is still running" in r.err, f"{who}: {verb} refuses a run that goes on", r)
     tap.ok(not there(c, "busy.txt"), f"{who}: nothing went out")
     c("stop", "-t", "0", "busy")
     r = c("rm", "-f", "busy")
