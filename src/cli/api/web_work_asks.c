@@ -291,7 +291,9 @@ int web_work_answer(struct web_args *a, struct err *e)
 		a->code = a->code ? a->code : "gone";
 		return r;
 	}
-	n.scope = (enum ask_scope)(s < 0 ? ASK_ONCE : s);
+	if (s < 0)
+		return err_set(e, -EINVAL, "'%.32s' is not a scope", scope);
+	n.scope = (enum ask_scope)s;
 	if (!n.allow && scope) {
 		a->code = "bad_request";
 		return err_hint(
