@@ -82,6 +82,12 @@ def check_files():
             unfinished.append(os.path.relpath(path, ROOT))
     tap.eq(no_spdx, [], "every source names its licence in its first lines")
     tap.eq(unfinished, [], "nothing is marked as unfinished")
+    headless = []
+    for path in sources("src"):
+        with open(path, encoding="utf-8") as f:
+            if path.endswith(".c") and not f.read().split("\n", 1)[1].startswith("/*"):
+                headless.append(os.path.relpath(path, ROOT))
+    tap.eq(headless, [], "every source of src/ opens with a comment that says what it is for")
 
 
 def check_readmes():
