@@ -118,7 +118,7 @@ int mcp_line_parse(const char *data, size_t len, json_t **ret, struct mcp_fault 
 	if (!v) {
 		/* The parser's message quotes the input, which must not be echoed to the client. */
 		set_fault(f, MCP_PARSE_ERROR, "");
-		snprintf(f->text, sizeof(f->text), "the line is no JSON (at byte %d)", why.position);
+		snprintf(f->text, sizeof(f->text), "the line is not valid JSON (at byte %d)", why.position);
 		return -EBADMSG;
 	}
 	*ret = v;

@@ -329,7 +329,7 @@ static bool find_request_version(struct request *q)
 	return true;
 }
 
-static void take_request(struct request *q)
+static void take_rpc_request(struct request *q)
 {
 	const struct method *m = find_method(q->m->method);
 	bool modern;
@@ -350,7 +350,7 @@ static void take_request(struct request *q)
 		m->run(q);
 }
 
-static void take_notification(struct mcp_server *sv, const struct mcp_msg *m)
+static void take_rpc_notification(struct mcp_server *sv, const struct mcp_msg *m)
 {
 	struct mcp_id id = { 0 };
 
@@ -371,7 +371,7 @@ static void answer_fault(struct mcp_server *sv, struct mcp_batch *b, struct mcp_
 	mcp_fault_release(f);
 }
 
-static void take_message(struct mcp_server *sv, json_t *v, struct mcp_batch *b)
+static void take_rpc_message(struct mcp_server *sv, json_t *v, struct mcp_batch *b)
 {
 	struct mcp_fault f = { 0 };
 	struct mcp_msg m = { 0 };
@@ -381,13 +381,13 @@ static void take_message(struct mcp_server *sv, json_t *v, struct mcp_batch *b)
 		return;
 	}
 	if (m.kind == MCP_REQUEST)
-		take_request(&(struct request){ .sv = sv, .m = &m, .batch = b });
+		take_rpc_request(&(struct request){ .sv = sv, .m = &m, .batch = b });
 	else if (m.kind == MCP_NOTIFICATION)
-		take_notification(sv, &m);
+		take_rpc_notification(sv, &m);
 	mcp_msg_release(&m);
 }
 
-static void take_batch(struct mcp_server *sv, json_t *v)
+static void take_rpc_batch(struct mcp_server *sv, json_t *v)
 {
 	struct mcp_fault f = { .code = MCP_INVALID_REQUEST };
 	struct mcp_batch *b;
@@ -407,7 +407,7 @@ static void take_batch(struct mcp_server *sv, json_t *v)
 	}
 	b->open = 1;
 	for (size_t i = 0; i < json_array_size(v); i++)
-		take_message(sv, json_array_get(v, i), b);
+		take_rpc_message(sv, json_array_get(v, i), b);
 	mcp_batch_close(sv, b);
 }
 
@@ -422,9 +422,9 @@ void mcp_take_line(struct mcp_server *sv, const char *data, size_t len)
 		return;
 	}
 	if (json_is_array(v))
-		take_batch(sv, v);
+		take_rpc_batch(sv, v);
 	else
-		take_message(sv, v, NULL);
+		take_rpc_message(sv, v, NULL);
 	json_decref(v);
 }
 

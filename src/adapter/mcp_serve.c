@@ -155,7 +155,7 @@ static void start_next_call(struct mcp_server *sv)
 	}
 }
 
-static void take_report(struct mcp_server *sv, const struct mcp_report *r)
+static void take_call_report(struct mcp_server *sv, const struct mcp_report *r)
 {
 	autobuf struct buf text = BUF_INIT;
 	struct mcp_call *c = sv->calls;
@@ -176,10 +176,10 @@ static void read_call_reports(struct mcp_server *sv)
 	struct mcp_report report;
 
 	while (mcp_proc_next(&sv->proc, &report))
-		take_report(sv, &report);
+		take_call_report(sv, &report);
 	if (r == 0)
 		return;
-	fail_call(sv, sv->calls, "the call broke off: its process has died");
+	fail_call(sv, sv->calls, "the call failed: its process died");
 	mcp_proc_reap(&sv->proc);
 	drop_call(sv, &sv->calls);
 }

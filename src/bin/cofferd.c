@@ -82,7 +82,7 @@ static int print_tokens(void)
 	if (r < 0)
 		fprintf(stderr, "coffer: %s\n", e.code ? e.msg : strerror(-r));
 	else if (old)
-		fprintf(stderr, "coffer: cofferd was killed: what it did last may be missing here\n");
+		fprintf(stderr, "coffer: cofferd was killed: its last changes may be missing here\n");
 	return r < 0;
 }
 

@@ -52,7 +52,7 @@ static size_t blocked_word_len(const char *s, size_t len)
 /* Adds one word of a line if it is a name; counts it as skipped otherwise. */
 static int add_blocked_name(struct blocklist *b, const char *s, size_t len, bool first, struct err *e)
 {
-	struct host h;
+	struct host h = { 0 };
 
 	if (len > 2 && s[0] == '*' && s[1] == '.') {
 		s += 2;

@@ -298,7 +298,7 @@ int doctor_run(struct doctor *ret, struct err *e)
 
 	d.findings = calloc(d.n, sizeof(*d.findings));
 	if (!d.findings)
-		return err_sys(e, -ENOMEM, "cannot begin");
+		return err_sys(e, -ENOMEM, "cannot start the checks");
 	read_system_info(&d);
 	d.who = check_is_root() ? "root" : geteuid() == 0 ? "root of a user namespace" : "an ordinary user";
 	for (size_t i = 0; i < d.n; i++) {

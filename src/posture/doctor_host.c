@@ -41,7 +41,7 @@ void check_kernel(struct finding *f)
 	major = strtol(u.release, &dot, 10);
 	minor = *dot == '.' ? strtol(dot + 1, NULL, 10) : 0;
 	if (major == 0)
-		finding_set(f, DOCTOR_WARN, "its version cannot be told");
+		finding_set(f, DOCTOR_WARN, "the kernel's version cannot be determined");
 	else if (major < KERNEL_MAJOR || (major == KERNEL_MAJOR && minor < KERNEL_MINOR))
 		finding_set(f, DOCTOR_FAIL, "Linux %.100s is too old", u.release);
 	else
@@ -120,7 +120,7 @@ static int use_seccomp(void *arg, struct err *e)
 
 	(void)arg;
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
-		return err_sys(e, -errno, "privileges cannot be given up for good");
+		return err_sys(e, -errno, "no_new_privs cannot be set");
 	if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog) < 0)
 		return err_sys(e, -errno, "a filter cannot be installed");
 	return 0;
@@ -184,7 +184,7 @@ void check_disk(struct finding *f)
 	char text[16];
 
 	if (scratch_make(&s, &e) < 0 || fstatfs(s.fd, &fs) < 0) {
-		finding_set(f, DOCTOR_FAIL, "%s", e.msg[0] ? e.msg : "its free space cannot be told");
+		finding_set(f, DOCTOR_FAIL, "%s", e.msg[0] ? e.msg : "its free space cannot be determined");
 		return;
 	}
 	room = (uint64_t)fs.f_bavail * (uint64_t)fs.f_bsize;

@@ -158,7 +158,7 @@ static int probe_idmap(void *arg, struct err *e)
 	autoclose int tree = mnt_tree(AT_FDCWD, t->scratch->path, false);
 	int r = tree < 0 ? tree : mnt_idmap(tree, t->userns);
 
-	return r < 0 ? err_sys(e, r, "the file system of %s cannot", t->scratch->parent) : 0;
+	return r < 0 ? err_sys(e, r, "the file system of %s does not support them", t->scratch->parent) : 0;
 }
 
 /*

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Taking a layer away for good, and looking that it is.
+ * Removes a layer for good, and verifies that it is gone.
  *
- * An ordinary user whose sandbox had a range of ids is left with directories that belong to subordinate ids, which only
- * those may empty. Then a child does it that is root over these ids, with nothing but the directory's fd: in the
- * sandbox's own user namespace where that was kept (a launcher that has confined itself can make no other, for
- * newuidmap is set-user-ID), else in a new one with the same ids.
+ * The sandbox of an ordinary user with a range of ids leaves directories that belong to subordinate ids, which only those
+ * ids may empty. A child that is root over these ids then removes them, with nothing but the directory's fd: in the
+ * sandbox's own user namespace if that was kept (a confined launcher cannot make another, since newuidmap is
+ * set-user-ID), else in a new one with the same ids.
  */
 #include "base/fd.h"
 #include "sandbox/spec/ids.h"
@@ -24,8 +24,8 @@ struct report {
 	struct err err;
 };
 
-/* The child: is let into the namespace, or makes one and asks for its ids to be mapped. */
-static int become_owner(int sock, int userns, struct err *e)
+/* In the child: enters the given namespace, or makes one and has the parent map its ids. */
+static int enter_owner_userns(int sock, int userns, struct err *e)
 {
 	char go = 0;
 
@@ -44,15 +44,15 @@ static _Noreturn void wipe_in_child(int sock, int userns, int run_fd, const char
 {
 	struct report rep = { .err = ERR_INIT };
 
-	rep.result = become_owner(sock, userns, &rep.err);
-	/* Only now: the change of credentials would undo it. Whoever comes after the parent must find the run free. */
+	rep.result = enter_owner_userns(sock, userns, &rep.err);
+	/* Not earlier: the change of credentials resets it. If the parent dies, the child must not keep holding the run. */
 	spawn_die_with(parent);
 	if (rep.result == 0)
 		rep.result = fd_rm_tree(run_fd, name, &rep.n, &rep.err);
 	_exit(fd_write_all(sock, &rep, sizeof(rep)) < 0 ? 1 : 0);
 }
 
-static int map_child(int sock, pid_t pid, const struct ids *ids, struct err *e)
+static int map_wiping_child(int sock, pid_t pid, const struct ids *ids, struct err *e)
 {
 	char go = 0;
 	int r = fd_read_exact(sock, &go, 1);
@@ -64,7 +64,7 @@ static int map_child(int sock, pid_t pid, const struct ids *ids, struct err *e)
 	return fd_write_all(sock, &go, 1) < 0 ? err_set(e, -EIO, "the process that wipes the layer died") : 0;
 }
 
-static int wait_for_child(int sock, struct report *rep, struct err *e)
+static int wait_for_wipe(int sock, struct report *rep, struct err *e)
 {
 	if (fd_read_exact(sock, rep, sizeof(*rep)) < 0)
 		return err_set(e, -EIO, "the process that wipes the layer died");
@@ -92,13 +92,13 @@ static int wipe_as_owner(int run_fd, const char *name, int userns, uint64_t *ret
 	if (pid < 0)
 		return err_sys(e, -errno, "cannot start a process to wipe the layer");
 	if (pid == 0) {
-		fd_close(ours); /* the parent's death is then an end of file */
+		fd_close(ours); /* so that the parent's death shows as end of file */
 		wipe_in_child(theirs, userns, run_fd, name, self);
 	}
 	theirs = fd_close(theirs);
-	r = userns >= 0 ? 0 : map_child(ours, pid, &ids, e);
+	r = userns >= 0 ? 0 : map_wiping_child(ours, pid, &ids, e);
 	if (r == 0)
-		r = wait_for_child(ours, &rep, e);
+		r = wait_for_wipe(ours, &rep, e);
 	ours = fd_close(ours);
 	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
 		;
@@ -114,7 +114,7 @@ int workspace_wipe(int run_fd, const char *name, int userns, uint64_t *ret_n, st
 
 	if ((r == -EACCES || r == -EPERM) && !state_is_host_root()) {
 		if (e)
-			*e = ERR_INIT; /* a message that stays says that it was not wiped */
+			*e = ERR_INIT; /* the retry may succeed: an old message would say that the layer is not wiped */
 		r = wipe_as_owner(run_fd, name, userns, &more, e);
 	}
 	if (ret_n)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Workspaces on the host's side: which directory may be one, what in it is hidden from a sandbox, what a run
- * changed, and how that gets back out. Works on directory fds; never runs a program; never follows a symlink
- * that the sandbox made.
+ * Workspaces on the host's side: which directory may be one, what is hidden in it from a sandbox, what a run changed, and
+ * how changes are applied to the original. Works on directory fds; never runs a program; never follows a symlink that the
+ * sandbox made.
  */
 #ifndef WORKSPACE_WORKSPACE_H
 #define WORKSPACE_WORKSPACE_H
@@ -22,26 +22,26 @@
  * directories of the system, directories that hold keys, and the state directory with all above and below it. */
 int workspace_may_use(int dir_fd, const char *path, const char *state_path, struct err *e) MUST_CHECK;
 
-/* May this be bound with -v? Refuses what workspace_may_use() does; sockets, pipes and devices, and directories that
- * hold such sockets; files and directories that hold keys, and all that is above such a directory. */
+/* May this be bound with -v? Refuses everything that workspace_may_use() refuses; sockets, pipes and devices, and
+ * directories that hold such sockets; files and directories that hold keys, and every directory above one. */
 int workspace_may_bind(int fd, const char *path, const char *state_path, struct err *e) MUST_CHECK;
 
 #define WORKSPACE_MASKS_MAX 4096
 
 /*
- * Finds what is hidden from a sandbox: files that usually hold credentials, sockets and pipes (each a line to some
- * process of the host), directories that this user may not read (but their owner, inside, could open). `show` are
- * paths (relative) that the user wants open; "." opens all and skips the search. Sorted; nothing is listed below a
- * directory that is. -E2BIG past WORKSPACE_MASKS_MAX. The caller frees with masks_free().
+ * Finds what is hidden from a sandbox: files that usually hold credentials, sockets and pipes (each leads to a process of
+ * the host), directories that this user may not read (but their owner, inside, could open). `show` are relative paths that
+ * the user does not want hidden; "." hides nothing and skips the search. Sorted; nothing is listed below a listed
+ * directory. -E2BIG above WORKSPACE_MASKS_MAX. The caller frees with masks_free().
  */
 int workspace_find_masks(int dir_fd, const struct strv *show, struct mask **ret_masks, size_t *ret_n,
 			 struct err *e) MUST_CHECK;
 void masks_free(struct mask *m, size_t n);
 
 /*
- * The original's masks become those of the original with a copied layer over it: also what the layer holds of that kind,
- * without what it has taken away. `path` is the original's, NULL: there is none. `mapped`: the layer belongs to
- * subordinate ids, see owner.h. With an error they are as they were.
+ * Turns the masks of the original into those of the original with a copied layer over it: adds the layer's entries of that
+ * kind, drops those that the layer deleted. `path` is the original's, NULL: there is none. `mapped`: the layer belongs to
+ * subordinate ids, see owner.h. On an error the masks are unchanged.
  */
 int workspace_merge_masks(struct base base, const char *path, const struct strv *show, bool mapped,
 			  struct mask **masks, size_t *n_masks, struct err *e) MUST_CHECK;
@@ -60,11 +60,11 @@ const char *change_kind_name(enum change_kind k); /* "added", "modified", "delet
 enum change_flag {
 	CHANGE_SPECIAL =
 		1, /* device, pipe, socket, setuid, capability, foreign owner, link that leads outside */
-	CHANGE_TRIGGER = 2,   /* something the host may run unasked: hooks, CI files, editor settings, … */
-	CHANGE_CONFLICT = 4,  /* the original changed since the run began */
+	CHANGE_TRIGGER = 2,  /* a file that the host may run unasked: hooks, CI files, editor settings, … */
+	CHANGE_CONFLICT = 4, /* the original changed since the run began */
 	CHANGE_SECRETIVE = 8, /* a name that is masked: never applied without its own yes */
-	CHANGE_LEAK = 16,     /* credentials in it; only apply looks into files */
-	CHANGE_HELD = 32      /* cannot go out whatever anybody says; or, in a result, could not */
+	CHANGE_LEAK = 16,     /* the file has credentials in it; only apply reads files */
+	CHANGE_HELD = 32 /* cannot be applied, with no option to override; in a result: applying failed */
 };
 #define CHANGE_FLAG_BITS 6
 
@@ -78,7 +78,7 @@ struct change {
 	size_t yes_beyond;		   /* CHANGE_TRIGGER: its yes is longer than this (trigger.h) */
 	bool obeyed;			   /* CHANGE_TRIGGER, because coffer itself obeys it (obeyed.h) */
 
-	/* The original as it was seen, so that apply finds out when it is another by then. */
+	/* The original as it was listed, so that apply notices if it has changed since. */
 	struct {
 		dev_t dev;
 		ino_t ino;
@@ -104,10 +104,10 @@ struct changes {
 };
 
 /*
- * What a run did to its workspace: the upper layer read against what it lies on. `since` is when the run began
- * (CLOCK_REALTIME ns). In the order of a walk: a directory, then what is in it, then its neighbour. Of a directory
- * that was deleted all that was in it is listed too. -E2BIG when the list would not fit into memory that is
- * reasonable (WORKSPACE_LIST_MAX bytes); a directory whose path is longer than WORKSPACE_PATH_MAX is one held change.
+ * Lists the changes of a run: the upper layer compared with the directories that it is over. `since` is the start of the
+ * run (CLOCK_REALTIME ns). In the order of a walk: a directory, its entries, its next neighbour. For a deleted directory
+ * all of its entries are listed too. -E2BIG when the list would need more than WORKSPACE_LIST_MAX bytes; a directory whose
+ * path is longer than WORKSPACE_PATH_MAX is one held change.
  */
 int workspace_changes(int upper_fd, struct base base, uint64_t since, struct changes *ret,
 		      struct err *e) MUST_CHECK;
@@ -116,8 +116,8 @@ void changes_release(struct changes *c);
 #define WORKSPACE_PATH_MAX 32768
 #define WORKSPACE_LIST_MAX (512ULL << 20)
 
-/* Only how many (as many as workspace_changes() would list), stopping early when `cap` is reached: cheap on the way out
- * of every run. */
+/* Only the number of changes (as workspace_changes() would list them), stopping early at `cap`: cheap enough for the end of
+ * every run. */
 int workspace_count_changes(int upper_fd, struct base base, uint64_t cap, uint64_t *ret,
 			    struct err *e) MUST_CHECK;
 
@@ -125,7 +125,7 @@ int workspace_count_changes(int upper_fd, struct base base, uint64_t cap, uint64
  * and size. 0 or negative errno when it cannot be read. */
 int workspace_patch(int upper_fd, struct base base, const struct change *c, struct buf *out) MUST_CHECK;
 
-/* Credentials in one file: of those that are not the vault's which, so that one in the place of another is noticed. */
+/* Credentials found in one file. Those that are not the vault's are recorded by digest, so that a replaced one is noticed. */
 #define APPLY_TOKENS_MAX 1000
 #define APPLY_DIGEST_LEN 32
 struct apply_token {
@@ -141,10 +141,10 @@ struct apply_found {
 
 struct apply_plan {
 	const struct changes *all;
-	const unsigned char *go; /* for each: 1 when it will go out */
+	const unsigned char *go; /* for each: 1 when it will be applied */
 	size_t n_go;
-	const struct changes *refused; /* what is in the way of the others that were asked for */
-	/* With apply_opts.bind: over all that will be written (digest.h). */
+	const struct changes *refused; /* requested changes that will not be applied, with their reasons */
+	/* With apply_opts.bind: over everything that will be written (digest.h). */
 	unsigned char digest[APPLY_DIGEST_LEN];
 };
 
@@ -160,40 +160,40 @@ struct apply_opts {
 	struct strv force;     /* --force PATH: although the original changed */
 	const struct obeyed *obeyed; /* files that coffer itself obeys (obeyed.h); NULL: none */
 	bool dry_run;
-	/* before() may take its time: what is written then is what it saw, by its digest, or nothing. */
+	/* before() may take long: afterwards exactly the plan that it saw is written, by its digest, or nothing. */
 	bool bind;
-	/* Called once all is decided and nothing is done yet; a negative return ends it there. May be NULL. */
+	/* Called after all decisions and before the first write; a negative return aborts. May be NULL. */
 	int (*before)(void *arg, const struct apply_plan *plan, struct err *e);
-	/* Looks into a file that is to go out, and into the original beside it: a credential that was not in there, or any of
-	 * the vault's, needs a yes (--allow PATH). An error ends it all. May be NULL. */
+	/* Searches a file that would be applied, and its original, for credentials: a credential that the original does not
+	 * have, or any of the vault's, needs a yes (--allow PATH). An error aborts. May be NULL. */
 	int (*look)(void *arg, int fd, struct apply_found *ret, struct err *e);
 	void *arg;
 };
 
 struct apply_result {
-	size_t total;		/* changes that there were */
+	size_t total;		/* all changes of the run */
 	size_t asked;		/* of those, within `paths` */
-	size_t applied;		/* went out; in a dry run: would */
-	struct changes refused; /* what was asked for and stayed behind, with flags and why */
+	size_t applied;		/* in a dry run: would be applied */
+	struct changes refused; /* requested and not applied, with flags and reasons */
 };
 
 /*
- * Brings changes back to the original directory. Never writes outside it, whatever the sandbox left behind and
- * whatever happens to the directory meanwhile. One change that cannot go out stays behind with its reason; the
- * others go on. All that went out is on the disk when it returns.
+ * Applies changes to the original directory. Never writes outside it, whatever the sandbox left in the layer and whatever
+ * happens to the directory meanwhile. A change that cannot be applied is listed as refused with its reason; the others are
+ * still applied. Applied changes are on the disk when it returns.
  */
 int workspace_apply(int upper_fd, int lower_fd, uint64_t since, const struct apply_opts *o,
 		    struct apply_result *ret, struct err *e) MUST_CHECK;
 void apply_result_release(struct apply_result *r);
 
-/* Removes an ephemeral or discarded layer and verifies that nothing is left; *ret_n gets the entries removed. What
- * belongs to an ordinary user's subordinate ids is removed in `userns`, the user namespace that the sandbox had; -1:
- * in a new one, which needs newuidmap. */
+/* Removes an ephemeral or discarded layer and verifies that nothing is left; *ret_n gets the number of entries removed.
+ * Files of an ordinary user's subordinate ids are removed in `userns`, the user namespace that the sandbox had; -1: in a
+ * new one, which needs newuidmap. */
 int workspace_wipe(int run_fd, const char *name, int userns, uint64_t *ret_n, struct err *e) MUST_CHECK;
 
-/* Bytes and inodes that a layer uses now, for the disk limit; stops early past either cap. Safe on a layer that is in
- * use: what comes and goes meanwhile may be missed, and files that are open but deleted cannot be seen. -ESTALE when
- * directories are moved about faster than they can be measured: freeze the sandbox and ask again. */
+/* Bytes and inodes that a layer uses now, for the disk limit; stops early above either cap. Safe on a layer in use: entries
+ * made or removed meanwhile may be missed, and files that are open but deleted cannot be seen. -ESTALE when directories
+ * move faster than they can be measured: freeze the sandbox and retry. */
 int workspace_usage(int upper_fd, uint64_t cap_bytes, uint64_t cap_inodes, uint64_t *ret_bytes,
 		    uint64_t *ret_inodes, struct err *e) MUST_CHECK;
 

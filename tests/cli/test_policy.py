@@ -245,8 +245,8 @@ def check_explain(design):
             (["api.openai.com:443"], 0, ["depth  inspect", "secret openai"]),
             (["github.com:443"], 1, ["deny *:*"]),
             (["10.0.0.1:443"], 1, ["a private address"]),
-            (["GET", "github.com:443"], 2, ["with a method comes a URL"]),
-            (["GET", "https://api.github.com//x"], 2, ["no such request"]),
+            (["GET", "github.com:443"], 2, ["a method needs a URL"]),
+            (["GET", "https://api.github.com//x"], 2, ["refused before any rule"]),
             (["GET", "https://u@api.github.com/x"], 2, ["always refused"]),
             (["2130706433:80"], 2, [])):
         r = coffer("policy", "explain", design, *args)

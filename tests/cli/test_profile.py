@@ -184,6 +184,8 @@ def settings(b):
     b.ok(r.code == 2 and "more than 10000" in r.err and not r.out, "--settings: links that lead round and round are not followed for ever", r)
     shutil.rmtree(loops)
     far_away(b)
+    r = c("run", "--profile", "claude", "--settings", "--", "true", env={**b.env(), "HOME": "relative"})
+    b.ok(r.code == 2 and "HOME is not an absolute path" in r.err, "--settings names the fault of a relative HOME", r)
     r = c("run", "--settings", "--", "true")
     b.ok(r.code == 2 and "--settings needs --profile" in r.err, "--settings without a profile is wrong", r)
 

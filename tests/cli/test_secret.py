@@ -496,7 +496,7 @@ def check_passphrase(c, who):
     r = c("secret", "ls")
     tap.ok(r.code == 0 and "github" in r.out, f"{who}: which is found again by itself", r)
     r = c("secret", "rekey", "--key-file", key)
-    tap.ok(r.code == 125 and "that very key" in r.err, f"{who}: the same key again is no new key", r)
+    tap.ok(r.code == 125 and "already sealed with this key" in r.err, f"{who}: the same key again is no new key", r)
 
 
 def check_credential(c, who):

@@ -177,7 +177,7 @@ def test_alive(c, who):
     tap.like(c("diff", "busy").out, r"^A busy\.txt$", f"{who}: diff of a run that goes on")
     for verb in ("apply", "discard"):
         r = c(verb, "busy")
-        tap.ok(r.code == 125 and "still runs" in r.err, f"{who}: {verb} waits for its end", r)
+        tap.ok(r.code == 125 and "is still running" in r.err, f"{who}: {verb} refuses a run that goes on", r)
     tap.ok(not there(c, "busy.txt"), f"{who}: nothing went out")
     c("stop", "-t", "0", "busy")
     r = c("rm", "-f", "busy")
@@ -297,8 +297,9 @@ def test_terminal(c, who):
     c.write("t.txt", "old")
     time.sleep(0.05)
     c("run", "--", "sh", "-c", "echo new > t.txt")
-    for answer, wanted in (("n\n", b"old"), ("y\n", b"new\n")):
+    for ahead, answer, wanted in (("", "n\n", b"old"), ("y\n", "n\n", b"old"), ("", "y\n", b"new\n")):
         master, slave = os.openpty()
+        os.write(master, ahead.encode())  # before there is a question
         p = c.popen("apply", "@last", stdin=slave, stdout=slave, stderr=slave)
         os.close(slave)
         text = b""
@@ -315,7 +316,7 @@ def test_terminal(c, who):
             pass
         os.close(master)
         p.wait(timeout=300)
-        tap.eq(read(c, "t.txt"), wanted, f"{who}: the answer {answer.strip()} is taken")
+        tap.eq(read(c, "t.txt"), wanted, f"{who}: the answer {answer.strip()} is taken, and not what was typed before the question: {ahead!r}")
 
 
 def main():

@@ -393,7 +393,8 @@ static void test_links(void)
 	CHECK(mkdirat(fd, "to", 0700) == 0 && mkdirat(fd, "to/in", 0700) == 0 &&
 	      fd_replace_file(fd, "to/in/p.yaml", old.data, old.len, 0600) == 0);
 	CHECK(symlinkat("to", fd, "below") == 0);
-	CHECK(always_file_read(path, &now, &last) == -ELOOP && strstr(last.msg, "through a link") && !now.len);
+	CHECK(always_file_read(path, &now, &last) == -ELOOP && strstr(last.msg, "through a link") &&
+	      !now.len);
 	CHECK(always_file_write(path, &old, &new, log_nothing, &r, &last) == -ELOOP);
 	CHECK(unlinkat(fd, "below", 0) == 0 && renameat(fd, "to", fd, "below") == 0);
 	CHECK(always_file_read(path, &now, &last) == 0 &&

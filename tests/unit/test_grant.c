@@ -315,7 +315,8 @@ static void test_rate(void)
 	}
 	CHECKF(busy == 10, "so many at once and no more: %u", busy);
 	CHECK(client_handle_message(&c, &store, "nonsense", 8, 0, &handles, now, 78, &c.pending) == -EPROTO);
-	CHECKF(client_handle_message(&c, &store, packed, (size_t)n, 1, &handles, now, 78, &c.pending) == -EPROTO,
+	CHECKF(client_handle_message(&c, &store, packed, (size_t)n, 1, &handles, now, 78, &c.pending) ==
+		       -EPROTO,
 	       "nor a descriptor");
 	client_release(&c);
 }

@@ -167,7 +167,8 @@ static void test_budget(void)
 	CHECKF(l.events == NET_BURST, "a burst is written as it is: %u", l.events);
 	feed_many(f, 1, "deny", 1, T0);
 	CHECKF(l.events == NET_BURST + 1, "a denial has a bucket of its own");
-	CHECK(net_fold_has_counts(f) && net_fold_tick(f, T0 + NET_FOLDED_NS, false) == 0 && !net_fold_has_counts(f));
+	CHECK(net_fold_has_counts(f) && net_fold_tick(f, T0 + NET_FOLDED_NS, false) == 0 &&
+	      !net_fold_has_counts(f));
 	CHECKF(l.events == NET_BURST + 4 && l.counted == 700, "the rest is counted: three names, 700 lines");
 	feed_many(f, 100, "allow", 1, T0 + 4 * NSEC_PER_SEC);
 	CHECKF(l.events == NET_BURST + 4 + 4 * NET_RATE, "and %u a second come again: %u", NET_RATE,
@@ -239,7 +240,8 @@ static void test_secrets(void)
 	l.refuse_after = -1;
 	CHECKF(feed(f, one, T0) == strlen(one) && has(&l, "secret.use {\"secret\":\"late\""),
 	       "what could not be written is the first when it comes again");
-	CHECK(net_fold_has_counts(f) && net_fold_tick(f, T0 + NET_FOLDED_NS, false) == 0 && !net_fold_has_counts(f));
+	CHECK(net_fold_has_counts(f) && net_fold_tick(f, T0 + NET_FOLDED_NS, false) == 0 &&
+	      !net_fold_has_counts(f));
 	CHECKF(has(&l, "net.folded {\"ev\":\"secret\",\"name\":\"a.test\",\"port\":443,\"decision\":\"\","
 		       "\"secret\":\"quiet\",\"path\":\"/\",\"count\":9,"),
 	       "the others are counted with the secret's name");

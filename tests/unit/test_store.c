@@ -119,7 +119,8 @@ static void test_pack(void)
 
 	CHECK(put(&s, "a", VALUE, 16, 0) == 0 && put(&s, "b", "weak", 4, VAULT_SET_WEAK) == 0);
 	BUG_ON(s.n != 2);
-	CHECK(store_bind(s.v[0], &bearer, NULL, NULL) == 0 && store_set_schedule(s.v[1], "date", 60, NULL) == 0);
+	CHECK(store_bind(s.v[0], &bearer, NULL, NULL) == 0 &&
+	      store_set_schedule(s.v[1], "date", 60, NULL) == 0);
 	CHECK(store_pack(&s, &a, NULL) == 0 && store_unpack(&back, a.p, a.len, NULL) == 0);
 	BUG_ON(back.n != 2 || !back.v);
 	CHECK(store_pack(&back, &b, NULL) == 0 && secmem_eq(&a, b.p, b.len));

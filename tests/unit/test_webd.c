@@ -249,8 +249,8 @@ static void test_once_for_all(void)
 	}
 	for (size_t i = 0; i < n; i++)
 		end_pid(d, pids[i]);
-	CHECKF(d->n_running == 1 && d->n_jobs == 60 && webd_next_sharer(d, d->jobs), "the others share one: %u",
-	       d->n_running);
+	CHECKF(d->n_running == 1 && d->n_jobs == 60 && webd_next_sharer(d, d->jobs),
+	       "the others share one: %u", d->n_running);
 	end_one(d);
 	CHECK(!d->jobs && d->n_running == 0);
 	/* What changes something is done for each. */

@@ -374,7 +374,7 @@ static int accept_log_break(struct state *st, const struct audit_args *args)
 
 	if (audit_accept(st->fd, args->reason, &seq, &e) < 0)
 		return say_error(&e);
-	say_note("the break is on record as accepted by event %llu; logging goes on behind it",
+	say_note("the break is on record as accepted by event %llu; logging continues after it",
 		 (unsigned long long)seq);
 	return 0;
 }
@@ -511,7 +511,7 @@ const struct verb verb_audit = {
 		"The exit code is 0 when the log is whole, 1 when it is broken.\n"
 		"\n"
 		"A log that does not fit its anchor is not written to, and nothing runs unlogged. Once somebody has looked at "
-		"the break, accept --reason TEXT goes on behind it. What is there is kept as it is, the break and the "
+		"the break, accept --reason TEXT continues the log after it. What is there is kept as it is, the break and the "
 		"reason are logged, and verify reports it from then on as accepted. A power failure may take the last "
 		"seconds of the log and then looks like a cut tail.",
 	.examples = "  coffer audit --sandbox @last\n"

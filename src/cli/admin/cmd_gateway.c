@@ -200,7 +200,7 @@ static int show_status(struct state *st, bool as_json)
 	r = o ? format_status(st, o, &out) : -EBADMSG;
 	json_decref(o);
 	if (r < 0)
-		return say_error((err_sys(&e, r, "cannot understand what cofferd tells"), &e));
+		return say_error((err_sys(&e, r, "cannot read the status that cofferd sent"), &e));
 	return say_out(&out);
 }
 
@@ -268,7 +268,7 @@ static int stop_or_reload(struct state *st, enum cofferd_want want)
 	if (!reply.leaves)
 		return 0;
 	if (!wait_until_exited(st, reply.pid))
-		return say_error((err_set(&e, -ETIMEDOUT, "cofferd takes long to leave"), &e));
+		return say_error((err_set(&e, -ETIMEDOUT, "cofferd was told to exit, but has not yet"), &e));
 	if (want == COFFERD_STOP)
 		return 0;
 	return cofferd_launch(st, reply.stays, &e) < 0 ? say_error(&e) : 0;
@@ -323,9 +323,9 @@ static int check_gateway_args(const char *word, bool as_json, const struct webct
 	if (r < 0)
 		return r;
 	if (as_json && !str_eq(word, "status"))
-		return err_set(e, -EINVAL, "--json goes with status");
+		return err_set(e, -EINVAL, "--json is only valid with status");
 	if ((ctl->listen[0] || ctl->is_public || ctl->hosts[0]) && !str_eq(word, "start"))
-		return err_set(e, -EINVAL, "--listen goes with start");
+		return err_set(e, -EINVAL, "--listen is only valid with start");
 	return 0;
 }
 
@@ -349,11 +349,12 @@ static int cmd_gateway(int argc, char **argv)
 		if (!next)
 			break;
 		if (word)
-			return say_usage(&verb_gateway, (err_set(&e, -EINVAL, "gateway takes one word"), &e));
+			return say_usage(&verb_gateway,
+					 (err_set(&e, -EINVAL, "gateway takes one action"), &e));
 		word = next;
 	}
 	if (id == 0 && !word)
-		id = err_set(&e, -EINVAL, "what about the gateway? " WORDS);
+		id = err_set(&e, -EINVAL, "gateway needs one of these words: " WORDS);
 	if (id < 0 || !word)
 		return say_usage(&verb_gateway, &e);
 	if (check_gateway_args(word, as_json, &ctl, &e) < 0)

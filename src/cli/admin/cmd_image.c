@@ -83,7 +83,7 @@ static void say_left_out(const struct image_notes *n)
 				 left_out[i].what);
 	}
 	if (b.len && !buf_error(&b))
-		say_note("left out, as no sandbox has any: %s", buf_cstr(&b));
+		say_note("left out, because sandboxes never have them: %s", buf_cstr(&b));
 }
 
 static int import_or_pull(struct state *st, struct audit *a, const struct args *args, const char *what,
@@ -225,7 +225,7 @@ static int refuse_image_in_use(struct state *st, const struct image_record *rec,
 		if (fd < 0 || run_meta_read(fd, &m, NULL) < 0 || !m.name || !m.image_digest ||
 		    !str_eq(m.image_digest, rec->manifest))
 			continue;
-		err_set(e, -EBUSY, "%s is what sandbox %s was made of", rec->name, m.name);
+		err_set(e, -EBUSY, "image %s is in use by sandbox %s", rec->name, m.name);
 		return err_hint(e, -EBUSY, "coffer rm %s first, or coffer image rm -f %s", m.name, rec->name);
 	}
 	return r;
@@ -312,9 +312,9 @@ static int check_image_args(const struct args *a, const char *act, struct err *e
 	if (a->act == ACT_LS && a->argc)
 		return err_set(e, -EINVAL, "image ls takes no arguments, but got '%.100s'", a->argv[0]);
 	if (a->act != ACT_LS && !a->argc)
-		return err_set(e, -EINVAL, "%s what?", act);
+		return err_set(e, -EINVAL, "image %s needs an argument", act);
 	if (a->in.name && (a->act != ACT_IMPORT || a->argc != 1))
-		return err_set(e, -EINVAL, "--name goes with the import of one image");
+		return err_set(e, -EINVAL, "--name is only valid with the import of one image");
 	return 0;
 }
 

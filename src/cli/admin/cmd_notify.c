@@ -20,7 +20,7 @@ enum { OPT_CONFIG = 1, OPT_TO, OPT_TRIES, OPT_TITLE };
 static const struct opt notify_opts[] = {
 	{ "config", 0, "FILE", "read this file instead of the usual one", OPT_CONFIG, "file" },
 	{ "to", 0, "NAME", "test: only this target", OPT_TO },
-	{ "tries", 0, "N", "test: so many attempts for each, with growing pauses; 1 unless said", OPT_TRIES },
+	{ "tries", 0, "N", "test: number of attempts for each, with growing pauses (default: 1)", OPT_TRIES },
 	{ "title", 0, "TEXT", "test: what the message says", OPT_TITLE },
 };
 
@@ -191,7 +191,7 @@ static int cmd_notify(int argc, char **argv)
 	r = notify_conf_load(&conf, a.config, &e);
 	if (r < 0) {
 		if (r == -ENOENT && !a.config)
-			err_hint(&e, r, "%s says what belongs into it", DOCS_NOTIFY);
+			err_hint(&e, r, "%s describes the file", DOCS_NOTIFY);
 		say_error(&e);
 		return EXIT_USAGE;
 	}
@@ -202,7 +202,7 @@ const struct verb verb_notify = {
 	.name = "notify",
 	.group = VERB_HOST,
 	.synopsis = "test|ls [OPTIONS]",
-	.help = "try the ways in which people are told",
+	.help = "list and test notification targets",
 	.opts = notify_opts,
 	.n_opts = ARRAY_SIZE(notify_opts),
 	.run = cmd_notify,

@@ -29,7 +29,7 @@ static int cmd_pool(int argc, char **argv)
 		return verb_print_help(&verb_pool);
 	what = p.index < p.argc ? p.argv[p.index] : "show";
 	if (r == 0 && p.index + 1 < p.argc)
-		r = err_set(&e, -EINVAL, "pool takes one word: show or stop");
+		r = err_set(&e, -EINVAL, "pool takes one action: show or stop");
 	if (r == 0 && opt_one_of("pool", what, "show stop", &e) < 0)
 		r = -EINVAL;
 	if (r < 0)
@@ -54,7 +54,7 @@ const struct verb verb_pool = {
 	.name = "pool",
 	.group = VERB_MANAGE,
 	.synopsis = "[show|stop]",
-	.help = "show what stands ready for tool calls, or let go of it",
+	.help = "show or end the sandboxes kept ready for tool calls",
 	.run = cmd_pool,
 	.text = "Sandboxes that coffer-call(1) will use are made ahead by *cofferd*. *show* tells how many stand ready and what "
 		"memory they hold; *stop* ends them, and cofferd unless it keeps sandboxes going (coffer-gateway(1)). The next call starts it again.",

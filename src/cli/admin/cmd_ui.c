@@ -110,7 +110,7 @@ static int cmd_ui(int argc, char **argv)
 					 (err_set(&e, -EINVAL, "there is no role '%.40s'", value), &e));
 	}
 	if (id < 0 || p.index < p.argc)
-		return say_usage(&verb_ui, id < 0 ? &e : (err_set(&e, -EINVAL, "ui takes no words"), &e));
+		return say_usage(&verb_ui, id < 0 ? &e : (err_set(&e, -EINVAL, "ui takes no arguments"), &e));
 	if (state_open(&st, &e) < 0)
 		return say_error(&e);
 	return show_address(&st, (enum web_role)role, name, listen);

@@ -112,7 +112,7 @@ static int drop_notifier_privileges(struct err *e)
 	int r = caps_effective(&have, e);
 
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
-		return err_sys(e, -errno, "cannot give up privileges");
+		return err_sys(e, -errno, "cannot drop privileges");
 	return r < 0 || !have ? r : caps_give_up(have & keep, e);
 }
 

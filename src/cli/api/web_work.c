@@ -72,7 +72,7 @@ static int print_failure(const struct web_args *a, int r, const struct err *e)
 {
 	char message[600], hint[600];
 
-	str_safe(*e->msg ? e->msg : "it failed without a word", message, sizeof(message));
+	str_safe(*e->msg ? e->msg : "it failed without a message", message, sizeof(message));
 	str_safe(e->hint, hint, sizeof(hint));
 	fprintf(stderr, "%s\n%s\n%s\n", a->code ? a->code : api_code_of_errno(r), message, hint);
 	return EXIT_SAYS;
@@ -93,7 +93,7 @@ int web_work(int argc, char **argv)
 
 	if (argc < 2)
 		return EXIT_USAGE;
-	err_set(&e, r, "there is no such work");
+	err_set(&e, r, "unknown operation");
 	for (size_t i = 0; i < ARRAY_SIZE(works); i++) {
 		if (!str_eq(works[i].name, argv[1]))
 			continue;

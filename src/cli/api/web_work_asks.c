@@ -291,19 +291,22 @@ int web_work_answer(struct web_args *a, struct err *e)
 		a->code = a->code ? a->code : "gone";
 		return r;
 	}
-	n.scope = (enum ask_scope)(s < 0 ? ASK_ONCE : s);
+	if (s < 0)
+		return err_set(e, -EINVAL, "'%.32s' is not a scope", scope);
+	n.scope = (enum ask_scope)s;
 	if (!n.allow && scope) {
 		a->code = "bad_request";
 		return err_hint(
 			e,
 			err_set(e, -EINVAL, "a denial has no scope: it is an answer to this question alone"),
-			"leave scope out; what must not be asked again is for the policy to deny");
+			"leave scope out; to deny it for good, use a rule in the policy");
 	}
 	if ((n.seconds != 0) != (n.allow && n.scope == ASK_FOR) ||
 	    (n.uses != 0) != (n.allow && n.scope == ASK_USES)) {
 		a->code = "bad_request";
-		return err_set(e, -EINVAL,
-			       "seconds goes with allow and scope for, uses with allow and scope uses");
+		return err_set(
+			e, -EINVAL,
+			"seconds is only valid with allow and scope for, uses only with allow and scope uses");
 	}
 	snprintf(n.reason, sizeof(n.reason), "%s", reason ? reason : "");
 	set_approver(a, &n.who);
@@ -431,7 +434,7 @@ static int open_ask_server(struct askc *c, int run_fd, bool alive, struct err *e
 
 static int refuse_ended_sandbox(const char *run, int code, struct err *e)
 {
-	return err_set(e, code, "nobody takes questions for sandbox %s: it has ended", run);
+	return err_set(e, code, "sandbox %s has ended and takes no questions", run);
 }
 
 struct same {

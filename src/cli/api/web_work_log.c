@@ -118,7 +118,7 @@ static int scan_open(struct scan *s, struct web_args *a, const char *type, const
 		return r;
 	s->f = (struct audit_filter){ .type = type, .sandbox = ref ? s->id : NULL, .from = p->from };
 	if (since && clock_parse(since, clock_nsec(CLOCK_REALTIME), &s->f.since) < 0)
-		return err_set(e, -EINVAL, "since is no time");
+		return err_set(e, -EINVAL, "since is not a valid time");
 	s->before = p->before;
 	if (!p->forward)
 		return audit_back_open(&s->back, a->st.fd, &s->f, p->before, e);
@@ -150,7 +150,8 @@ static int page_bound(struct page *p, struct web_args *a, struct err *e)
 		return 0;
 	if (p->forward) {
 		a->code = "bad_request";
-		return err_set(e, -EINVAL, "within says how far back, and after goes the other way");
+		return err_set(e, -EINVAL,
+			       "within and after exclude each other: within limits a search backwards");
 	}
 	if (last == UINT64_MAX) {
 		r = audit_last_seq(a->st.fd, &last, e);

@@ -114,7 +114,7 @@ static int read_granted_rules(struct in_force *f, struct err *e)
 	else
 		*e = none;
 	if (r < 0 && !*e->msg)
-		return err_set(e, r, "it cannot be told what was granted to sandbox %s", f->id);
+		return err_set(e, r, "cannot read the rules granted to sandbox %s", f->id);
 	return r < 0 ? r : 0;
 }
 
@@ -297,8 +297,8 @@ static const char *grant_of_rule(const struct net_plan *p, const struct policy_r
 	return NULL;
 }
 
-static int explain_request(struct web_args *a, const struct in_force *f, const struct policy_ask *ask,
-			   struct err *e)
+static int explain_request_json(struct web_args *a, const struct in_force *f, const struct policy_ask *ask,
+				struct err *e)
 {
 	CLEANUP(net_plan_release) struct net_plan p = NET_PLAN_INIT;
 	struct json j = JSON_INIT(&a->out);
@@ -325,7 +325,8 @@ static int explain_request(struct web_args *a, const struct in_force *f, const s
 	return 0;
 }
 
-static int explain_tool(struct web_args *a, const struct in_force *f, const struct toolcall *t, struct err *e)
+static int explain_tool_json(struct web_args *a, const struct in_force *f, const struct toolcall *t,
+			     struct err *e)
 {
 	autobuf struct buf rule = BUF_INIT, why = BUF_INIT;
 	struct json j = JSON_INIT(&a->out);
@@ -364,7 +365,7 @@ static int parse_explain_args(const struct web_args *a, struct policy_ask *ask, 
 	if (!url == !tool)
 		return err_set(e, -EINVAL, "name either the url of a request or a tool");
 	if (!tool && args)
-		return err_set(e, -EINVAL, "args are those of a tool, and none is named");
+		return err_set(e, -EINVAL, "args needs tool");
 	if (tool && (web_arg(a, "method") || web_arg(a, "graphql") || web_arg(a, "push")))
 		return err_set(e, -EINVAL, "method, graphql and push are about a request, not about a tool");
 	if (tool)
@@ -388,7 +389,7 @@ int web_work_explain(struct web_args *a, struct err *e)
 		a->code = r == -ENOENT ? "not_found" : "conflict";
 		return r;
 	}
-	r = web_arg(a, "tool") ? explain_tool(a, &f, &t, e) : explain_request(a, &f, &ask, e);
+	r = web_arg(a, "tool") ? explain_tool_json(a, &f, &t, e) : explain_request_json(a, &f, &ask, e);
 	buf_addc(&a->out, '\n');
 	return r;
 }

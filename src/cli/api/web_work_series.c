@@ -144,7 +144,7 @@ int web_work_series(struct web_args *a, struct err *e)
 	s.to = clock_nsec(CLOCK_REALTIME);
 	if (clock_parse(since ? since : "1h", s.to, &s.from) < 0 || s.from >= s.to) {
 		a->code = "bad_request";
-		return err_set(e, -EINVAL, "since is no time that has been");
+		return err_set(e, -EINVAL, "since is not a time in the past");
 	}
 	s.n = web_arg_num(a, "buckets", 60);
 	s.v = s.n >= 1 && s.n <= BUCKETS_MAX ? calloc(s.n, sizeof(*s.v)) : NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The list behind `coffer ask ls`: queries the ask servers of all sandboxes at once, and prints their
+ * The list of `coffer ask ls`: queries the ask servers of all sandboxes at once, and prints their
  * questions as a table or as JSON lines. A sandbox whose server has exited is read from its files; one that
  * does not respond in time is named in a warning. Nothing here answers or changes a question.
  */
@@ -196,10 +196,9 @@ static int list_all_runs(struct state *st, struct listing *l, struct err *e)
 		buf_adds(&l->out, l->o->all ? "nothing was asked\n" : "nothing waits for an answer\n");
 	r = r < 0 ? r : say_out(&l->out);
 	if (more)
-		say_note(
-			"questions of sandboxes that are gone, and older than these, are in the log: coffer audit --type ask");
+		say_note("older questions of removed sandboxes are in the log: coffer audit --type ask");
 	if (l->n_silent)
-		say_warn("%zu sandbox%s did not answer, and may ask something: %s%s", l->n_silent,
+		say_warn("%zu sandbox%s did not respond and may have questions that wait: %s%s", l->n_silent,
 			 l->n_silent == 1 ? "" : "es", buf_cstr(&l->silent),
 			 l->n_silent > SILENT_MAX ? ", …" : "");
 	return r;

@@ -31,11 +31,11 @@ static int read_detail(const char *detail, struct buf *ret, struct err *e)
 	if (r < 0)
 		return err_sys(e, r, "cannot read standard input");
 	if (memchr(buf_cstr(ret), '\0', ret->len))
-		return err_set(e, -EINVAL, "--detail is text");
+		return err_set(e, -EINVAL, "--detail must be text: it contains a NUL byte");
 	return buf_error(ret) ? err_set(e, -ENOMEM, "out of memory") : 0;
 }
 
-static int ask_person(struct state *st, const struct ask_new *n, struct buf *why, struct err *e)
+static int submit_and_wait(struct state *st, const struct ask_new *n, struct buf *why, struct err *e)
 {
 	CLEANUP(audit_freep) struct audit *audit = NULL;
 	autobuf struct buf detail = BUF_INIT;
@@ -71,7 +71,7 @@ int ask_new(struct state *st, const struct ask_new *n)
 {
 	autobuf struct buf why = BUF_INIT;
 	struct err e = ERR_INIT;
-	int r = ask_person(st, n, &why, &e);
+	int r = submit_and_wait(st, n, &why, &e);
 
 	if (r < 0) {
 		say_error(&e);

@@ -27,7 +27,7 @@ struct ask_seen {
 #define ASK_SEEN_INIT ((struct ask_seen){ 0 })
 void ask_seen_release(struct ask_seen *s);
 
-/* What has changed since the question was noted last. */
+/* The changes of a question since it was noted last. */
 struct ask_news {
 	bool any;      /* any visible member has changed */
 	bool state;    /* the state has changed, or the question is new */

@@ -150,7 +150,8 @@ static int confirm_and_answer(struct askc *c, struct state *st, int run_fd, cons
 	 */
 	if (r == 0 && a->n.allow && a->n.scope == ASK_ALWAYS && a->digest &&
 	    !str_eq(a->digest, ask_text(ask, "digest")))
-		r = err_set(e, -ESTALE, "%s is another question than the one that was shown",
+		r = err_set(e, -ESTALE,
+			    "question %s has another digest than --digest: it has changed since it was shown",
 			    ask_text(ask, "id"));
 	if (r == 0 && a->n.allow && a->n.scope == ASK_ALWAYS)
 		r = approve_always(c, st, run_fd, ask, &a->n.who, a->yes, e);
@@ -189,7 +190,7 @@ static int revoke_without_server(struct state *st, int run_fd, const char *run, 
 	int r = a->n.allow ? 0 : askc_read_file(run_fd, run, find_ask_by_number, &w, e);
 
 	if (r >= 0 && (!w.found || !is_granted_or_parked(w.found)))
-		r = err_set(e, -ENOENT, "sandbox %s has ended, and with it the question %s", run, id);
+		r = err_set(e, -ENOENT, "question %s cannot be answered: sandbox %s has ended", id, run);
 	ask_who_am_i(&a->n.who, "cli");
 	if (r >= 0)
 		r = askback_revoke(st, run_fd, run, id, &a->n.who, NULL, e);
@@ -248,10 +249,10 @@ static int run_answer_verb(const struct verb *v, int argc, char **argv, bool all
 		ref = value;
 	}
 	if (a.yes && a.n.scope != ASK_ALWAYS)
-		return say_usage(v, (err_set(&e, -EINVAL, "--yes goes with --always"), &e));
+		return say_usage(v, (err_set(&e, -EINVAL, "--yes is only valid with --always"), &e));
 	if (!ref)
 		return say_usage(v, (err_set(&e, -EINVAL,
-					     "no question is named; `coffer ask ls` shows those that wait"),
+					     "no question is named; `coffer ask ls` lists those that wait"),
 				     &e));
 	r = answer_question(ref, &a, &e);
 	return r < 0 ? say_error(&e) : 0;
@@ -276,7 +277,7 @@ const struct verb verb_approve = {
 	.n_opts = ARRAY_SIZE(approve_opts),
 	.run = cmd_approve,
 	.text = "Answers a question that *coffer ask ls* shows. By default the request that waits is let through once, exactly as it was "
-		"shown; asked a second time it waits again. If whoever asked has gone meanwhile nothing is sent, and the answer waits "
+		"shown; asked a second time it waits again. If the asker has given up meanwhile, nothing is sent, and the answer waits "
 		"two minutes for the identical request. _--sandbox_, _--for_ and _--uses_ hold for what *coffer ask show* "
 		"says: of a request the same method, path and headers whatever the query and body, the same operations, refs, host and port, or tool.\n"
 		"\n"
@@ -288,7 +289,7 @@ const struct verb verb_approve = {
 		"The whole id is wanted, for a number alone may be another question by the time it is answered; on a terminal the number "
 		"will do, and what it stands for is shown and has to be confirmed.\n"
 		"\n"
-		"The answer is in force and in the audit log when the command returns. Who comes second is told so.",
+		"The answer is in force and in the audit log when the command returns. A second answer is refused.",
 	.examples = "coffer approve 3f9a2c-1\n"
 		    "coffer approve 3f9a2c-1 --for 2h --reason 'release day'\n"
 		    "coffer approve 3f9a2c-1 --always\n",

@@ -121,9 +121,8 @@ static void follow_new_sandboxes(struct state *st, struct follower *f)
 
 		if (f->n == FOLLOW_MAX) {
 			if (!f->full)
-				say_warn(
-					"more than %d sandboxes may ask; those beyond are followed when others end",
-					FOLLOW_MAX);
+				say_warn("more than %d sandboxes run; the others are followed as these end",
+					 FOLLOW_MAX);
 			f->full = true;
 			return;
 		}
@@ -287,11 +286,12 @@ static int cmd_ask(int argc, char **argv)
 		return verb_print_help(&verb_ask);
 	k = n < 0 ? n : n ? opt_one_of("ask", word[0], "ls show new", &e) : 0;
 	if (k == 2 && (n != 2 || !a.new.sandbox))
-		k = err_set(&e, -EINVAL, "ask new wants --sandbox REF and one question");
+		k = err_set(&e, -EINVAL, "ask new needs --sandbox REF and one question");
 	if (k >= 0 && k < 2 && a.new.named)
-		k = err_set(&e, -EINVAL, "--sandbox, --reason, --detail and --ask-timeout go with ask new");
+		k = err_set(&e, -EINVAL,
+			    "--sandbox, --reason, --detail and --ask-timeout are only valid with ask new");
 	if (k == 1 && n != 2)
-		k = err_set(&e, -EINVAL, "ask show wants the id of a question");
+		k = err_set(&e, -EINVAL, "ask show needs the id of a question");
 	if (k == 0 && n > 1)
 		k = err_set(&e, -EINVAL, "ask ls takes no arguments");
 	if (k < 0)

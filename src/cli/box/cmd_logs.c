@@ -303,7 +303,7 @@ const struct verb verb_logs = {
 		"lines the older ones have coarser times: that of a line before them. Lines from before coffer kept times have *-*, "
 		"and *--since* and *--until* show them. What *coffer exec* runs is not in the log.\n"
 		"\n"
-		"With *--engine* it is what runsc had to say, on engine gvisor; capped at 1 MiB.",
+		"With *--engine* it shows the output of runsc, on engine gvisor; capped at 1 MiB.",
 	.examples = "coffer logs -f web\n"
 		    "\t# and what comes\n"
 		    "coffer logs -n 20 @last\n"

@@ -22,6 +22,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <signal.h>
+#include <termios.h>
 #include <unistd.h>
 
 enum {
@@ -139,6 +140,8 @@ static int confirm_apply(const struct apply_job *job, const struct apply_plan *p
 	if (plan->refused->n)
 		buf_addf(&b, " (%zu stay behind)", plan->refused->n);
 	buf_adds(&b, "? [y/N] ");
+	/* A "y" that was typed while the changes were listed answers another question, not this one. */
+	tcflush(STDIN_FILENO, TCIFLUSH);
 	if (write(STDERR_FILENO, b.data, b.len) < 0 || read(STDIN_FILENO, answer, sizeof(answer) - 1) < 0)
 		return err_sys(e, -errno, "cannot ask");
 	if (answer[0] == 'y' || answer[0] == 'Y')

@@ -79,7 +79,8 @@ static int parse_mcp_args(struct run_args *a, struct mcp_box *b, int argc, char 
 	if (p.index < p.argc)
 		return err_set(e, -EINVAL, "mcp takes no arguments: commands come from its client");
 	if (a->o.image && a->o.root)
-		return err_set(e, -EINVAL, "--image and --root are two ways to say the same: one of them");
+		return err_set(e, -EINVAL,
+			       "--image and --root exclude each other: both name the root file system");
 	/*
 	 * A tool call may be what an agent was tricked into: unless another engine is named, gVisor's
 	 * kernel shields the host's.

@@ -109,7 +109,7 @@ static int check_widen_rule(void *ctx, const char *rule, struct buf *canon, stru
 	if (r.n_entries && r.ports[0].lo != 80 && !x->b->args->o.policy && !policy_needs_ca(x->cp.policy))
 		return err_set(
 			e, -EINVAL,
-			"TLS is not looked into in this session, so single requests cannot be granted: ask for the host");
+			"TLS is not inspected in this session, so single requests cannot be granted: ask for the host");
 	return policy_widen_check(x->cp.policy, &r, e);
 }
 

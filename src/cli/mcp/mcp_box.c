@@ -57,7 +57,7 @@ int mcp_box_claim(struct state *st, const char *id, struct err *e)
 			nanosleep(&pause, NULL);
 	}
 	if (fd == -EBUSY)
-		return err_set(e, -EBUSY, "somebody else works on the session's workspace (%s)", id);
+		return err_set(e, -EBUSY, "another process is using the session's workspace (%s)", id);
 	if (fd == -ENOENT)
 		return err_set(e, -ENOENT,
 			       "the session's workspace is gone: %s was removed, applied or discarded", id);
@@ -87,7 +87,7 @@ static int add_call_env(struct strv *env, const struct strv *typed, const json_t
 	json_object_foreach((json_t *)more, name, value)
 	{
 		if (!*name || strchr(name, '='))
-			return err_set(e, -EINVAL, "env: a name is not empty and has no '='");
+			return err_set(e, -EINVAL, "env: a name must not be empty or contain '='");
 		if (r == 0)
 			r = strv_addf(env, "%s=%s", name, json_string_value(value));
 	}
@@ -109,7 +109,8 @@ static int resume_session_run(struct session *s, const struct mcp_box *b, struct
 	if (r < 0)
 		return r;
 	if (m.workspace && (!s->spec.ws_path || !str_eq(s->spec.ws_path, m.workspace)))
-		return err_set(e, -ESTALE, "the session works on %s, which is now another directory or none",
+		return err_set(e, -ESTALE,
+			       "the session's workspace %s was removed or replaced since the session started",
 			       m.workspace);
 	s->run.origin.kind = RUN_RESUMED;
 	s->run.origin.started = m.started;

@@ -145,7 +145,7 @@ static int tool_diff(void *ctx, const json_t *args, const struct mcp_job *job, s
 
 	(void)job;
 	if (r == 0 && to && !from)
-		r = err_set(e, -EINVAL, "to goes with from");
+		r = err_set(e, -EINVAL, "to needs from");
 	/* A workspace that began empty can only be compared with its first checkpoint. */
 	if (!from && !b->has_original)
 		from = "c1";

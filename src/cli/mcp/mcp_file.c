@@ -68,7 +68,7 @@ static int judge_file_call(const struct mcp_box_end *end, const struct mcp_pump 
 	for (len = text.len < 600 ? text.len : 600; len && text.data[len - 1] == '\n';)
 		len--;
 	str_add_safe(&safe, buf_cstr(&text), len, false);
-	return err_set(e, -EIO, "%s", safe.len ? buf_cstr(&safe) : "it failed");
+	return err_set(e, -EIO, "%s", safe.len ? buf_cstr(&safe) : "the file could not be read or written");
 }
 
 /* --- read_file ---------------------------------------------------------------------------------------------------------- */
@@ -128,10 +128,10 @@ static int add_file_result(const char *path, const struct mcp_box_end *end, cons
 	if (nl)
 		memcpy(number, got->data, (size_t)(nl - got->data));
 	if (!nl || str_to_u64(number, &size) < 0)
-		return err_set(e, -EPROTO, "the sandbox sends what is no file");
+		return err_set(e, -EPROTO, "the sandbox sent a malformed response");
 	len = got->len - (size_t)(nl + 1 - got->data);
 	if (len > max)
-		return err_set(e, -EPROTO, "the sandbox sends more than was asked for");
+		return err_set(e, -EPROTO, "the sandbox sent more bytes than were requested");
 	json_obj(&j, NULL);
 	json_str(&j, "path", path);
 	json_u64(&j, "size", size);
@@ -207,7 +207,7 @@ static int decode_content(const json_t *args, struct buf *out, struct err *e)
 	if (sodium_base642bin((unsigned char *)at, len + 1, text, len, "\r\n", &got, &end,
 			      sodium_base64_VARIANT_ORIGINAL) < 0 ||
 	    *end)
-		return err_set(e, -EINVAL, "content: it is no base64");
+		return err_set(e, -EINVAL, "content: not valid base64");
 	out->len += got;
 	return 0;
 }

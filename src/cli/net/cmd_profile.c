@@ -73,7 +73,7 @@ static int cmd_profile(int argc, char **argv)
 	if (r == 0 && act)
 		r = k = opt_one_of("profile", act, "ls show", &e);
 	if (r >= 0 && k == 1 && !name)
-		r = err_set(&e, -EINVAL, "profile show wants a name");
+		r = err_set(&e, -EINVAL, "profile show needs a name");
 	if (r >= 0 && (opt_take(&p) || (k == 0 && name)))
 		r = err_set(&e, -EINVAL, "that is one argument too many");
 	if (r < 0)

@@ -118,7 +118,8 @@ int net_drift(struct state *st, const struct net_args *args)
 	int r, code;
 
 	if (!args->baseline) {
-		err_set(&e, -EINVAL, "net drift wants --baseline FILE: the policy that says what is normal");
+		err_set(&e, -EINVAL,
+			"net drift needs --baseline FILE: the policy that describes what is normal");
 		err_hint(&e, -EINVAL, "'coffer net learn' writes one");
 		return say_error(&e);
 	}

@@ -39,7 +39,7 @@ static int parse_ask_path(struct policy_ask *a, const char *text, struct err *e)
 			      e);
 
 	if (r < 0)
-		return err_wrap(e, r, "no such request reaches a rule");
+		return err_wrap(e, r, "the path is refused before any rule applies");
 	a->request.path = urlpath_path(&a->path, &u);
 	a->request.query = urlpath_query(&a->path, &u);
 	if (u.slash) {
@@ -62,7 +62,7 @@ static int parse_ask_url(struct policy_ask *a, const char *method, const char *u
 		return err_set(e, -EINVAL, "a URL begins with https://, http://, wss:// or ws://");
 	if (ws && method && !str_eq(method, "GET") && !str_eq(method, METHOD_WEBSOCKET_NAME))
 		return err_set(e, -EINVAL,
-			       "a websocket is opened by GET, which rules name " METHOD_WEBSOCKET_NAME);
+			       "a websocket is opened by GET; in rules its method is " METHOD_WEBSOCKET_NAME);
 	if (memchr(host, '@', len))
 		return err_set(e, -EINVAL, "a URL with a user in it (…@…) is always refused");
 	r = parse_ask_target(a, host, len, tls ? 443 : 80, e);
@@ -114,8 +114,7 @@ int policy_ask_parse(struct policy_ask *a, const char *method, const char *where
 	int r;
 
 	if (method && !url)
-		return err_set(e, -EINVAL, "with a method comes a URL: %.20s https://example.com/path",
-			       method);
+		return err_set(e, -EINVAL, "a method needs a URL: %.20s https://example.com/path", method);
 	if ((graphql || push) && !url)
 		return err_set(e, -EINVAL, "graphql and push are about a request: name its method and URL");
 	r = url ? parse_ask_url(a, method, where, e) : parse_ask_target(a, where, strlen(where), 443, e);

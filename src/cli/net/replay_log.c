@@ -239,5 +239,5 @@ int replay_log(struct replay *re, struct state *st, const struct replay_range *r
 		r = gather_events(&g, st, &f, e);
 	}
 	replay_asks_release(&g.asks);
-	return r < 0 && !e->code ? err_sys(e, r, "cannot decide again") : r;
+	return r < 0 && !e->code ? err_sys(e, r, "cannot replay the log") : r;
 }

@@ -221,8 +221,10 @@ int run_settings_collect(const struct profile *p, struct spec_files *to, struct 
 	if (!p->settings.n)
 		return err_set(e, -EINVAL, "--settings: the profile '%s' names no settings to take over",
 			       p->name);
+	if (!home || home[0] != '/')
+		return err_set(e, -EINVAL, "--settings: HOME is not an absolute path");
 	if (fd < 0)
-		return err_sys(e, home ? -errno : -ENOENT, "--settings: cannot open your home directory");
+		return err_sys(e, -errno, "--settings: cannot open your home directory");
 	for (size_t i = 0; r == 0 && i < p->settings.n; i++) {
 		autofree char *path = strdup(p->settings.v[i]);
 		size_t n = path ? strlen(path) : 0;

@@ -492,6 +492,8 @@ int run_spec_build(struct spec *s, const struct run_opts *o, struct state *st, s
 	s->each = o->each;
 	s->keep = o->keep;
 	s->profile = o->profile ? strdup(o->profile) : NULL;
+	if ((o->profile && !s->profile) || (o->restart && !str_eq(o->restart, "no") && !s->restart))
+		return OOM(e);
 	r = set_spec_files(s, o, e);
 	r = r < 0 ? r : run_root_open(s, o, st, &root, e);
 	if (r == 0)

@@ -169,7 +169,7 @@ static int check_secret_args(struct secret_args *a, bool has_act, struct err *e)
 			    : a->act == SECRET_FORGET ? "forget needs the name of a home"
 						      : "no secret is named; `coffer secret ls` shows them");
 	if (r == 0 && a->argc > acts[a->act].args_max)
-		r = err_set(e, -EINVAL, "there are more arguments than this takes");
+		r = err_set(e, -EINVAL, "too many arguments");
 	if (r == 0 && a->act == SECRET_ROTATE && a->due == (a->argc > 0))
 		r = err_set(e, -EINVAL, "rotate needs the name of a secret, or --due");
 	if (r == 0 && (a->act == SECRET_BIND) && !a->hosts.n)

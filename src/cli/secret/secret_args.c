@@ -115,8 +115,9 @@ int secret_check_key(struct secret_args *a, struct err *e)
 		return err_set(e, -EINVAL,
 			       "a vault has one key: --key-file, --key-credential or --passphrase");
 	if (a->passphrase && !makes)
-		return err_set(e, -EINVAL,
-			       "--passphrase goes with init and rekey; where one is needed it is asked for");
+		return err_set(
+			e, -EINVAL,
+			"--passphrase is only valid with init and rekey; other commands prompt for it when needed");
 	if (a->passphrase || (makes && a->key.passphrase_fd >= 0))
 		a->key.kind = VAULT_KEY_PASSPHRASE;
 	else if (a->key.credential)
@@ -147,13 +148,13 @@ int secret_check_source(const struct secret_args *a, struct err *e)
 
 	if (a->act != SECRET_SET && a->act != SECRET_ROTATE && a->act != SECRET_CHANGE &&
 	    (a->file || a->command))
-		return err_set(e, -EINVAL, "--file and --command go with set and rotate");
+		return err_set(e, -EINVAL, "--file and --command are only valid with set and rotate");
 	if ((a->act == SECRET_SET || a->act == SECRET_ROTATE) && n > 1)
 		return err_set(e, -EINVAL, "a value comes from one place: '-', --file or --command");
 	if (a->every && !a->command)
-		return err_set(e, -EINVAL, "--every wants the --command that makes the new value");
+		return err_set(e, -EINVAL, "--every needs --command, which makes the new value");
 	if (a->act == SECRET_CHANGE && !a->expires_text && !a->every_text)
-		return err_set(e, -EINVAL, "change what? --expires, or --every with --command");
+		return err_set(e, -EINVAL, "change needs --expires, or --every with --command");
 	return 0;
 }
 

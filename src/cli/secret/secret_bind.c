@@ -23,7 +23,7 @@ static int make_binding(const struct secret_args *a, const char *host, struct bi
 	if (r < 0)
 		return err_wrap(e, r, "--host");
 	if (ssh && !str_eq(b->path, "/"))
-		return err_set(e, -EINVAL, "--host %s: SSH knows no paths", host);
+		return err_set(e, -EINVAL, "--host %s: a binding for SSH cannot have a path", host);
 	b->port = b->port ? b->port : BINDING_PORT_SSH;
 	if (a->as)
 		r = binding_parse_as(a->as, strlen(a->as), b, e);
@@ -81,7 +81,7 @@ static int bind_one(struct secret_session *s, const struct secret_args *a, const
 		r = sshhosts_pack(&known, &hosts);
 
 	if (r < 0)
-		return err_set(e, r, "the binding cannot be written down");
+		return err_set(e, r, "cannot encode the binding");
 	ask.text[0] = slice_of(name);
 	ask.text[1] = (struct slice){ buf_cstr(&packed), packed.len };
 	ask.text[2] = (struct slice){ buf_cstr(&hosts), hosts.len };
@@ -151,11 +151,11 @@ int secret_check_bindings(const struct secret_args *a, struct err *e)
 	if (a->act == SECRET_UNBIND)
 		return 0;
 	if ((a->known.n || a->known_files.n) && (!a->as || !str_starts(a->as, "ssh")))
-		return err_set(e, -EINVAL, "--known-host and --known-hosts go with --as ssh");
+		return err_set(e, -EINVAL, "--known-host and --known-hosts are only valid with --as ssh");
 	if (a->act == SECRET_SET && a->as && !a->hosts.n)
-		return err_set(e, -EINVAL, "--as goes with --host: where is it to be used?");
+		return err_set(e, -EINVAL, "--as needs --host, which names where the secret may be sent");
 	if (a->asks && !a->hosts.n)
-		return err_set(e, -EINVAL, "--ask goes with --host and --as ssh");
+		return err_set(e, -EINVAL, "--ask is only valid with --host and --as ssh");
 	for (size_t i = 0; i < a->hosts.n && r == 0; i++) {
 		autosshhosts struct sshhosts known = SSHHOSTS_INIT;
 		struct binding b = { 0 };

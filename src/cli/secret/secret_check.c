@@ -67,7 +67,8 @@ static int search_directory(struct check *c, int fd, unsigned depth, struct err 
 		return err_sys(e, -errno, "cannot read %s", buf_cstr(&c->path));
 	}
 	if (depth == DEPTH_MAX)
-		return err_set(e, -ELOOP, "%s is deeper than anybody looks", buf_cstr(&c->path));
+		return err_set(e, -ELOOP, "%s has more levels of directories than are searched",
+			       buf_cstr(&c->path));
 	while (r == 0 && (n = readdir(d))) {
 		if (str_eq(n->d_name, ".") || str_eq(n->d_name, ".."))
 			continue;
@@ -101,7 +102,7 @@ static int search_path(struct check *c, int dirfd, const char *name, unsigned de
 }
 /* NOLINTEND(misc-no-recursion) */
 
-static int check_paths(struct check *c, const struct secret_args *a, struct err *e)
+static int search_paths(struct check *c, const struct secret_args *a, struct err *e)
 {
 	int r = 0;
 
@@ -154,13 +155,14 @@ int secret_check(struct secret_session *s, const struct secret_args *a, struct e
 	int r = check_vault(&c, &bad, e);
 
 	if (r == 0)
-		r = check_paths(&c, a, e);
+		r = search_paths(&c, a, e);
 	if (r == 0 && buf_error(&c.out))
 		r = err_set(e, -ENOMEM, "out of memory");
 	if (r == 0 && say_out(&c.out))
 		r = -EIO;
 	if (r == 0 && c.unread)
-		say_warn("%llu could not be read, and were not looked into", (unsigned long long)c.unread);
+		say_warn("%llu files or directories could not be read and were not searched",
+			 (unsigned long long)c.unread);
 	if (r == 0 && a->argc)
 		say_note("%llu file%s looked into, %llu credential%s found", (unsigned long long)c.files,
 			 c.files == 1 ? "" : "s", (unsigned long long)c.leaks, c.leaks == 1 ? "" : "s");

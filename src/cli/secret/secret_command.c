@@ -157,7 +157,7 @@ static int splice_output(int from, int *ret, struct err *e)
 	while (r == 0 && ioctl(from, FIONREAD, &have) == 0 && have > 0) {
 		if (splice(from, NULL, p[1], NULL, (size_t)have, SPLICE_F_NONBLOCK | SPLICE_F_MOVE) <= 0 &&
 		    errno != EINTR)
-			r = err_sys(e, -errno, "cannot hand the command's output on");
+			r = err_sys(e, -errno, "cannot pass the command's output to the vault");
 	}
 	fd_close(p[1]);
 	if (r < 0)

@@ -54,7 +54,8 @@ static int forget_home(struct secret_session *s, int issued, int placeholders, c
 	/* secret_log() counted an unsaved change, but the vault file is not part of this one. */
 	s->unsaved = 0;
 	if (r == 0 && fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0)
-		say_note("a sandbox with the home %s runs: it has it until it ends", home);
+		say_note("a sandbox with the home %s is running and keeps its credentials until it ends",
+			 home);
 	return r;
 }
 

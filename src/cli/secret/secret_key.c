@@ -90,7 +90,7 @@ int secret_rekey(struct secret_session *s, const struct secret_args *a, struct e
 	if (r < 0)
 		return r;
 	if (n.kind != VAULT_KEY_PASSPHRASE && is_same_file(n.key, s->files.key)) {
-		err_set(e, -EEXIST, "the vault is sealed with that very key");
+		err_set(e, -EEXIST, "the vault is already sealed with this key");
 		return err_hint(e, -EEXIST, "--key-file FILE makes another");
 	}
 	ask.num[0] = n.kind;
@@ -104,7 +104,7 @@ int secret_rekey(struct secret_session *s, const struct secret_args *a, struct e
 	if (r == 0)
 		r = vault_files_remember(&n, e);
 	if (r == 0)
-		say_note("the vault is sealed with %s now%s; the old key opens it no more",
+		say_note("the vault is sealed with %s now%s; the old key no longer opens it",
 			 key_description(&n), n.made_key ? " (keep a copy of it somewhere else)" : "");
 	return r;
 }

@@ -280,7 +280,7 @@ int secret_write_schedule(struct secret_session *s, struct err *e)
 	}
 	if (r == 0)
 		r = schedule_write(s->files.dir, &all);
-	return r < 0 ? err_sys(e, r, "the vault is saved, but not when its secrets are due") : 0;
+	return r < 0 ? err_sys(e, r, "the vault is saved, but the schedule of its rotations is not") : 0;
 }
 
 bool secret_item_has_expired(const struct secret_item *i, uint64_t now)

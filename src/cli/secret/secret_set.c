@@ -84,7 +84,7 @@ static int rotate_value(struct secret_session *s, const struct secret_args *a, c
 		return r;
 	say_note("%s has a new value", i->name);
 	if (!a->expires_text && secret_item_has_expired(i, now_in_seconds()))
-		say_warn("%s is still said to have expired: --expires gives it a new date", i->name);
+		say_warn("%s is still marked as expired: set a new date with --expires", i->name);
 	return 0;
 }
 

@@ -51,5 +51,5 @@ void secret_tell_failed(const struct strv *failed)
 		r = notify_failures(&conf, failed, &loop, &e);
 	loop_close(&loop);
 	if (r < 0)
-		say_warn("nobody was told: %s", e.msg);
+		say_warn("no notification was sent: %s", e.msg);
 }

@@ -31,7 +31,7 @@ static int unlock_with_launch(struct state *st, struct vault_proc *ret, int *ret
 			return r;
 		nanosleep(&(struct timespec){ .tv_nsec = 100 * (long)NSEC_PER_MSEC }, NULL);
 	}
-	return err_set(e, -ECONNREFUSED, "cofferd leaves whenever it is asked something");
+	return err_set(e, -ECONNREFUSED, "cofferd exits on every request");
 }
 
 static int open_with_passphrase(struct vault_proc *p, struct vault_files *f, const struct secret_args *a,

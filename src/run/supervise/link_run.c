@@ -13,7 +13,7 @@
 
 #define INT_AGAIN (2 * NSEC_PER_SEC) /* a second SIGINT within this kills */
 
-struct session {
+struct exec_session {
 	struct link *l;
 	struct loop loop;
 	struct watch w;
@@ -25,14 +25,14 @@ struct session {
 	struct err *err;
 };
 
-static void exec_session_fail(struct session *s, int code)
+static void exec_session_fail(struct exec_session *s, int code)
 {
 	if (!s->error)
 		s->error = code;
 	loop_stop(&s->loop);
 }
 
-static void flush_link(struct session *s)
+static void flush_link(struct exec_session *s)
 {
 	int r = conn_flush(&s->l->conn);
 
@@ -46,7 +46,7 @@ static void flush_link(struct session *s)
 		exec_session_fail(s, err_set(s->err, -ENOMEM, "cannot watch the sandbox"));
 }
 
-static void take_session_exit(struct session *s, const struct frame *f)
+static void take_session_exit(struct exec_session *s, const struct frame *f)
 {
 	if (proto_get_exit(f, s->ret) < 0) {
 		exec_session_fail(s, err_set(s->err, -EPROTO,
@@ -60,7 +60,7 @@ static void take_session_exit(struct session *s, const struct frame *f)
 		loop_stop(&s->loop);
 }
 
-static void take_session_frame(struct session *s, const struct frame *f)
+static void take_session_frame(struct exec_session *s, const struct frame *f)
 {
 	if (f->type == PROTO_ERROR)
 		exec_session_fail(s, link_refused(f, s->err));
@@ -75,7 +75,7 @@ static void take_session_frame(struct session *s, const struct frame *f)
 
 static void on_link_event(struct watch *w, uint32_t events)
 {
-	struct session *s = w->ctx;
+	struct exec_session *s = w->ctx;
 	struct frame f;
 	int r = events & (EPOLLIN | EPOLLHUP | EPOLLERR) ? conn_fill(&s->l->conn) : 0;
 
@@ -89,7 +89,7 @@ static void on_link_event(struct watch *w, uint32_t events)
 
 static void on_session_pump(void *ctx)
 {
-	struct session *s = ctx;
+	struct exec_session *s = ctx;
 
 	/* Stdout has no reader: we end as if by SIGPIPE, and the launcher hangs up on the command. */
 	if (s->pump.out.error == -EPIPE && !s->ended) {
@@ -104,7 +104,7 @@ static void on_session_pump(void *ctx)
 		flush_link(s);
 }
 
-static void send_command_signal(struct session *s, int sig)
+static void send_command_signal(struct exec_session *s, int sig)
 {
 	proto_add_u32(&s->l->conn.out, PROTO_SIGNAL, s->l->chan, (uint32_t)sig);
 	flush_link(s);
@@ -112,7 +112,7 @@ static void send_command_signal(struct session *s, int sig)
 
 static void on_caller_signal(void *ctx, const struct signalfd_siginfo *si)
 {
-	struct session *s = ctx;
+	struct exec_session *s = ctx;
 	int sig = (int)si->ssi_signo;
 	uint64_t now;
 
@@ -134,7 +134,7 @@ static void on_caller_signal(void *ctx, const struct signalfd_siginfo *si)
 	}
 }
 
-static int open_exec_session(struct session *s, const struct link_cmd *c, const struct link_io *io,
+static int open_exec_session(struct exec_session *s, const struct link_cmd *c, const struct link_io *io,
 			     struct err *e)
 {
 	bool tty = c->flags & PROTO_F_TTY;
@@ -172,7 +172,7 @@ int link_run(struct link *l, const struct link_cmd *c, const struct link_io *io,
 	     struct err *e)
 {
 	struct sigaction ignore = { .sa_handler = SIG_IGN }, old;
-	struct session s = { .l = l, .ret = ret, .err = e, .loop = LOOP_INIT };
+	struct exec_session s = { .l = l, .ret = ret, .err = e, .loop = LOOP_INIT };
 	int r;
 
 	sigaction(SIGPIPE, &ignore, &old);

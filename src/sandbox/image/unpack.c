@@ -16,14 +16,14 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-struct job {
+struct unpack_job {
 	struct tar tar;
 	struct unpack_tree tree;
 };
 
 static int feed_tar(void *ctx, const uint8_t *data, size_t len, struct err *e)
 {
-	struct job *j = ctx;
+	struct unpack_job *j = ctx;
 
 	while (len) {
 		struct tar_piece piece;
@@ -46,7 +46,7 @@ static int feed_tar(void *ctx, const uint8_t *data, size_t len, struct err *e)
 
 static int unpack_archive(const struct unpack_opts *o, struct unpack_reply *reply, struct err *e)
 {
-	struct job *j = calloc(1, sizeof(*j));
+	struct unpack_job *j = calloc(1, sizeof(*j));
 	struct unpack_in in = { .fd = UNPACK_IN,
 				.out_max = o->bytes_max,
 				.ratio_max = o->ratio_max,

@@ -18,14 +18,14 @@
 #define CHUNK (256u << 10)
 #define ZSTD_WINDOW_LOG_MAX 27 /* 128 MiB, the default limit of zstd(1) */
 
-struct stream {
+struct unpack_stream {
 	struct unpack_in *u;
 	uint8_t *in, *out;
 	size_t have; /* bytes in `in` */
 	bool eof;
 };
 
-static int fill_stream(struct stream *s, struct err *e)
+static int fill_stream(struct unpack_stream *s, struct err *e)
 {
 	ssize_t n;
 
@@ -56,7 +56,7 @@ static int pass_decompressed(struct unpack_in *u, const uint8_t *data, size_t le
 	return u->sink(u->ctx, data, len, e);
 }
 
-static int read_plain(struct stream *s, struct err *e)
+static int read_plain(struct unpack_stream *s, struct err *e)
 {
 	int r = 0;
 
@@ -76,7 +76,7 @@ static int refuse_gzip(struct err *e, const z_stream *z)
 }
 
 /* Inflates all of `in`; *ended when the last member is complete. */
-static int inflate_available(struct stream *s, z_stream *z, bool *ended, struct err *e)
+static int inflate_available(struct unpack_stream *s, z_stream *z, bool *ended, struct err *e)
 {
 	z->next_in = s->in;
 	z->avail_in = (uInt)s->have;
@@ -105,7 +105,7 @@ static int inflate_available(struct stream *s, z_stream *z, bool *ended, struct 
 	return 0;
 }
 
-static int read_gzip(struct stream *s, struct err *e)
+static int read_gzip(struct unpack_stream *s, struct err *e)
 {
 	z_stream z = { 0 };
 	bool ended = false;
@@ -124,7 +124,7 @@ static int read_gzip(struct stream *s, struct err *e)
 	return r;
 }
 
-static int read_zstd(struct stream *s, struct err *e)
+static int read_zstd(struct unpack_stream *s, struct err *e)
 {
 	ZSTD_DCtx *d = ZSTD_createDCtx();
 	size_t left = 1; /* of the frame; 0: complete */
@@ -153,7 +153,7 @@ static int read_zstd(struct stream *s, struct err *e)
 	return r;
 }
 
-static bool has_magic(const struct stream *s, const char *magic, size_t len)
+static bool has_magic(const struct unpack_stream *s, const char *magic, size_t len)
 {
 	return s->have >= len && memcmp(s->in, magic, len) == 0;
 }
@@ -161,7 +161,7 @@ static bool has_magic(const struct stream *s, const char *magic, size_t len)
 int unpack_in_run(struct unpack_in *u, struct err *e)
 {
 	autofree uint8_t *in = malloc(CHUNK), *out = malloc(CHUNK);
-	struct stream s = { .u = u, .in = in, .out = out };
+	struct unpack_stream s = { .u = u, .in = in, .out = out };
 	int r = 0;
 
 	if (!in || !out)

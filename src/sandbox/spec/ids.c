@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Plans which host ids a sandbox gets, and writes the maps of its user namespace (ids.h). newuidmap and newgidmap are the
+ * only programs that this file starts.
+ */
 #include "sandbox/spec/ids.h"
 
 #include "base/fd.h"
@@ -11,15 +15,15 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The range that systemd sets aside for containers: nobody's accounts are there. */
+/* The range that systemd reserves for containers: it has no accounts. */
 #define BLOCK_FIRST 0x00080000u
 #define BLOCK_COUNT ((0x6fff0000u - BLOCK_FIRST) / IDS_BLOCK)
 
 /*
- * Takes a block for as long as fd is open: one byte of STATE/ids per block, locked by open file description, so
- * that the kernel lets go of it with the last process that holds it.
+ * Reserves a block while the fd is open: one byte of STATE/ids per block, locked by open file description, so that the
+ * kernel releases it with the last process that holds it.
  */
-static int take_block(struct ids *ids, struct state *st, const char *run_id, struct err *e)
+static int reserve_id_block(struct ids *ids, struct state *st, const char *run_id, struct err *e)
 {
 	autoclose int fd = openat(st->fd, "ids", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	uint32_t start = 0;
@@ -44,7 +48,7 @@ static int take_block(struct ids *ids, struct state *st, const char *run_id, str
 }
 
 /* The fields of a line that colons separate, in place. Returns how many, at most `cap`. */
-static size_t split_fields(char *line, char **fields, size_t cap)
+static size_t split_subid_fields(char *line, char **fields, size_t cap)
 {
 	size_t n = 0;
 
@@ -54,7 +58,7 @@ static size_t split_fields(char *line, char **fields, size_t cap)
 }
 
 /* The first subordinate range of at least a block for this user in /etc/subuid or /etc/subgid, by number or name. */
-static int find_subids(const char *path, uid_t uid, const char *user, uint32_t *ret)
+static int find_subid_range(const char *path, uid_t uid, const char *user, uint32_t *ret)
 {
 	autobuf struct buf b = BUF_INIT;
 	char *line, *save = NULL, *f[3];
@@ -67,7 +71,7 @@ static int find_subids(const char *path, uid_t uid, const char *user, uint32_t *
 	for (line = strtok_r(b.data, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
 		uint64_t first, count, id;
 
-		if (split_fields(line, f, 3) != 3 || str_to_u64(f[1], &first) < 0 ||
+		if (split_subid_fields(line, f, 3) != 3 || str_to_u64(f[1], &first) < 0 ||
 		    str_to_u64(f[2], &count) < 0)
 			continue;
 		if (count < IDS_BLOCK || first > UINT32_MAX - IDS_BLOCK)
@@ -80,8 +84,8 @@ static int find_subids(const char *path, uid_t uid, const char *user, uint32_t *
 	return -ENOENT;
 }
 
-/* The login name of a uid, from /etc/passwd alone: this program is static and asks no name service. */
-static char *user_name(uid_t uid)
+/* The login name of a uid, from /etc/passwd alone: this program is static and uses no name service. */
+static char *login_name(uid_t uid)
 {
 	autobuf struct buf b = BUF_INIT;
 	char *line, *save = NULL, *f[3];
@@ -90,7 +94,7 @@ static char *user_name(uid_t uid)
 	if (fd_read_file(AT_FDCWD, "/etc/passwd", 1 << 20, &b) < 0 || !b.data)
 		return NULL;
 	for (line = strtok_r(b.data, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
-		if (split_fields(line, f, 3) == 3 && str_to_u64(f[2], &id) == 0 && id == uid)
+		if (split_subid_fields(line, f, 3) == 3 && str_to_u64(f[2], &id) == 0 && id == uid)
 			return strdup(f[0]);
 	}
 	return NULL;
@@ -98,11 +102,11 @@ static char *user_name(uid_t uid)
 
 static int plan_subids(struct ids *ids, struct err *e)
 {
-	autofree char *user = user_name(getuid());
-	int r = find_subids("/etc/subuid", getuid(), user, &ids->sub_uid);
+	autofree char *user = login_name(getuid());
+	int r = find_subid_range("/etc/subuid", getuid(), user, &ids->sub_uid);
 
 	if (r == 0)
-		r = find_subids("/etc/subgid", getuid(), user, &ids->sub_gid);
+		r = find_subid_range("/etc/subgid", getuid(), user, &ids->sub_gid);
 	if (r < 0) {
 		r = err_sys(e, r, "no subordinate ids for this user in /etc/subuid and /etc/subgid");
 		return err_hint(e, r,
@@ -126,7 +130,7 @@ int ids_plan(struct ids *ret, struct state *st, const char *run_id, uid_t uid, g
 		return err_set(e, -ERANGE, "user and group inside must be below %u, not %u:%u", IDS_BLOCK,
 			       uid, gid);
 	if (ids.host_root) {
-		r = take_block(&ids, st, run_id, e);
+		r = reserve_id_block(&ids, st, run_id, e);
 	} else {
 		ids.out_uid = geteuid();
 		ids.out_gid = getegid();
@@ -160,7 +164,7 @@ char *ids_outer_map(const struct ids *ids, bool groups, char out[IDS_MAP_LEN])
 	return out;
 }
 
-/* A line may not cross a line of the outer map, and there the command's own id stands between two pieces. */
+/* A line of the inner map must not span two lines of the outer map, where the command's own id splits the range. */
 char *ids_inner_map(const struct ids *ids, bool groups, char out[IDS_MAP_LEN])
 {
 	unsigned own = groups ? ids->gid : ids->uid;
@@ -178,7 +182,7 @@ char *ids_inner_map(const struct ids *ids, bool groups, char out[IDS_MAP_LEN])
 static int run_newidmap(const char *program, char *const *argv, struct err *e)
 {
 	const int fds[] = { SPAWN_NULL, 2, 2 };
-	/* It is setuid; what it is for needs that. */
+	/* The program is setuid, which it needs to write the map. */
 	const struct spawn s = { .path = program,
 				 .argv = argv,
 				 .fds = fds,
@@ -197,9 +201,9 @@ static int run_newidmap(const char *program, char *const *argv, struct err *e)
 				     : err_set(e, -EPERM, "%s refused to map the subordinate ids", program);
 }
 
-/* PID 0 SUB N  N OWN 1  N+1 SUB+N REST: all of the block, with the caller's own id at its place. */
-static int map_subids(const char *program, pid_t child, uint32_t inside, uint32_t own, uint32_t sub,
-		      struct err *e)
+/* PID 0 SUB N  N OWN 1  N+1 SUB+N REST: the whole block, with the caller's own id at its place. */
+static int run_map_of_subids(const char *program, pid_t child, uint32_t inside, uint32_t own, uint32_t sub,
+			     struct err *e)
 {
 	autostrv struct strv a = STRV_INIT;
 	int r = strv_add(&a, program);
@@ -222,10 +226,10 @@ int ids_write_maps(const struct ids *ids, pid_t child, struct err *e)
 	int r;
 
 	if (!ids->host_root) {
-		r = map_subids("/usr/bin/newuidmap", child, ids->uid, ids->out_uid, ids->sub_uid, e);
+		r = run_map_of_subids("/usr/bin/newuidmap", child, ids->uid, ids->out_uid, ids->sub_uid, e);
 		return r < 0 ? r
-			     : map_subids("/usr/bin/newgidmap", child, ids->gid, ids->out_gid, ids->sub_gid,
-					  e);
+			     : run_map_of_subids("/usr/bin/newgidmap", child, ids->gid, ids->out_gid,
+						 ids->sub_gid, e);
 	}
 	snprintf(proc, sizeof(proc), "/proc/%d", child);
 	r = ns_map_ids(proc, false, ids_outer_map(ids, false, map), e);

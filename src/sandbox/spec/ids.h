@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which ids of the host stand behind the ids inside.
+ * The mapping of ids inside to ids of the host.
  *
  *  - An ordinary user (or root of some user namespace): the one id of the command is the caller's own, outside as
- *    inside. With map_range the caller's subordinate ids stand behind all others (newuidmap).
- *  - The host's root: a block of 65536 ids that belongs to nobody and to no other live sandbox, so that root
- *    inside is nobody outside. The block stays taken while lock_fd is open.
+ *    inside. With map_range all other ids map to the caller's subordinate ids (newuidmap).
+ *  - The host's root: a block of 65536 ids that belongs to no account and to no other live sandbox, so that root
+ *    inside has no rights outside. The block is reserved while lock_fd is open.
  */
 #ifndef SANDBOX_IDS_H
 #define SANDBOX_IDS_H
@@ -38,11 +38,11 @@ void ids_release(struct ids *ids);
 uint32_t ids_outside_uid(const struct ids *ids);
 
 #define IDS_MAP_LEN 96
-/* The map of the outer user namespace where only one id is mapped, and of the inner one, which changes nothing. */
+/* The map of the outer user namespace where only one id is mapped, and of the inner one, which maps ids to themselves. */
 char *ids_outer_map(const struct ids *ids, bool groups, char out[IDS_MAP_LEN]);
 char *ids_inner_map(const struct ids *ids, bool groups, char out[IDS_MAP_LEN]);
 
-/* The outer map where a range is mapped, from outside, once the child is in its new user namespace. */
+/* Writes the outer map of a range, from outside, once the child is in its new user namespace. */
 int ids_write_maps(const struct ids *ids, pid_t child, struct err *e) MUST_CHECK;
 
 #endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Limits by table: one row for each limit says how it is written, what is too little, what is absurd, and
- * whether it can be lifted. Invariant: a value that limits_set() accepted is LIMIT_NONE or within its row's
- * bounds.
+ * Parses and formats limits by a table: each row has a limit's syntax, its least and greatest value, and whether it can
+ * be lifted. Invariant: a value that limits_set() accepted is LIMIT_NONE or within its row's bounds.
  */
 #include "sandbox/spec/limits.h"
 
@@ -29,13 +28,13 @@ struct limit_row {
 	const char *key;  /* in a report */
 	enum unit unit;
 	uint64_t least, most;
-	const char *least_text, *most_text; /* as a person would type them */
+	const char *least_text, *most_text; /* as a user would type them */
 	bool may_lift;			    /* "none" makes sense */
 };
 
 /* A sandbox needs two processes (its init and the command), and some files to start anything. pid_max cannot
- * be above 4194304, nor nr_open above 1073741816: more of them could never be counted. tmpfs without a size
- * would take half of the RAM, so the two that cap one cannot be lifted. */
+ * be above 4194304, nor nr_open above 1073741816: greater limits would have no effect. A tmpfs without a size may
+ * take half of the RAM, so the two limits of tmpfs cannot be lifted. */
 static const struct limit_row rows[] = {
 	[LIMIT_MEMORY] = { "memory", "memory", UNIT_SIZE, MIB, PIB, "1m", "1024t", true },
 	[LIMIT_MEMORY_LOW] = { "memory-reservation", "memory_reservation", UNIT_SIZE, MIB, PIB, "1m", "1024t",
@@ -55,7 +54,7 @@ static const struct limit_row rows[] = {
 };
 static_assert(ARRAY_SIZE(rows) == LIMIT_COUNT, "each limit has its row");
 
-/* What stands on the command line, in the order of enum limit_kind; a second number belongs to `second`. */
+/* Options of the command line, in the order of enum limit_kind; a second number is the limit `second`. */
 static const struct option {
 	enum limit_kind first;
 	enum limit_kind second; /* LIMIT_COUNT: takes one number */
@@ -83,7 +82,7 @@ const char *limit_key(enum limit_kind k)
 	return rows[k].key;
 }
 
-static uint64_t smaller(uint64_t a, uint64_t b)
+static uint64_t smaller_u64(uint64_t a, uint64_t b)
 {
 	return a < b ? a : b;
 }
@@ -101,8 +100,8 @@ static uint64_t count_cpus(void)
 	return n ? n : 1;
 }
 
-/* The defaults of this machine; nothing is marked. */
-static void fill_defaults(uint64_t v[LIMIT_COUNT])
+/* The default values for this machine. */
+static void machine_defaults(uint64_t v[LIMIT_COUNT])
 {
 	struct sysinfo si = { 0 };
 	struct rlimit nofile = { RLIM_INFINITY, RLIM_INFINITY };
@@ -112,14 +111,14 @@ static void fill_defaults(uint64_t v[LIMIT_COUNT])
 	ram = (uint64_t)si.totalram * (si.mem_unit ? si.mem_unit : 1);
 	getrlimit(RLIMIT_NOFILE, &nofile);
 
-	v[LIMIT_MEMORY] = smaller(ram / 2, 8 * GIB);
+	v[LIMIT_MEMORY] = smaller_u64(ram / 2, 8 * GIB);
 	v[LIMIT_MEMORY_LOW] = LIMIT_NONE;
 	v[LIMIT_CPUS] = (cpus > 1 ? cpus - 1 : 1) * 1000;
 	v[LIMIT_PIDS] = 1024;
-	v[LIMIT_NOFILE_SOFT] = smaller(8192, nofile.rlim_max);
-	v[LIMIT_NOFILE_HARD] = smaller(65536, nofile.rlim_max);
+	v[LIMIT_NOFILE_SOFT] = smaller_u64(8192, nofile.rlim_max);
+	v[LIMIT_NOFILE_HARD] = smaller_u64(65536, nofile.rlim_max);
 	v[LIMIT_TIMEOUT] = LIMIT_NONE;
-	v[LIMIT_TMP] = smaller(ram / 4, 2 * GIB);
+	v[LIMIT_TMP] = smaller_u64(ram / 4, 2 * GIB);
 	v[LIMIT_SHM] = 256 * MIB;
 	v[LIMIT_OUTPUT] = 64 * MIB;
 	v[LIMIT_DISK] = 10 * GIB;
@@ -131,18 +130,18 @@ void limits_defaults(struct limits *l)
 	uint64_t v[LIMIT_COUNT];
 
 	*l = (struct limits){ 0 };
-	fill_defaults(v);
+	machine_defaults(v);
 	for (int k = 0; k < LIMIT_COUNT; k++)
 		l->l[k].value = v[k];
 }
 
-/* Whether a preset may write here: the option of its own always wins. */
-static bool is_open_to_preset(const struct limit *l)
+/* May a preset set this limit? Its own option always overrides a preset. */
+static bool preset_may_set(const struct limit *l)
 {
 	return !l->named || l->preset;
 }
 
-static void preset_strict(struct limits *l)
+static void apply_preset_strict(struct limits *l)
 {
 	static const struct {
 		enum limit_kind k;
@@ -152,7 +151,7 @@ static void preset_strict(struct limits *l)
 	for (size_t i = 0; i < ARRAY_SIZE(strict); i++) {
 		struct limit *one = &l->l[strict[i].k];
 
-		if (!is_open_to_preset(one))
+		if (!preset_may_set(one))
 			continue;
 		one->value = strict[i].value;
 		one->named = true;
@@ -160,13 +159,13 @@ static void preset_strict(struct limits *l)
 	}
 }
 
-static void preset_default(struct limits *l)
+static void apply_preset_default(struct limits *l)
 {
 	uint64_t v[LIMIT_COUNT];
 
-	fill_defaults(v);
+	machine_defaults(v);
 	for (int k = 0; k < LIMIT_COUNT; k++) {
-		if (!is_open_to_preset(&l->l[k]))
+		if (!preset_may_set(&l->l[k]))
 			continue;
 		l->l[k].value = v[k];
 		l->l[k].named = false;
@@ -175,7 +174,7 @@ static void preset_default(struct limits *l)
 	l->best_effort = false;
 }
 
-static void preset_best_effort(struct limits *l)
+static void apply_preset_best_effort(struct limits *l)
 {
 	l->best_effort = true;
 }
@@ -183,7 +182,8 @@ static void preset_best_effort(struct limits *l)
 int limits_preset(struct limits *l, const char *preset, struct err *e)
 {
 	static const char *const names[] = { "strict", "default", "best-effort" };
-	static void (*const apply[])(struct limits *) = { preset_strict, preset_default, preset_best_effort };
+	static void (*const apply[])(struct limits *) = { apply_preset_strict, apply_preset_default,
+							  apply_preset_best_effort };
 	struct limits changed = *l;
 	char word[32];
 
@@ -212,7 +212,7 @@ int limits_preset(struct limits *l, const char *preset, struct err *e)
 	return 0;
 }
 
-/* Thousandths of a decimal number; what is finer is cut. */
+/* Thousandths of a decimal number; further digits are cut. */
 static int parse_milli(const char *s, uint64_t *ret)
 {
 	uint64_t whole = 0, frac = 0, scale = 100;
@@ -233,7 +233,7 @@ static int parse_milli(const char *s, uint64_t *ret)
 	return 0;
 }
 
-static int parse_unit(enum unit u, const char *text, uint64_t *ret)
+static int parse_limit_unit(enum unit u, const char *text, uint64_t *ret)
 {
 	switch (u) {
 	case UNIT_SIZE:
@@ -248,7 +248,7 @@ static int parse_unit(enum unit u, const char *text, uint64_t *ret)
 	return str_to_u64(text, ret);
 }
 
-static const char *unit_shape(enum unit u)
+static const char *limit_syntax_text(enum unit u)
 {
 	static const char *const shape[] = {
 		[UNIT_SIZE] = "a size: a number with k, m, g or t, such as 512m or 3g",
@@ -260,14 +260,14 @@ static const char *unit_shape(enum unit u)
 	return shape[u];
 }
 
-/* Says what is wrong with `text` and what the nearest right thing is. */
+/* The error for a value that is malformed or out of range, with the nearest legal value. */
 static int refuse_limit(const struct limit_row *row, const char *text, int code, bool too_much, struct err *e)
 {
 	if (*text == '-')
 		err_set(e, -EINVAL, "--%s %.40s: a limit cannot be negative; the least is %s", row->name,
 			text, row->least_text);
 	else if (code == -EINVAL)
-		err_set(e, -EINVAL, "--%s '%.40s': not %s", row->name, text, unit_shape(row->unit));
+		err_set(e, -EINVAL, "--%s '%.40s': not %s", row->name, text, limit_syntax_text(row->unit));
 	else if (too_much)
 		err_set(e, -EINVAL, "--%s %.40s: too much; the most is %s", row->name, text, row->most_text);
 	else
@@ -276,7 +276,7 @@ static int refuse_limit(const struct limit_row *row, const char *text, int code,
 	return row->may_lift ? err_hint(e, -EINVAL, "--%s none lifts this limit", row->name) : -EINVAL;
 }
 
-static int parse_value(enum limit_kind k, const char *text, uint64_t *ret, struct err *e)
+static int parse_limit_value(enum limit_kind k, const char *text, uint64_t *ret, struct err *e)
 {
 	const struct limit_row *row = &rows[k];
 	uint64_t v = 0;
@@ -289,7 +289,7 @@ static int parse_value(enum limit_kind k, const char *text, uint64_t *ret, struc
 		*ret = LIMIT_NONE;
 		return 0;
 	}
-	r = parse_unit(row->unit, text, &v);
+	r = parse_limit_unit(row->unit, text, &v);
 	if (r < 0)
 		return refuse_limit(row, text, r, r == -ERANGE, e);
 	if (v < row->least || v > row->most)
@@ -298,7 +298,7 @@ static int parse_value(enum limit_kind k, const char *text, uint64_t *ret, struc
 	return 0;
 }
 
-static int unknown_option(const char *option, struct err *e)
+static int refuse_unknown_limit(const char *option, struct err *e)
 {
 	const char *names[ARRAY_SIZE(options)];
 	const char *near;
@@ -310,7 +310,7 @@ static int unknown_option(const char *option, struct err *e)
 	return near ? err_hint(e, -EINVAL, "did you mean --%s?", near) : -EINVAL;
 }
 
-static void name_limit(struct limits *l, enum limit_kind k, uint64_t value)
+static void set_named_limit(struct limits *l, enum limit_kind k, uint64_t value)
 {
 	l->l[k].value = value;
 	l->l[k].named = true;
@@ -318,7 +318,7 @@ static void name_limit(struct limits *l, enum limit_kind k, uint64_t value)
 }
 
 /* SOFT[:HARD] and BYTES[,FILES] */
-static int set_pair(struct limits *l, const struct option *o, const char *text, struct err *e)
+static int set_limit_pair(struct limits *l, const struct option *o, const char *text, struct err *e)
 {
 	const char *sep = strchr(text, o->separator);
 	char first[64];
@@ -331,9 +331,9 @@ static int set_pair(struct limits *l, const struct option *o, const char *text, 
 		return refuse_limit(&rows[o->first], text, -EINVAL, false, e);
 	memcpy(first, text, (size_t)(sep - text));
 	first[sep - text] = '\0';
-	r = parse_value(o->first, first, &a, e);
+	r = parse_limit_value(o->first, first, &a, e);
 	if (r == 0 && *sep)
-		r = parse_value(o->second, sep + 1, &b, e);
+		r = parse_limit_value(o->second, sep + 1, &b, e);
 	if (r < 0)
 		return r;
 	if (o->first == LIMIT_NOFILE_SOFT) {
@@ -344,9 +344,9 @@ static int set_pair(struct limits *l, const struct option *o, const char *text, 
 				"--nofile %.40s: the soft limit is above the hard one; did you mean %.20s:%s?",
 				text, sep + 1, first);
 	}
-	name_limit(l, o->first, a);
+	set_named_limit(l, o->first, a);
 	if (*sep || o->first == LIMIT_NOFILE_SOFT)
-		name_limit(l, o->second, b);
+		set_named_limit(l, o->second, b);
 	return 0;
 }
 
@@ -361,13 +361,13 @@ int limits_set(struct limits *l, const char *option, const char *text, struct er
 		if (!str_eq(option, rows[o->first].name))
 			continue;
 		if (o->second != LIMIT_COUNT)
-			return set_pair(l, o, text, e);
-		r = parse_value(o->first, text, &v, e);
+			return set_limit_pair(l, o, text, e);
+		r = parse_limit_value(o->first, text, &v, e);
 		if (r == 0)
-			name_limit(l, o->first, v);
+			set_named_limit(l, o->first, v);
 		return r;
 	}
-	return unknown_option(option, e);
+	return refuse_unknown_limit(option, e);
 }
 
 int limits_check(const struct limits *l, struct err *e)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a sandbox may use. Each limit remembers whether a person named it: a named limit that cannot be
- * enforced is an error, a default one is said in one line and in the report. Pure but for limits_defaults(),
- * which asks how large this machine is.
+ * Limits of a sandbox. Each limit records whether the user set it: such a limit that cannot be enforced is an error,
+ * a default one that cannot is reported in one line. Pure but for limits_defaults(), which reads the machine's size.
  */
 #ifndef SANDBOX_LIMITS_H
 #define SANDBOX_LIMITS_H
@@ -22,7 +21,7 @@ enum limit_kind {
 	LIMIT_TIMEOUT, /* nanoseconds of wall time */
 	LIMIT_TMP,     /* bytes of /tmp and of /run, each */
 	LIMIT_SHM,     /* bytes of /dev/shm */
-	LIMIT_OUTPUT,  /* bytes printed to what is not a terminal */
+	LIMIT_OUTPUT,  /* bytes of output to anything but a terminal */
 	LIMIT_DISK,    /* bytes in the workspace's upper layer */
 	LIMIT_INODES,  /* files there */
 	LIMIT_COUNT
@@ -32,15 +31,15 @@ enum limit_kind {
 
 struct limit {
 	uint64_t value;	 /* LIMIT_NONE: not limited */
-	bool named;	 /* a person asked for it, by its own option or by a preset */
-	bool preset;	 /* named by a preset: its own option wins over it, in whatever order they stand */
-	bool enforced;	 /* set by whoever put it in force */
+	bool named;	 /* set by the user, by its own option or by a preset */
+	bool preset;	 /* set by a preset: its own option overrides it, in any order */
+	bool enforced;	 /* it is in force; `how` tells by what */
 	const char *how; /* static text for the report: "cgroup v2", "rlimit", "watched", NULL */
 };
 
 struct limits {
 	struct limit l[LIMIT_COUNT];
-	bool best_effort; /* --limits best-effort: a named limit that cannot be enforced is only said */
+	bool best_effort; /* --limits best-effort: a named limit that cannot be enforced is only reported */
 };
 
 /* The name on the command line without dashes: "memory", "memory-reservation", "cpus", …; soft and hard
@@ -62,15 +61,15 @@ const char *limit_key(enum limit_kind k);
 void limits_defaults(struct limits *l);
 
 /* --limits strict|default|best-effort, several separated by commas. Limits named by their own option are not
- * overwritten. strict: memory 3g, cpus 1.8, pids 256. default: what limits_defaults() gives. */
+ * overwritten. strict: memory 3g, cpus 1.8, pids 256. default: as limits_defaults(). */
 int limits_preset(struct limits *l, const char *preset, struct err *e) MUST_CHECK;
 
 /* One option and its text: ("memory", "3g"), ("nofile", "1024:4096"), ("disk", "2g,100000"). A second number
  * that is left out means the same as the first for nofile, and the default for disk. Refuses 0, negative,
- * absurd and malformed values, saying what is right; "none" lifts a limit where that makes sense. */
+ * absurd and malformed values, with the legal range; "none" lifts a limit where that makes sense. */
 int limits_set(struct limits *l, const char *option, const char *text, struct err *e) MUST_CHECK;
 
-/* What can only be checked once all options are read: no reservation above the memory limit. */
+/* Checks over several options, once all are read: no reservation above the memory limit. */
 int limits_check(const struct limits *l, struct err *e) MUST_CHECK;
 
 /* "3.0 GiB", "1.8", "256", "none" */

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Names of the modes of a spec, its files, and its release (spec.h).
+ */
 #include "sandbox/spec/spec.h"
 
 #include "base/cleanup.h"

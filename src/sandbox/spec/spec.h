@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A sandbox as it was asked for: what the command line, and later the stack file, fill in, and what an engine
- * builds. Everything that could be refused has been refused before a spec reaches an engine.
+ * The specification of a sandbox: filled in from the command line, and later from the stack file; built by an engine.
+ * Everything that can be refused is refused before a spec reaches an engine.
  */
 #ifndef SANDBOX_SPEC_H
 #define SANDBOX_SPEC_H
@@ -17,7 +17,7 @@
 
 enum ws_mode { WS_OVERLAY, WS_RO, WS_RW, WS_EPHEMERAL, WS_MODE_COUNT };
 
-/* What the root file system is made of. */
+/* The source of the root file system. */
 enum root_mode {
 	ROOT_HOST,  /* a read-only view of the host's /usr and little else */
 	ROOT_DIR,   /* a directory, under a layer of the run's own */
@@ -27,11 +27,11 @@ enum root_mode {
 
 const char *root_mode_name(enum root_mode m); /* "host", "dir", "image" */
 
-/* What its network is. */
+/* The sandbox's network. */
 enum net_mode {
-	NET_NONE, /* loopback */
-	NET_OBSERVE, /* a wall (wall.h), behind which everything is let through that no rule denies, and written down */
-	NET_ENFORCE, /* a wall, behind which nothing is let through that no rule allows */
+	NET_NONE,    /* loopback */
+	NET_OBSERVE, /* a wall (wall.h); traffic that no rule denies is let through and logged */
+	NET_ENFORCE, /* a wall; only traffic that a rule allows is let through */
 	NET_MODE_COUNT
 };
 
@@ -39,10 +39,10 @@ const char *net_mode_name(enum net_mode m); /* "none", "observe", "enforce" */
 
 const char *ws_mode_name(enum ws_mode m); /* "overlay", "ro", "rw", "ephemeral" */
 
-/* A file or directory of the host shown inside. */
-/* Where programs inside find the ssh-agent. */
+/* Socket of the ssh-agent inside. */
 #define SPEC_AGENT_PATH "/tmp/.coffer-ssh/agent"
 
+/* A file or directory of the host that is shown inside (-v). */
 struct bind {
 	int fd;	   /* O_PATH of the source, opened and checked by the caller */
 	char *src; /* its real path: opened again inside the new mount namespace and compared with fd */
@@ -51,8 +51,8 @@ struct bind {
 	bool is_dir;
 };
 
-/* A small file that is made in the root, read-only and executable. Where the sandbox brings its root, all are below
- * SPEC_FILES_DIR, which covers what the root has there. */
+/* A small file that is made in the root, read-only and executable. With the root of an image or directory, all are below
+ * SPEC_FILES_DIR, which hides the root's own directory of that name. */
 #define SPEC_FILES_DIR "/opt/agent"
 #define SPEC_FILES_MAX 512
 #define SPEC_FILES_BYTES (4u << 20) /* of all together */
@@ -73,7 +73,7 @@ int spec_files_add(struct spec_files *l, const char *path, const void *text, siz
 		   struct err *e) MUST_CHECK;
 void spec_files_release(struct spec_files *l);
 
-/* One read-only layer of the root. Whoever holds fd holds the layer: of an image it carries a shared lock. */
+/* One read-only layer of the root. The fd of an image's layer carries a shared lock, which keeps the layer in the store. */
 struct root_lower {
 	int fd;	    /* directory */
 	char *path; /* its real path: opened again inside the new mount namespace and compared with fd */
@@ -82,7 +82,7 @@ struct root_lower {
 /* As many layers as docker allows, and one more. */
 #define ROOT_LOWERS_MAX 128
 
-/* Something in the workspace that is hidden: an empty file or directory, or a redacted copy, is shown instead. */
+/* A hidden file or directory of the workspace: an empty one, or a redacted copy, is shown in its place. */
 struct mask {
 	char *path; /* relative to the workspace */
 	bool is_dir;
@@ -101,7 +101,7 @@ struct spec {
 	char *cwd; /* absolute, inside */
 	uid_t uid; /* inside */
 	gid_t gid;
-	struct ids ids; /* who that is outside */
+	struct ids ids; /* the ids outside */
 
 	enum root_mode root_mode;
 	char *root_name;	   /* the directory's real path, or the image's name; NULL: host */
@@ -113,46 +113,46 @@ struct spec {
 	enum ws_mode ws_mode;
 	char *ws_path; /* host path for messages; NULL when ephemeral */
 	int ws_fd;     /* O_PATH directory; -1 when ephemeral */
-	/* A call over the workspace of `over`: a copy of that one's layer lies between the original and the call's own. Then
-	 * ws_mode is WS_OVERLAY, and there may be no original. */
+	/* A call over the workspace of the run `over`: a copy of that run's layer is between the original and the call's own
+	 * layer. ws_mode is then WS_OVERLAY, and there may be no original. */
 	char over[RUN_ID_LEN + 1]; /* empty: none */
-	uint64_t over_time;	   /* when it was so (CLOCK_REALTIME ns) */
+	uint64_t over_time;	   /* time of the copy (CLOCK_REALTIME ns) */
 	int from_fd;		   /* the copy, LAYERS_FROM in the run's directory; -1: none */
 	int run_fd;		   /* the run's directory */
 	char *run_path;		   /* its real path */
-	int layers_fd; /* what holds upper/ and work/: run_fd again, or a disk image's root (layers.h); -1: none */
+	int layers_fd; /* directory of upper/ and work/: run_fd again, or a disk image's root (layers.h); -1: none */
 	int home_fd;	 /* a named home, or -1 for an empty one */
 	char *home_path; /* its real path; NULL: none */
 	bool each;	 /* a checkpoint after every command that is started in it */
-	uint64_t keep;	 /* how many checkpoints; 0: all */
+	uint64_t keep;	 /* number of checkpoints to keep; 0: all */
 	struct bind *binds;
 	size_t n_binds;
 	struct mask *masks;
 	size_t n_masks;
 	struct spec_files files;
-	char *profile; /* which one it was started with; NULL: none */
+	char *profile; /* agent profile that it was started with; NULL: none */
 
 	enum net_mode net;
-	bool acts;	     /* its policy says something of tools or of apply, which is kept with it */
+	bool acts;	     /* its policy has rules for tools or apply, which are stored with the run */
 	char *policy_digest; /* of the policy at its start; NULL: no network */
-	char *ports;	     /* what of this machine leads inside, for people; NULL: nothing */
-	char *known_hosts;   /* keys of SSH servers that it is to know, as ssh writes them; NULL: none */
-	bool ca;	     /* its programs are to trust a certificate authority of the sandbox's own */
-	bool ca_later; /* there is none yet, but a change of the policy may bring it: there is room for one */
+	char *ports;	     /* published ports as text for the user; NULL: none */
+	char *known_hosts;   /* keys of SSH servers for known_hosts, in ssh's format; NULL: none */
+	bool ca;	     /* its programs trust a certificate authority of the sandbox's own */
+	bool ca_later; /* none yet, but a policy reload may add one: a place for its certificate is prepared */
 	struct limits limits;
 	uint64_t caps;
 	bool nested;
 	bool tty; /* the main command gets a terminal */
 	bool detach;
-	/* Started again and again over what it wrote, by somebody who says when that is over (`coffer mcp`): what one start
-	 * leaves is kept, also of an empty workspace. */
+	/* Started repeatedly over its own layers, until its owner (`coffer mcp`) ends the series: the layers are kept between
+	 * starts, even those of an empty workspace. */
 	bool series;
-	char *restart;	   /* when it is started again, as meta.json has it; NULL: never */
-	uint64_t restarts; /* how often it was */
+	char *restart;	   /* restart policy, as in meta.json; NULL: never */
+	uint64_t restarts; /* number of restarts so far */
 	int runsc_fd;	   /* engine gvisor: the program, checked; -1 otherwise */
-	bool gv_hostnet; /* engine gvisor: its own network stack does not work here, and it takes the kernel's */
+	bool gv_hostnet; /* engine gvisor: its own network stack does not work here, so it uses the kernel's */
 	unsigned
-		patience; /* engine gvisor: seconds that it may take to start; 0: as many as any machine needs */
+		patience; /* engine gvisor: timeout of its start in seconds; 0: the default, enough for any machine */
 };
 
 #define SPEC_INIT                        \
@@ -166,13 +166,13 @@ struct spec {
 
 void spec_release(struct spec *s);
 
-/* Whether the root is an image's or a directory's, with a layer (root-upper) of the run's own over it. */
+/* Is the root an image or a directory, with a layer (root-upper) of the run's own over it? */
 static inline bool spec_has_root_layer(const struct spec *s)
 {
 	return s->root_mode != ROOT_HOST;
 }
 
-/* Whether the run needs a place for layers at all. */
+/* Does the run need a place for layers at all? */
 static inline bool spec_needs_layers(const struct spec *s)
 {
 	return s->ws_mode == WS_OVERLAY || s->ws_mode == WS_EPHEMERAL || spec_has_root_layer(s);

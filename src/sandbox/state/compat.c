@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which requests a sandbox of another release serves: the table and its lookup (compat.h).
+ */
 #include "sandbox/state/compat.h"
 
 #include "base/cleanup.h"
@@ -7,12 +10,12 @@
 #include <assert.h>
 #include <errno.h>
 
-/* C1: the oldest protocol in which a request has today's meaning. */
+/* For each request the oldest protocol in which it has its present meaning (compat.C1). */
 static const struct request {
 	const char *name; /* for people */
 	int oldest;
 } requests[] = {
-	[RUN_STOP] = { "ending it", COMPAT_FIRST }, /* C2 */
+	[RUN_STOP] = { "ending it", COMPAT_FIRST }, /* compat.C2: served by every protocol */
 	[RUN_STAT] = { "asking what it uses", 1 },
 	[RUN_PING] = { "asking whether it answers", 1 },
 	[RUN_COMMAND] = { "running a command in it", 1 },

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Opens, makes and removes the directories of a run's layers (layers.h). A disk image is mounted in no place; it is reached
+ * through its fd only.
+ */
 #include "sandbox/state/layers.h"
 
 #include "base/cleanup.h"
@@ -23,7 +27,7 @@ int layers_open(int run_fd, struct err *e)
 int layers_make_image(int run_fd, uint64_t bytes, uint64_t inodes, struct err *e)
 {
 	autoclose int fd = -1, tree = -1;
-	/* Each takes a place in the image; more than one for each block is never needed. */
+	/* Inodes take space in the image, and more than one for each block is never needed. */
 	uint64_t most = bytes / 4096;
 	int r = loopfs_make(run_fd, LAYERS_IMAGE, bytes, inodes < most ? inodes : most, e);
 
@@ -31,7 +35,7 @@ int layers_make_image(int run_fd, uint64_t bytes, uint64_t inodes, struct err *e
 		fd = loopfs_mount(run_fd, LAYERS_IMAGE, e);
 		r = fd < 0 ? fd : 0;
 	}
-	/* A kernel that cannot copy a mount which is mounted nowhere cannot show it inside. */
+	/* A kernel that cannot clone a detached mount cannot show it inside. */
 	if (r == 0) {
 		tree = mnt_tree(fd, "", false);
 		r = tree < 0 ? err_sys(e, tree, "this kernel cannot hand on a disk image") : 0;
@@ -55,11 +59,11 @@ int layers_open_upper(int run_fd, struct err *e)
 }
 
 /*
- * What the kernel makes there for an overlay that is mounted `volatile`, innermost first. The directories have no mode
- * at all, so that their owner must open them up to get at what is inside. On a file system that discards what is
- * freed, each of them costs a wait for the disk.
+ * The entries that the kernel makes there for an overlay mounted `volatile`, innermost first. The directories have mode 0,
+ * so their owner must chmod them to reach their content. On a file system mounted with `discard`, each removal waits for
+ * the disk.
  */
-static void drop_work(int layers_fd, const char *work)
+static void drop_work_dir(int layers_fd, const char *work)
 {
 	static const char *const dirs[] = { "work", "work/incompat", "work/incompat/volatile" };
 	char path[64];
@@ -79,10 +83,10 @@ static void drop_work(int layers_fd, const char *work)
 
 void layers_drop_work(int layers_fd)
 {
-	drop_work(layers_fd, "work");
+	drop_work_dir(layers_fd, "work");
 }
 
 void layers_drop_root_work(int layers_fd)
 {
-	drop_work(layers_fd, LAYERS_ROOT_WORK);
+	drop_work_dir(layers_fd, LAYERS_ROOT_WORK);
 }

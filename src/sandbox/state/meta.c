@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A run's meta.json: written by whoever holds the run, read by anybody of the same user. It is replaced at
- * once, so that a reader sees the old one or the new one.
+ * A run's meta.json: written by the process that holds the run, read by any process of the same user. It is replaced by a
+ * rename, so that a reader sees the old one or the new one.
  *
- * JSON holds text, a path may be any bytes: a workspace whose path is not plain ASCII is written a second
- * time as bytes, and that one is believed.
+ * JSON holds text, but a path may have any bytes: a workspace whose path is not plain ASCII is written a second time as
+ * bytes, and the reader uses that one.
  */
 #include "base/fd.h"
 #include "base/json.h"
@@ -57,8 +57,8 @@ void run_meta_release(struct run_meta *m)
 	*m = (struct run_meta){ 0 };
 }
 
-/* Where to cut a text so that no UTF-8 sequence is torn. */
-static size_t cut(const char *s, size_t max)
+/* The length at which to cut a text without splitting a UTF-8 sequence. */
+static size_t utf8_cut(const char *s, size_t max)
 {
 	size_t n = strnlen(s, max + 1);
 
@@ -69,7 +69,7 @@ static size_t cut(const char *s, size_t max)
 	return n;
 }
 
-static bool is_ascii(const char *s)
+static bool is_plain_ascii(const char *s)
 {
 	for (; *s; s++) {
 		if ((unsigned char)*s >= 0x80)
@@ -78,16 +78,16 @@ static bool is_ascii(const char *s)
 	return true;
 }
 
-static void write_fields(struct json *j, const struct run_meta *m)
+static void write_meta_fields(struct json *j, const struct run_meta *m)
 {
 	json_obj(j, NULL);
 	json_str(j, "id", m->id);
 	json_str(j, "name", m->name);
 	json_str(j, "engine", m->engine);
 	if (m->command)
-		json_strn(j, "command", m->command, cut(m->command, COMMAND_MAX));
+		json_strn(j, "command", m->command, utf8_cut(m->command, COMMAND_MAX));
 	json_str(j, "workspace", m->workspace);
-	if (m->workspace && !is_ascii(m->workspace))
+	if (m->workspace && !is_plain_ascii(m->workspace))
 		json_bytes(j, "workspace_bytes", m->workspace, strlen(m->workspace));
 	json_str(j, "ws_mode", m->ws_mode);
 	json_str(j, "root", m->root);
@@ -144,11 +144,11 @@ int run_meta_write(int run_fd, const struct run_meta *m, struct err *e)
 	char tmp[32];
 	int r;
 
-	write_fields(&j, m);
+	write_meta_fields(&j, m);
 	buf_addc(&b, '\n');
 	if (buf_error(&b))
 		return err_set(e, buf_error(&b), "out of memory");
-	/* The launcher and its guard may both be at it: each writes a file of its own. */
+	/* The launcher and its guard may both write at once: each uses a temporary file of its own. */
 	snprintf(tmp, sizeof(tmp), ".meta-%d", (int)getpid());
 	autoclose int fd = openat(run_fd, tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
 	r = fd < 0 ? -errno : fd_write_all(fd, b.data, b.len);
@@ -164,9 +164,9 @@ int run_meta_write(int run_fd, const struct run_meta *m, struct err *e)
 	return 0;
 }
 
-/* What json_bytes() wrote: one byte for each character. NULL when it is something else, or memory is short.
+/* Decodes the output of json_bytes(): one byte for each character. NULL when it is something else, or without memory.
  */
-static char *from_bytes(const char *s)
+static char *text_from_json_bytes(const char *s)
 {
 	char *out = malloc(strlen(s) + 1), *p = out;
 
@@ -186,7 +186,7 @@ static char *from_bytes(const char *s)
 	return out;
 }
 
-static int take_texts(json_t *root, struct run_meta *m)
+static int parse_meta_texts(json_t *root, struct run_meta *m)
 {
 	const char *bytes = jsonget_text_or_null(root, "workspace_bytes");
 
@@ -200,7 +200,7 @@ static int take_texts(json_t *root, struct run_meta *m)
 	}
 	if (bytes) {
 		free(m->workspace);
-		m->workspace = from_bytes(bytes);
+		m->workspace = text_from_json_bytes(bytes);
 		if (!m->workspace)
 			return -EBADMSG;
 	}
@@ -212,8 +212,8 @@ static int64_t meta_number(json_t *root, const char *key)
 	return json_integer_value(json_object_get(root, key));
 }
 
-/* Absent in what the release before the number wrote. */
-static int take_protocol(json_t *root, unsigned *ret)
+/* Absent in a meta.json of the release before the number. */
+static int parse_meta_protocol(json_t *root, unsigned *ret)
 {
 	const json_t *v = json_object_get(root, "protocol");
 
@@ -224,11 +224,11 @@ static int take_protocol(json_t *root, unsigned *ret)
 	return 0;
 }
 
-static int take_all(json_t *root, struct run_meta *m)
+static int parse_meta(json_t *root, struct run_meta *m)
 {
 	const char *id = jsonget_text_or_null(root, "id");
 
-	if (!id || strlen(id) != RUN_ID_LEN || take_protocol(root, &m->protocol) < 0)
+	if (!id || strlen(id) != RUN_ID_LEN || parse_meta_protocol(root, &m->protocol) < 0)
 		return -EBADMSG;
 	memcpy(m->id, id, sizeof(m->id));
 	m->started = (uint64_t)meta_number(root, "started");
@@ -245,7 +245,7 @@ static int take_all(json_t *root, struct run_meta *m)
 	m->over_time = (uint64_t)meta_number(root, "over_time");
 	m->restarts = (uint64_t)meta_number(root, "restarts");
 	m->since = (uint64_t)meta_number(root, "since");
-	return take_texts(root, m);
+	return parse_meta_texts(root, m);
 }
 
 int run_meta_read(int run_fd, struct run_meta *ret, struct err *e)
@@ -263,7 +263,7 @@ int run_meta_read(int run_fd, struct run_meta *ret, struct err *e)
 	root = json_loadb(buf_cstr(&b), b.len, JSON_REJECT_DUPLICATES, &why);
 	if (!root)
 		return err_set(e, -EBADMSG, META " of this run is damaged: %s", why.text);
-	r = json_is_object(root) ? take_all(root, &m) : -EBADMSG;
+	r = json_is_object(root) ? parse_meta(root, &m) : -EBADMSG;
 	json_decref(root);
 	if (r < 0) {
 		run_meta_release(&m);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The state directory and the runs in it. Making a run is on the way of every start: few calls.
+ * The state directory and the runs in it. Every start makes a run here, so that takes few system calls.
  *
- * Locks. Whoever makes a run or takes it over holds its directory exclusively; whoever only asks whether it
- * is alive takes a shared lock for a moment, so that two who ask do not mistake each other for its owner.
- * Between making the directory and locking it a sweeper may have taken and removed it: then what was locked
- * has no links, and is made again.
+ * Locks. The process that makes a run or takes it over holds an exclusive lock on its directory. A process that only tests
+ * whether the run is alive takes a shared lock for a moment, so that two tests do not mistake each other for the owner.
+ * Between mkdir and lock a sweep may have taken and removed the directory: the locked one then has no links, and is made
+ * again.
  */
 #include "sandbox/state/state.h"
 
@@ -23,7 +23,7 @@
 
 #define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_CLOEXEC)
 #define CREATE_TRIES 8
-/* A run without meta.json that is younger than this is still being made. */
+/* A run without meta.json that is younger than this is taken to be still in the making. */
 #define FRESH_NS (2 * NSEC_PER_SEC)
 
 /* The inode of the first user namespace is a fixed number of the kernel's interface (linux/nsfs.h). */
@@ -56,14 +56,13 @@ char *state_place(struct err *e)
 	if (named && *named == '/') {
 		n = asprintf(&path, "%s", named);
 	} else if (named && *named) {
-		/* It would be another one in each directory, and might lie in a workspace. */
+		/* A relative path would be another directory for each working directory, and might be in a workspace. */
 		err_set(e, -EINVAL, "COFFER_STATE is '%.200s', which is not an absolute path", named);
 		err_hint(e, -EINVAL, "COFFER_STATE=\"$PWD/%.200s\"", named);
 		return NULL;
 	} else if (state_is_host_root()) {
 		n = asprintf(&path, "/var/lib/cofferdam");
-	} else if (xdg &&
-		   *xdg == '/') { /* the base directory specification: a relative one is to be ignored */
+	} else if (xdg && *xdg == '/') { /* the base directory specification: a relative one is ignored */
 		n = asprintf(&path, "%s/cofferdam", xdg);
 	} else if (home && *home == '/') {
 		n = asprintf(&path, "%s/.local/state/cofferdam", home);
@@ -79,7 +78,7 @@ char *state_place(struct err *e)
 	return path;
 }
 
-static int open_place(const char *path, struct err *e)
+static int open_state_dir(const char *path, struct err *e)
 {
 	int fd = open(path, DIR_FLAGS), r;
 
@@ -92,7 +91,7 @@ static int open_place(const char *path, struct err *e)
 	return fd < 0 ? state_cannot(e, -errno, "open the state directory", path) : fd;
 }
 
-/* What is in it decides what is killed, removed and applied: nobody else may have a hand in it. */
+/* Its content decides what is killed, removed and applied: no other user may own or write it. */
 static int check_state_dir(int fd, const char *path, struct err *e)
 {
 	struct stat st;
@@ -113,11 +112,11 @@ static int check_state_dir(int fd, const char *path, struct err *e)
 }
 
 /*
- * ext4 looks at every inode that was freed in the last minutes before it takes another one of the same group, and
- * each run makes and frees about ten. As tops of hierarchies they are spread over all groups. A hint: where it is
- * not understood nothing is lost.
+ * ext4 looks at every inode that was freed in the last minutes before it takes another one of the same group, and each run
+ * makes and frees about ten. With the top-of-hierarchy flag run directories are spread over all groups. Errors are
+ * ignored: the flag only makes it faster.
  */
-static void spread_runs(int fd)
+static void set_top_dir_flag(int fd)
 {
 	int flags = 0;
 
@@ -136,7 +135,7 @@ int state_subdir(const struct state *st, const char *name, struct err *e)
 			return state_cannot(e, -errno, "make a directory in", st->path);
 		fd = openat(st->fd, name, DIR_FLAGS | O_NOFOLLOW);
 		if (fd >= 0 && str_eq(name, "runs"))
-			spread_runs(fd);
+			set_top_dir_flag(fd);
 	}
 	return fd < 0 ? err_sys(e, -errno, "cannot open %s/%s", st->path, name) : fd;
 }
@@ -149,9 +148,9 @@ int state_open(struct state *st, struct err *e)
 	s.path = state_place(e);
 	if (!s.path)
 		return e && e->code ? e->code : -ENOENT;
-	s.fd = open_place(s.path, e);
+	s.fd = open_state_dir(s.path, e);
 	r = s.fd < 0 ? s.fd : check_state_dir(s.fd, s.path, e);
-	/* Nothing is made in it before its format is known. */
+	/* Nothing is made in it before its format is known (state_format.F1). */
 	if (r == 0)
 		r = state_format_settle(&s, e);
 	if (r == 0) {
@@ -189,8 +188,8 @@ int state_new_id(char ret_id[RUN_ID_LEN + 1], struct err *e)
 	return 0;
 }
 
-/* One write: whoever reads sees the old id or the new one. */
-static int write_last(const struct state *st, const char *id)
+/* One write: a reader sees the old id or the new one. */
+static int write_last_id(const struct state *st, const char *id)
 {
 	char text[RUN_ID_LEN + 1];
 	autoclose int fd = openat(st->fd, "last", O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -218,7 +217,7 @@ int state_last_id(struct state *st, char ret_id[RUN_ID_LEN + 1])
 	return 0;
 }
 
-static int lock(int fd, int how)
+static int lock_retrying(int fd, int how)
 {
 	while (flock(fd, how) < 0) {
 		if (errno != EINTR)
@@ -227,11 +226,11 @@ static int lock(int fd, int how)
 	return 0;
 }
 
-/* Locks what was just opened. -ENOENT when it was removed meanwhile. */
-static int lock_alone(int fd, int how)
+/* Locks a directory that was just opened. -ENOENT when it was removed meanwhile. */
+static int lock_unless_removed(int fd, int how)
 {
 	struct stat st;
-	int r = lock(fd, how);
+	int r = lock_retrying(fd, how);
 
 	if (r < 0)
 		return r;
@@ -240,14 +239,14 @@ static int lock_alone(int fd, int how)
 	return st.st_nlink == 0 ? -ENOENT : 0;
 }
 
-static int make_run(const struct state *st, const char *id)
+static int try_make_run_dir(const struct state *st, const char *id)
 {
 	int r;
 
 	if (mkdirat(st->runs_fd, id, 0700) < 0)
 		return -errno;
 	autoclose int fd = openat(st->runs_fd, id, DIR_FLAGS | O_NOFOLLOW);
-	r = fd < 0 ? -errno : lock_alone(fd, LOCK_EX);
+	r = fd < 0 ? -errno : lock_unless_removed(fd, LOCK_EX);
 	return r < 0 ? r : TAKE_FD(fd);
 }
 
@@ -262,7 +261,7 @@ static int make_run_dir(struct state *st, const char *id, struct err *e)
 	if (r < 0)
 		return r;
 	for (int i = 0; i < CREATE_TRIES && fd == -ENOENT; i++)
-		fd = make_run(st, id);
+		fd = try_make_run_dir(st, id);
 	if (fd == -ENOENT) {
 		struct stat s;
 
@@ -284,7 +283,7 @@ int state_run_create(struct state *st, char id[RUN_ID_LEN + 1], struct err *e)
 	fd = make_run_dir(st, *id ? id : fresh, e);
 	if (fd < 0)
 		return fd;
-	r = write_last(st, fresh);
+	r = write_last_id(st, fresh);
 	if (r < 0) {
 		fd_close(fd);
 		unlinkat(st->runs_fd, fresh, AT_REMOVEDIR);
@@ -294,7 +293,7 @@ int state_run_create(struct state *st, char id[RUN_ID_LEN + 1], struct err *e)
 	return fd;
 }
 
-#define AHEAD "ahead" /* the mark */
+#define AHEAD "ahead" /* mark: made ahead, not begun */
 
 int state_run_create_ahead(struct state *st, const char *id, struct err *e)
 {
@@ -314,7 +313,7 @@ int state_run_create_ahead(struct state *st, const char *id, struct err *e)
 
 int state_run_begin(struct state *st, int run_fd, const char *id, struct err *e)
 {
-	int r = unlinkat(run_fd, AHEAD, 0) < 0 ? -errno : write_last(st, id);
+	int r = unlinkat(run_fd, AHEAD, 0) < 0 ? -errno : write_last_id(st, id);
 
 	return r < 0 ? state_cannot(e, r, "write to the state directory", st->path) : 0;
 }
@@ -324,7 +323,7 @@ bool state_run_has_begun(int run_fd)
 	return faccessat(run_fd, AHEAD, F_OK, AT_SYMLINK_NOFOLLOW) < 0;
 }
 
-#define OVER "over" /* the other mark */
+#define OVER "over" /* mark: ended for good */
 
 int state_run_set_over(int run_fd, struct err *e)
 {
@@ -347,12 +346,12 @@ int state_run_clear_over(int run_fd, struct err *e)
 
 int state_run_wait(int run_fd)
 {
-	int r = lock(run_fd, LOCK_SH);
+	int r = lock_retrying(run_fd, LOCK_SH);
 
-	return r < 0 ? r : lock(run_fd, LOCK_UN);
+	return r < 0 ? r : lock_retrying(run_fd, LOCK_UN);
 }
 
-static int open_run(const struct state *st, const char *id, struct err *e)
+static int open_run_dir(const struct state *st, const char *id, struct err *e)
 {
 	int fd = -1;
 
@@ -366,14 +365,14 @@ static int open_run(const struct state *st, const char *id, struct err *e)
 
 int state_run_open(struct state *st, const char *id, bool *ret_alive, struct err *e)
 {
-	autoclose int fd = open_run(st, id, e);
+	autoclose int fd = open_run_dir(st, id, e);
 	int r;
 
 	if (fd < 0)
 		return fd;
-	r = lock(fd, LOCK_SH | LOCK_NB);
+	r = lock_retrying(fd, LOCK_SH | LOCK_NB);
 	if (r == 0)
-		r = lock(fd, LOCK_UN);
+		r = lock_retrying(fd, LOCK_UN);
 	else if (r == -EWOULDBLOCK)
 		r = 1;
 	if (r < 0)
@@ -384,8 +383,8 @@ int state_run_open(struct state *st, const char *id, bool *ret_alive, struct err
 
 #define LOOKERS_TRIES 1000
 
-/* Whoever held it before may have buried it. */
-static bool is_named(const struct state *st, const char *id, int fd)
+/* Is fd still the directory of that id? The previous holder may have buried it. */
+static bool run_has_dir(const struct state *st, const char *id, int fd)
 {
 	struct stat named, held;
 
@@ -395,24 +394,25 @@ static bool is_named(const struct state *st, const char *id, int fd)
 
 int state_run_claim(struct state *st, const char *id, struct err *e)
 {
-	autoclose int fd = open_run(st, id, e);
+	autoclose int fd = open_run_dir(st, id, e);
 	int r;
 
 	if (fd < 0)
 		return fd;
-	r = lock_alone(fd, LOCK_EX | LOCK_NB);
-	/* Whoever only looks holds it too, for a moment. */
-	for (int i = 0; r == -EWOULDBLOCK && i < LOOKERS_TRIES && lock(fd, LOCK_SH | LOCK_NB) == 0; i++) {
+	r = lock_unless_removed(fd, LOCK_EX | LOCK_NB);
+	/* A process that tests whether the run is alive holds the lock too, for a moment: retry. */
+	for (int i = 0; r == -EWOULDBLOCK && i < LOOKERS_TRIES && lock_retrying(fd, LOCK_SH | LOCK_NB) == 0;
+	     i++) {
 		const struct timespec pause = { .tv_nsec = (long)NSEC_PER_MSEC };
 
-		r = lock(fd, LOCK_UN);
+		r = lock_retrying(fd, LOCK_UN);
 		nanosleep(&pause, NULL);
 		if (r == 0)
-			r = lock_alone(fd, LOCK_EX | LOCK_NB);
+			r = lock_unless_removed(fd, LOCK_EX | LOCK_NB);
 	}
 	if (r == -EWOULDBLOCK)
 		return err_set(e, -EBUSY, "run %s is alive", id);
-	if (r == -ENOENT || (r == 0 && !is_named(st, id, fd)))
+	if (r == -ENOENT || (r == 0 && !run_has_dir(st, id, fd)))
 		return err_set(e, -ENOENT, "run %s is gone", id);
 	return r < 0 ? err_sys(e, r, "cannot take run %s", id) : TAKE_FD(fd);
 }
@@ -422,7 +422,7 @@ struct entry {
 	char id[RUN_ID_LEN + 1];
 };
 
-static int newest_first(const void *a, const void *b)
+static int compare_newest_first(const void *a, const void *b)
 {
 	const struct entry *x = a, *y = b;
 
@@ -431,8 +431,8 @@ static int newest_first(const void *a, const void *b)
 	return strcmp(x->id, y->id);
 }
 
-/* When a run's directory was made, or where the file system does not keep that, last changed. */
-static uint64_t born(int dirfd, const char *name)
+/* The birth time of a run's directory; where the file system has none, the time of its last change. */
+static uint64_t run_birth_time(int dirfd, const char *name)
 {
 	struct statx sx;
 	struct statx_timestamp t;
@@ -443,7 +443,7 @@ static uint64_t born(int dirfd, const char *name)
 	return (uint64_t)t.tv_sec * NSEC_PER_SEC + t.tv_nsec;
 }
 
-static int read_runs(const struct state *st, struct buf *ret)
+static int read_run_ids(const struct state *st, struct buf *ret)
 {
 	int fd = openat(st->runs_fd, ".", DIR_FLAGS);
 	autoclosedir DIR *d = fd < 0 ? NULL : fdopendir(fd);
@@ -458,7 +458,7 @@ static int read_runs(const struct state *st, struct buf *ret)
 
 		if (!state_is_id(de->d_name))
 			continue;
-		one.born = born(fd, de->d_name);
+		one.born = run_birth_time(fd, de->d_name);
 		memcpy(one.id, de->d_name, sizeof(one.id));
 		buf_add(ret, &one, sizeof(one));
 	}
@@ -470,11 +470,11 @@ int state_run_list(struct state *st, struct strv *ret, struct err *e)
 	autostrv struct strv ids = STRV_INIT;
 	autobuf struct buf b = BUF_INIT;
 	struct entry *all;
-	int r = read_runs(st, &b);
+	int r = read_run_ids(st, &b);
 
 	all = (struct entry *)(void *)b.data;
 	if (r == 0 && b.len)
-		qsort(all, b.len / sizeof(*all), sizeof(*all), newest_first);
+		qsort(all, b.len / sizeof(*all), sizeof(*all), compare_newest_first);
 	for (size_t i = 0; r == 0 && i < b.len / sizeof(*all); i++)
 		r = strv_add(&ids, all[i].id);
 	if (r < 0)
@@ -484,7 +484,7 @@ int state_run_list(struct state *st, struct strv *ret, struct err *e)
 	return 0;
 }
 
-static bool is_stale(struct state *st, const char *id)
+static bool is_stale_run(struct state *st, const char *id)
 {
 	struct run_meta m = { 0 };
 	bool alive = true, ended;
@@ -495,7 +495,7 @@ static bool is_stale(struct state *st, const char *id)
 		return false;
 	r = run_meta_read(fd, &m, NULL);
 	if (r == -ENOENT)
-		return born(st->runs_fd, id) + FRESH_NS < clock_nsec(CLOCK_REALTIME);
+		return run_birth_time(st->runs_fd, id) + FRESH_NS < clock_nsec(CLOCK_REALTIME);
 	ended = r == 0 && m.ended != 0;
 	run_meta_release(&m);
 	return !ended;
@@ -509,7 +509,7 @@ int state_run_stale(struct state *st, struct strv *ret, struct err *e)
 	if (r < 0)
 		return r;
 	for (size_t i = 0; i < all.n; i++) {
-		if (is_stale(st, all.v[i]) && strv_add(&stale, all.v[i]) < 0)
+		if (is_stale_run(st, all.v[i]) && strv_add(&stale, all.v[i]) < 0)
 			return err_set(e, -ENOMEM, "out of memory");
 	}
 	*ret = stale;

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Removal of a run, first step: its directory is renamed to gone-ID, so that nothing finds half a run, and leftovers of
+ * removers that died can be listed.
+ */
 #include "sandbox/state/state_internal.h"
 
 #include "base/cleanup.h"
@@ -28,8 +32,8 @@ int state_run_bury(struct state *st, const char *id, char ret_name[RUN_BURIED_LE
 	return 0;
 }
 
-/* Its remover holds it until it is gone. */
-static bool has_remover(const struct state *st, const char *name)
+/* Does its remover still hold the lock? */
+static bool is_being_removed(const struct state *st, const char *name)
 {
 	autoclose int fd = openat(st->runs_fd, name, DIR_FLAGS);
 
@@ -51,7 +55,7 @@ int state_run_buried(struct state *st, struct strv *ret, struct err *e)
 		const char *name = de->d_name;
 
 		if (str_starts(name, PREFIX) && state_is_id(name + sizeof(PREFIX) - 1) &&
-		    !has_remover(st, name))
+		    !is_being_removed(st, name))
 			r = strv_add(&names, name);
 	}
 	if (r < 0)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * STATE/format: one line with the number of the format that the state directory has as a whole (doc/adr/0034).
+ * STATE/format: one line with the number of the state directory's format (doc/adr/0034).
  *
  * Invariants
  *  F1  A state of a newer format is refused before anything in it is read, made or changed.
- *  F2  A mark that is there and is not a number of ours is refused as well: it may be that of a newer program.
- *  F3  The mark is replaced at once and synced before that: whatever kills the program, there is the old mark or the new one.
+ *  F2  A mark that is not a number as we write it is refused as well: a newer program may have written it.
+ *  F3  The mark is synced and then renamed into place: after a crash there is the old mark or the new one.
  *  F4  Nothing new is made in a state whose mark does not name STATE_FORMAT (state_mark()).
  */
 #include "base/fd.h"
@@ -19,7 +19,7 @@
 #define MARK_MAX 16 /* bytes */
 #define BEFORE_MARKS 1
 
-static int damaged(const struct state *st, const char *why, struct err *e)
+static int report_damaged_mark(const struct state *st, const char *why, struct err *e)
 {
 	err_set(e, -EBADMSG, "%s/" MARK " does not say which format the state has: %s", st->path, why);
 	return err_hint(
@@ -28,8 +28,8 @@ static int damaged(const struct state *st, const char *why, struct err *e)
 		STATE_FORMAT);
 }
 
-/* "N\n", as write_mark() has it. */
-static int parse_mark(const char *text, size_t len, unsigned *ret)
+/* "N\n", as write_format_mark() has it. */
+static int parse_format_mark(const char *text, size_t len, unsigned *ret)
 {
 	unsigned v = 0;
 
@@ -44,7 +44,7 @@ static int parse_mark(const char *text, size_t len, unsigned *ret)
 	return 0;
 }
 
-static int read_mark(const struct state *st, unsigned *ret, struct err *e)
+static int read_format_mark(const struct state *st, unsigned *ret, struct err *e)
 {
 	autoclose int fd = openat(st->fd, MARK, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
 	char text[MARK_MAX];
@@ -55,20 +55,22 @@ static int read_mark(const struct state *st, unsigned *ret, struct err *e)
 		return 0;
 	}
 	if (fd < 0)
-		return damaged(st, strerror(errno), e);
+		return report_damaged_mark(st, strerror(errno), e);
 	n = read(fd, text, sizeof(text));
 	if (n < 0)
-		return damaged(st, strerror(errno), e);
-	return parse_mark(text, (size_t)n, ret) < 0 ? damaged(st, "it holds something else", e) : 0;
+		return report_damaged_mark(st, strerror(errno), e);
+	return parse_format_mark(text, (size_t)n, ret) < 0
+		       ? report_damaged_mark(st, "it holds something else", e)
+		       : 0;
 }
 
-/* F3 */
-static int write_mark(const struct state *st)
+/* state_format.F3: synced, then renamed into place. */
+static int write_format_mark(const struct state *st)
 {
 	char tmp[32], text[MARK_MAX];
 	int n = snprintf(text, sizeof(text), "%d\n", STATE_FORMAT), r;
 
-	/* Two programs may be at it at once: each writes a file of its own, and both the same number. */
+	/* Two programs may write at once: each uses a temporary file of its own, and both write the same number. */
 	snprintf(tmp, sizeof(tmp), "." MARK "-%d", (int)getpid());
 	autoclose int fd = openat(st->fd, tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
 	r = fd < 0 ? -errno : fd_write_all(fd, text, (size_t)n);
@@ -82,11 +84,11 @@ static int write_mark(const struct state *st)
 int state_mark(struct state *st, struct err *e)
 {
 	unsigned format = 0;
-	int r = st->marked ? 0 : read_mark(st, &format, e);
+	int r = st->marked ? 0 : read_format_mark(st, &format, e);
 
 	if (st->marked || r < 0)
 		return r;
-	/* F1 */
+	/* state_format.F1: a newer format is refused. */
 	if (format > STATE_FORMAT) {
 		err_set(e, -EPROTONOSUPPORT,
 			"the state in %s was written by a newer coffer (format %u, this one knows %d)",
@@ -94,9 +96,9 @@ int state_mark(struct state *st, struct err *e)
 		return err_hint(e, -EPROTONOSUPPORT,
 				"install that version again, or use another COFFER_STATE");
 	}
-	/* Format 1 has nothing that would have to be rewritten: its files are read as they are. */
+	/* Files of format 1 are read as they are; nothing has to be converted. */
 	if (format < STATE_FORMAT) {
-		r = write_mark(st);
+		r = write_format_mark(st);
 		if (r < 0)
 			return state_cannot(e, r, "mark the format of the state directory", st->path);
 	}
@@ -104,7 +106,7 @@ int state_mark(struct state *st, struct err *e)
 	return 0;
 }
 
-static bool cannot_be_written(int r)
+static bool is_unwritable_error(int r)
 {
 	return r == -EROFS || r == -ENOSPC || r == -EDQUOT || r == -EACCES || r == -EPERM;
 }
@@ -114,7 +116,7 @@ int state_format_settle(struct state *st, struct err *e)
 	struct err why = ERR_INIT;
 	int r = state_mark(st, &why);
 
-	if (r == 0 || cannot_be_written(r))
+	if (r == 0 || is_unwritable_error(r))
 		return 0;
 	if (e)
 		*e = why;

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names of runs, and what a person means by a word: names/NAME is a symbolic link whose text is an id.
+ * Names of runs, and the resolution of references that users type. names/NAME is a symlink whose text is an id.
  *
- * A free name is taken by making the link, which only one can. A name whose run is gone is taken over, and a
- * name is freed, under a lock on names/, and only after looking once more: so nobody removes a link that was
- * made meanwhile.
+ * A free name is taken by creating the link, which only one process can. A name whose run is gone is taken over, and a name
+ * is freed, under a lock on names/ and after a second check: so no process removes a link that was made meanwhile.
  */
 #include "base/fd.h"
 #include "sandbox/state/state_internal.h"
@@ -27,15 +26,15 @@ int state_bad_name(struct err *e, const char *name)
 		"a name has 1 to 64 letters, digits, dots, dashes and underscores, and starts with a letter or digit");
 }
 
-static bool has_run(const struct state *st, const char *id)
+static bool run_exists(const struct state *st, const char *id)
 {
 	struct stat s;
 
 	return fstatat(st->runs_fd, id, &s, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-/* The id that a name stands for. -ENOENT when there is no such name, -EBADMSG when it is no id. */
-static int read_name(int names, const char *name, char id[RUN_ID_LEN + 1])
+/* The id that a name is bound to. -ENOENT when there is no such name, -EBADMSG when the link's text is no id. */
+static int read_name_link(int names, const char *name, char id[RUN_ID_LEN + 1])
 {
 	char text[RUN_ID_LEN + 2] = "";
 	ssize_t n = readlinkat(names, name, text, sizeof(text) - 1);
@@ -48,16 +47,16 @@ static int read_name(int names, const char *name, char id[RUN_ID_LEN + 1])
 	return 0;
 }
 
-/* Under the lock: 0 when the name is ours now, -EEXIST when a run that is there has it. */
-static int take_over(const struct state *st, int names, const char *name, const char *id,
-		     char other[RUN_ID_LEN + 1])
+/* Under the lock: 0 when the name is ours now, -EEXIST when an existing run has it. */
+static int take_over_name(const struct state *st, int names, const char *name, const char *id,
+			  char other[RUN_ID_LEN + 1])
 {
 	for (int i = 0; i < 4; i++) {
-		int r = read_name(names, name, other);
+		int r = read_name_link(names, name, other);
 
 		if (r == 0 && strcmp(other, id) == 0)
 			return 0;
-		if (r == 0 && has_run(st, other))
+		if (r == 0 && run_exists(st, other))
 			return -EEXIST;
 		if (r == 0 || r == -EBADMSG)
 			unlinkat(names, name, 0);
@@ -82,7 +81,7 @@ int state_name_check(struct state *st, const char *name, struct err *e)
 	char other[RUN_ID_LEN + 1];
 	autoclose int names = openat(st->fd, "names", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 
-	if (names >= 0 && read_name(names, name, other) == 0 && has_run(st, other))
+	if (names >= 0 && read_name_link(names, name, other) == 0 && run_exists(st, other))
 		return name_is_taken(e, name, other);
 	return 0;
 }
@@ -106,7 +105,7 @@ int state_name_set(struct state *st, const char *name, const char *id, struct er
 		if (errno != EINTR)
 			return err_sys(e, -errno, "cannot lock %s/names", st->path);
 	}
-	r = take_over(st, names, name, id, other);
+	r = take_over_name(st, names, name, id, other);
 	if (r == -EEXIST)
 		return name_is_taken(e, name, other);
 	return r < 0 ? state_cannot(e, r, "name a run in the state directory", st->path) : 0;
@@ -123,12 +122,12 @@ void state_name_clear(struct state *st, const char *name, const char *id)
 		if (errno != EINTR)
 			return;
 	}
-	if (read_name(names, name, other) == 0 && str_eq(other, id))
+	if (read_name_link(names, name, other) == 0 && str_eq(other, id))
 		unlinkat(names, name, 0);
 }
 
-/* Names whose run is there. */
-static int list_names(const struct state *st, struct strv *ret)
+/* Names whose run exists. */
+static int list_live_names(const struct state *st, struct strv *ret)
 {
 	int fd = openat(st->fd, "names", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	autoclosedir DIR *d = fd < 0 ? NULL : fdopendir(fd);
@@ -142,7 +141,7 @@ static int list_names(const struct state *st, struct strv *ret)
 	while (r == 0 && (de = readdir(d))) {
 		char id[RUN_ID_LEN + 1];
 
-		if (str_is_name(de->d_name) && read_name(fd, de->d_name, id) == 0 && has_run(st, id))
+		if (str_is_name(de->d_name) && read_name_link(fd, de->d_name, id) == 0 && run_exists(st, id))
 			r = strv_add(ret, de->d_name);
 	}
 	return r;
@@ -151,7 +150,7 @@ static int list_names(const struct state *st, struct strv *ret)
 #define SHOWN_COMMAND 32
 
 /* "b69c1f0a2d3e (make test)" */
-static void add_unnamed(struct state *st, const char *id, struct buf *out)
+static void add_unnamed_run(struct state *st, const char *id, struct buf *out)
 {
 	CLEANUP(run_meta_release) struct run_meta m = { 0 };
 	bool alive;
@@ -167,23 +166,23 @@ static void add_unnamed(struct state *st, const char *id, struct buf *out)
 	buf_adds(out, strlen(m.command) > SHOWN_COMMAND ? "…)" : ")");
 }
 
-/* Says what there is instead. */
-static int nothing_fits(struct state *st, const char *ref, struct err *e)
+/* -ENOENT with a list of the existing runs. */
+static int report_no_such_run(struct state *st, const char *ref, struct err *e)
 {
 	autostrv struct strv names = STRV_INIT, ids = STRV_INIT;
 	autobuf struct buf shown = BUF_INIT, there = BUF_INIT;
 	const char *near = NULL;
 
 	str_add_safe(&shown, ref, strnlen(ref, 64), false);
-	if (list_names(st, &names) < 0 || state_run_list(st, &ids, NULL) < 0)
+	if (list_live_names(st, &names) < 0 || state_run_list(st, &ids, NULL) < 0)
 		return err_set(e, -ENOENT, "there is no run '%s'", buf_cstr(&shown));
 	for (size_t i = 0; i < names.n && i < SHOWN_NAMES; i++)
 		buf_addf(&there, "%s%s", there.len ? ", " : "", names.v[i]);
 	if (names.n > SHOWN_NAMES)
 		buf_adds(&there, " …");
-	/* An id alone tells a person nothing. */
+	/* Runs without a name are listed with their command, since an id alone tells a user nothing. */
 	for (size_t i = 0; !names.n && i < ids.n && i < SHOWN_RUNS; i++)
-		add_unnamed(st, ids.v[i], &there);
+		add_unnamed_run(st, ids.v[i], &there);
 	if (!names.n && ids.n > SHOWN_RUNS)
 		buf_adds(&there, " …");
 	if (names.n)
@@ -196,15 +195,15 @@ static int nothing_fits(struct state *st, const char *ref, struct err *e)
 		    : err_hint(e, -ENOENT, "coffer ps -a (lists all of them)");
 }
 
-static int resolve_last(struct state *st, char ret_id[RUN_ID_LEN + 1], struct err *e)
+static int resolve_last_run(struct state *st, char ret_id[RUN_ID_LEN + 1], struct err *e)
 {
 	autostrv struct strv ids = STRV_INIT;
 	char id[RUN_ID_LEN + 1];
 	int r = state_last_id(st, id);
 
-	if (r == 0 && !has_run(st, id))
+	if (r == 0 && !run_exists(st, id))
 		return err_set(e, -ENOENT, "the last run (%s) left nothing behind", id);
-	if (r == -ENOENT) { /* no mark, or one that was spoiled */
+	if (r == -ENOENT) { /* no file `last`, or a damaged one */
 		r = state_run_list(st, &ids, e);
 		if (r < 0)
 			return r;
@@ -218,7 +217,7 @@ static int resolve_last(struct state *st, char ret_id[RUN_ID_LEN + 1], struct er
 	return 0;
 }
 
-static int resolve_prefix(struct state *st, const char *ref, char ret_id[RUN_ID_LEN + 1], struct err *e)
+static int resolve_id_prefix(struct state *st, const char *ref, char ret_id[RUN_ID_LEN + 1], struct err *e)
 {
 	autostrv struct strv ids = STRV_INIT;
 	autobuf struct buf fits = BUF_INIT;
@@ -236,7 +235,7 @@ static int resolve_prefix(struct state *st, const char *ref, char ret_id[RUN_ID_
 			buf_addf(&fits, "%s%s", fits.len ? ", " : "", found);
 	}
 	if (n == 0)
-		return nothing_fits(st, ref, e);
+		return report_no_such_run(st, ref, e);
 	if (n > 1) {
 		err_set(e, -ENOTUNIQ, "'%s' fits %zu runs: %s%s", ref, n, buf_cstr(&fits),
 			n > SHOWN_RUNS ? " …" : "");
@@ -251,8 +250,8 @@ int state_resolve(struct state *st, const char *ref, char ret_id[RUN_ID_LEN + 1]
 	char id[RUN_ID_LEN + 1];
 
 	if (str_eq(ref, "@last"))
-		return resolve_last(st, ret_id, e);
-	if (state_is_id(ref) && has_run(st, ref)) {
+		return resolve_last_run(st, ret_id, e);
+	if (state_is_id(ref) && run_exists(st, ref)) {
 		memcpy(ret_id, ref, RUN_ID_LEN + 1);
 		return 0;
 	}
@@ -260,16 +259,16 @@ int state_resolve(struct state *st, const char *ref, char ret_id[RUN_ID_LEN + 1]
 		autoclose int names =
 			openat(st->fd, "names", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 
-		if (names >= 0 && read_name(names, ref, id) == 0 && has_run(st, id)) {
+		if (names >= 0 && read_name_link(names, ref, id) == 0 && run_exists(st, id)) {
 			memcpy(ret_id, id, sizeof(id));
 			return 0;
 		}
 	}
 	if (*ref && ref[strspn(ref, "0123456789abcdef")] == '\0' && strlen(ref) <= RUN_ID_LEN) {
 		if (strlen(ref) >= 2)
-			return resolve_prefix(st, ref, ret_id, e);
+			return resolve_id_prefix(st, ref, ret_id, e);
 		err_set(e, -ENOENT, "'%s' is too short for the start of an id", ref);
 		return err_hint(e, -ENOENT, "write at least two digits");
 	}
-	return nothing_fits(st, ref, e);
+	return report_no_such_run(st, ref, e);
 }

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Changes on their way out. First all is decided, from the list alone; then it is done, in this order: deletions from
- * the bottom up, then everything else from the top down, then what directories get last, again from the bottom up.
+ * Applies the changes of a run to the original directory. All decisions are made first, from the list alone; then the
+ * changes are written: deletions from the bottom up, everything else from the top down, then attributes of directories,
+ * again from the bottom up.
  *
  * Invariants
- *  A1  Nothing goes out that was not listed; nothing with a flag goes out without the yes that is for that flag and
- *      that path.
- *  A2  A directory is deleted or replaced only when all that was in it is; nothing is put below a directory that
- *      stays behind.
- *  A3  One failure holds back that one change, unless no other could do better (a full disk).
- *  A4  With `bind`, what before() agreed to is what is written: its digest is taken before, and once more after.
+ *  A1  Nothing is applied that was not listed; a flagged change is applied only with the user's yes for that flag and that
+ *      path.
+ *  A2  A directory is deleted or replaced only when everything in it is; nothing is put below a directory that is not
+ *      applied.
+ *  A3  A failure holds back that one change, unless every other would fail the same way (a full disk).
+ *  A4  With `bind`, exactly what before() agreed to is written: the digest is computed before that call and again after it.
  */
 #include "base/cleanup.h"
 #include "base/fd.h"
@@ -28,7 +29,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A file of the layer that has several names, and where the first of them went. */
+/* A file of the layer with several names, and the place of the first of them. */
 struct placed {
 	ino_t up_ino; /* 0: free */
 	const char *path;
@@ -43,13 +44,13 @@ struct apply {
 	struct apply_result *ret;
 	struct placed *placed;
 	size_t n_placed, cap_placed;
-	int fatal; /* the error that all others would meet too */
+	int fatal; /* an error that all other changes would meet too */
 };
 
 /* --- deciding ------------------------------------------------------------------------------------------------ */
 
-/* A yes names something: the whole workspace is not a name. */
-static bool covered(const struct strv *l, const char *path)
+/* A yes must name a path: "" (the whole workspace) does not count. */
+static bool is_named_by(const struct strv *l, const char *path)
 {
 	for (size_t i = 0; i < l->n; i++) {
 		if (*l->v[i] && path_covers(l->v[i], path))
@@ -58,11 +59,11 @@ static bool covered(const struct strv *l, const char *path)
 	return false;
 }
 
-static bool allowed(const struct apply *a, const struct change *c)
+static bool is_change_allowed(const struct apply *a, const struct change *c)
 {
 	if (c->flags & CHANGE_HELD)
 		return false;
-	if (c->flags & CHANGE_SPECIAL && !covered(&a->o.allow_special, c->path))
+	if (c->flags & CHANGE_SPECIAL && !is_named_by(&a->o.allow_special, c->path))
 		return false;
 	if (c->flags & CHANGE_TRIGGER) {
 		const struct trigger t = { change_why(c, CHANGE_TRIGGER), c->yes_beyond };
@@ -70,13 +71,13 @@ static bool allowed(const struct apply *a, const struct change *c)
 		if (!trigger_allowed(&t, c->path, &a->o.allow_trigger))
 			return false;
 	}
-	if (c->flags & (CHANGE_SECRETIVE | CHANGE_LEAK) && !covered(&a->o.allow_trigger, c->path))
+	if (c->flags & (CHANGE_SECRETIVE | CHANGE_LEAK) && !is_named_by(&a->o.allow_trigger, c->path))
 		return false;
 	return !(c->flags & CHANGE_CONFLICT) || path_covered(&a->o.force, c->path);
 }
 
-/* Asked for by name, or all; or a new directory above something that is. */
-static bool asked(const struct apply *a, const struct change *c)
+/* Requested by path, or all are; or a new directory above a requested change. */
+static bool is_change_requested(const struct apply *a, const struct change *c)
 {
 	if (a->o.paths.n == 0 || path_covered(&a->o.paths, c->path))
 		return true;
@@ -89,7 +90,7 @@ static bool asked(const struct apply *a, const struct change *c)
 	return false;
 }
 
-static bool takes_dir_away(const struct change *c)
+static bool removes_dir(const struct change *c)
 {
 	return S_ISDIR(c->mode_before) && (c->kind == CHANGE_DELETED || c->kind == CHANGE_TYPE);
 }
@@ -110,7 +111,7 @@ static int look_at_entry(const struct apply *a, int root, const char *path, stru
 		dir < 0 ? dir : openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	struct stat st;
 
-	/* What cannot be opened cannot be copied either, and is told then. */
+	/* A file that cannot be opened cannot be copied either, and is reported then. */
 	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
 		return 0;
 	return a->o.look(a->o.arg, fd, ret, e);
@@ -127,14 +128,14 @@ int apply_found_add(struct apply_found *f, const char *what, const unsigned char
 	return 0;
 }
 
-static void found_release(struct apply_found *f)
+static void apply_found_release(struct apply_found *f)
 {
 	free(f->tokens);
 	*f = (struct apply_found){ 0 };
 }
 
-/* The first that is not in the original; of so many that they were not all read, any may be new. */
-static const char *new_token(const struct apply_found *now, const struct apply_found *was)
+/* The first token that is not in the original; a file with too many tokens to list counts as having a new one. */
+static const char *find_new_token(const struct apply_found *now, const struct apply_found *was)
 {
 	for (size_t i = 0; i < now->n; i++) {
 		size_t k = 0;
@@ -148,9 +149,9 @@ static const char *new_token(const struct apply_found *now, const struct apply_f
 	return now->n == APPLY_TOKENS_MAX ? "so many tokens that they cannot be compared" : NULL;
 }
 
-static int look_into(struct apply *a, struct change *c, struct err *e)
+static int check_file_for_secrets(struct apply *a, struct change *c, struct err *e)
 {
-	CLEANUP(found_release) struct apply_found now = { 0 }, was = { 0 };
+	CLEANUP(apply_found_release) struct apply_found now = { 0 }, was = { 0 };
 	int r = look_at_entry(a, a->place.upper, c->path, &now, e);
 	const char *what;
 
@@ -158,39 +159,39 @@ static int look_into(struct apply *a, struct change *c, struct err *e)
 		r = look_at_entry(a, a->place.lower, c->path, &was, e);
 	if (r < 0)
 		return r;
-	what = now.ours ? "a secret of the vault" : new_token(&now, &was);
+	what = now.ours ? "a secret of the vault" : find_new_token(&now, &was);
 	if (what)
 		change_flag(c, CHANGE_LEAK, what);
 	return 0;
 }
 
-static int look_into_all(struct apply *a, struct err *e)
+static int check_files_for_secrets(struct apply *a, struct err *e)
 {
 	int r = 0;
 
 	for (size_t i = 0; i < a->all.n && r == 0 && a->o.look; i++) {
 		struct change *c = &a->all.v[i];
 
-		if (S_ISREG(c->mode_after) && c->kind != CHANGE_MODE && asked(a, c))
-			r = look_into(a, c, e);
+		if (S_ISREG(c->mode_after) && c->kind != CHANGE_MODE && is_change_requested(a, c))
+			r = check_file_for_secrets(a, c, e);
 	}
 	return r;
 }
 
 enum { GO_NO, GO_YES, GO_NOT_ASKED };
 
-/* A2. The list is in the order of a walk: what is below a directory stands right behind it. */
-static void decide_all(struct apply *a)
+/* apply.A2. The list is in the order of a walk: a directory is followed by everything below it. */
+static void decide_changes(struct apply *a)
 {
 	const char *kept = NULL, *missing = NULL;
 
 	for (size_t i = 0; i < a->all.n; i++) {
 		struct change *c = &a->all.v[i];
 
-		if (!asked(a, c))
+		if (!is_change_requested(a, c))
 			a->go[i] = GO_NOT_ASKED;
 		else
-			a->go[i] = allowed(a, c) ? GO_YES : GO_NO;
+			a->go[i] = is_change_allowed(a, c) ? GO_YES : GO_NO;
 		if (missing && path_covers(missing, c->path)) {
 			if (a->go[i] == GO_YES) {
 				change_flag(c, CHANGE_HELD, "its directory stays behind");
@@ -203,11 +204,11 @@ static void decide_all(struct apply *a)
 	for (size_t i = a->all.n; i-- > 0;) {
 		struct change *c = &a->all.v[i];
 
-		if (a->go[i] == GO_YES && takes_dir_away(c) && kept && path_covers(c->path, kept)) {
+		if (a->go[i] == GO_YES && removes_dir(c) && kept && path_covers(c->path, kept)) {
 			change_flag(c, CHANGE_HELD, "something in it stays");
 			a->go[i] = GO_NO;
 		}
-		if (a->go[i] != GO_YES && (c->kind == CHANGE_DELETED || takes_dir_away(c)))
+		if (a->go[i] != GO_YES && (c->kind == CHANGE_DELETED || removes_dir(c)))
 			kept = c->path;
 	}
 }
@@ -228,7 +229,7 @@ static struct placed *find_placed(struct apply *a, ino_t ino)
 	return &a->placed[i];
 }
 
-static int grow_placed(struct apply *a)
+static int grow_placed_table(struct apply *a)
 {
 	struct placed *old = a->placed;
 	size_t n = a->cap_placed;
@@ -249,8 +250,8 @@ static int grow_placed(struct apply *a)
 	return 0;
 }
 
-/* Of files with several names, those that need no yes stay one file. A file that a yes was for stays alone: its yes was
- * not for the other names. */
+/* Names of one file that need no yes stay hard links of one file. A name that needed a yes becomes a file of its own: the
+ * yes was not for the other names. */
 static int place_linked(struct apply *a, const struct change *c, const struct place_how *how)
 {
 	const char *name;
@@ -265,7 +266,7 @@ static int place_linked(struct apply *a, const struct change *c, const struct pl
 		return -errno;
 	if (up.st_nlink < 2 || c->flags)
 		return place_file(&a->place, c, how, &made);
-	r = grow_placed(a);
+	r = grow_placed_table(a);
 	if (r < 0)
 		return r;
 	seen = find_placed(a, up.st_ino);
@@ -284,20 +285,20 @@ static int place_linked(struct apply *a, const struct change *c, const struct pl
 
 /* --- doing ------------------------------------------------------------------------------------------------------ */
 
-static struct place_how how_for(const struct apply *a, const struct change *c)
+static struct place_how place_how_for(const struct apply *a, const struct change *c)
 {
 	return (struct place_how){
-		.special = (c->flags & CHANGE_SPECIAL) && covered(&a->o.allow_special, c->path),
+		.special = (c->flags & CHANGE_SPECIAL) && is_named_by(&a->o.allow_special, c->path),
 		.force = (c->flags & CHANGE_CONFLICT) && path_covered(&a->o.force, c->path),
 	};
 }
 
-static bool is_fatal(int r)
+static bool is_fatal_error(int r)
 {
 	return r == -ENOSPC || r == -EDQUOT || r == -EROFS || r == -EIO || r == -ENOMEM;
 }
 
-static const char *why_failed(int r)
+static const char *failure_reason(int r)
 {
 	const char *text;
 
@@ -320,23 +321,23 @@ static const char *why_failed(int r)
 	}
 }
 
-/* Takes note of how an act ended; *go is the place of the change in the plan. */
+/* Records the result of one change in the plan. */
 static int settle_change(struct apply *a, size_t i, int r)
 {
 	struct change *c = &a->all.v[i];
 
 	if (r >= 0)
 		return 0;
-	if (is_fatal(r))
+	if (is_fatal_error(r))
 		a->fatal = r;
-	change_flag(c, CHANGE_HELD, why_failed(r));
+	change_flag(c, CHANGE_HELD, failure_reason(r));
 	a->go[i] = GO_NO;
 	return refuse_change(a, c);
 }
 
-static int act(struct apply *a, const struct change *c)
+static int place_one_change(struct apply *a, const struct change *c)
 {
-	struct place_how how = how_for(a, c);
+	struct place_how how = place_how_for(a, c);
 
 	if (a->fatal)
 		return a->fatal;
@@ -349,24 +350,24 @@ static int act(struct apply *a, const struct change *c)
 	return place_other(&a->place, c, &how);
 }
 
-static int perform(struct apply *a)
+static int place_all_changes(struct apply *a)
 {
 	int r = 0;
 
 	for (size_t i = a->all.n; i-- > 0 && r == 0;) {
 		const struct change *c = &a->all.v[i];
-		struct place_how how = how_for(a, c);
+		struct place_how how = place_how_for(a, c);
 
 		if (a->go[i] == GO_YES && c->kind == CHANGE_DELETED)
 			r = settle_change(a, i, a->fatal ? a->fatal : place_delete(&a->place, c, &how));
 	}
 	for (size_t i = 0; i < a->all.n && r == 0; i++) {
 		if (a->go[i] == GO_YES && a->all.v[i].kind != CHANGE_DELETED)
-			r = settle_change(a, i, act(a, &a->all.v[i]));
+			r = settle_change(a, i, place_one_change(a, &a->all.v[i]));
 	}
 	for (size_t i = a->all.n; i-- > 0 && r == 0;) {
 		const struct change *c = &a->all.v[i];
-		struct place_how how = how_for(a, c);
+		struct place_how how = place_how_for(a, c);
 
 		if (a->go[i] == GO_YES && S_ISDIR(c->mode_after))
 			r = settle_change(a, i, place_dir_finish(&a->place, c, &how));
@@ -375,10 +376,10 @@ static int perform(struct apply *a)
 }
 
 /*
- * An ordinary user cannot go through a directory without rights, not even his own. Those that are listed get rights
- * in the layer while we read it, and their own mode again afterwards; the list remembers it.
+ * An ordinary user cannot search a directory without permissions, not even an own one. Such directories of the list get
+ * permissions in the layer while it is read, and their own mode, which the list has, again afterwards.
  */
-static void open_up_layer(struct apply *a, bool open)
+static void open_closed_dirs(struct apply *a, bool open)
 {
 	if (a->place.euid == 0)
 		return;
@@ -393,13 +394,13 @@ static void open_up_layer(struct apply *a, bool open)
 		dir = layer_open_parent(a->place.upper, c->path, &name);
 		if (dir < 0 || fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISDIR(st.st_mode))
 			continue;
-		/* Where it cannot be done, reading what is below fails and says so. */
+		/* If this fails, reading the entries below fails too, and that is reported. */
 		if (fd_chmod_nofollow(dir, name, (c->mode_after & 07777) | (open ? 0700 : 0)) < 0)
 			continue;
 	}
 }
 
-static int list_refused(struct apply *a)
+static int list_refused_changes(struct apply *a)
 {
 	for (size_t i = 0; i < a->all.n; i++) {
 		a->ret->asked += a->go[i] != GO_NOT_ASKED;
@@ -412,22 +413,22 @@ static int list_refused(struct apply *a)
 	return 0;
 }
 
-static int cmp_refused(const void *x, const void *y)
+static int compare_refused(const void *x, const void *y)
 {
 	return path_cmp(((const struct change *)x)->path, ((const struct change *)y)->path);
 }
 
-/* A4. `again`: compared with what it was. */
-static int bind_plan(struct apply *a, struct apply_plan *plan, bool again, struct err *e)
+/* apply.A4: computes the digest of the plan; with `again`, compares it with the first one. */
+static int digest_plan(struct apply *a, struct apply_plan *plan, bool again, struct err *e)
 {
 	unsigned char now[APPLY_DIGEST_LEN];
 	int r;
 
 	if (!a->o.bind || a->o.dry_run || plan->n_go == 0)
 		return 0;
-	open_up_layer(a, true);
+	open_closed_dirs(a, true);
 	r = digest_changes(a->place.upper, &a->all, a->go, now, e);
-	open_up_layer(a, false);
+	open_closed_dirs(a, false);
 	if (r == 0 && again && memcmp(now, plan->digest, sizeof(now)) != 0)
 		return err_set(e, -ESTALE,
 			       "what would be written is not what it was when it was asked about");
@@ -435,7 +436,7 @@ static int bind_plan(struct apply *a, struct apply_plan *plan, bool again, struc
 	return r;
 }
 
-static int apply_all(struct apply *a, struct err *e)
+static int decide_and_apply(struct apply *a, struct err *e)
 {
 	struct apply_plan plan = { .all = &a->all, .refused = &a->ret->refused };
 	size_t before;
@@ -444,23 +445,23 @@ static int apply_all(struct apply *a, struct err *e)
 	a->go = calloc(a->all.n + 1, 1);
 	if (!a->go)
 		return err_set(e, -ENOMEM, "out of memory");
-	open_up_layer(a, true);
-	r = look_into_all(a, e);
-	open_up_layer(a, false);
+	open_closed_dirs(a, true);
+	r = check_files_for_secrets(a, e);
+	open_closed_dirs(a, false);
 	if (r < 0)
 		return r;
-	decide_all(a);
-	r = list_refused(a);
+	decide_changes(a);
+	r = list_refused_changes(a);
 	if (r < 0)
 		return err_set(e, r, "out of memory");
 	a->ret->total = a->all.n;
 	plan.go = a->go;
 	plan.n_go = a->ret->applied;
-	r = bind_plan(a, &plan, false, e);
+	r = digest_plan(a, &plan, false, e);
 	if (r == 0 && a->o.before)
 		r = a->o.before(a->o.arg, &plan, e);
 	if (r == 0)
-		r = bind_plan(a, &plan, true, e);
+		r = digest_plan(a, &plan, true, e);
 	if (r < 0) {
 		a->ret->applied = 0;
 		return r;
@@ -468,15 +469,15 @@ static int apply_all(struct apply *a, struct err *e)
 	if (a->o.dry_run || plan.n_go == 0)
 		return 0;
 	before = a->ret->refused.n;
-	open_up_layer(a, true);
-	r = perform(a);
-	open_up_layer(a, false);
+	open_closed_dirs(a, true);
+	r = place_all_changes(a);
+	open_closed_dirs(a, false);
 	a->ret->applied -= a->ret->refused.n - before;
 	if (a->ret->refused.n > before)
-		qsort(a->ret->refused.v, a->ret->refused.n, sizeof(struct change), cmp_refused);
+		qsort(a->ret->refused.v, a->ret->refused.n, sizeof(struct change), compare_refused);
 	if (r < 0)
 		return err_set(e, r, "out of memory while applying");
-	/* The layer may be wiped next: what went out must not be only in memory. */
+	/* The layer may be wiped next, so the applied changes must be on the disk. */
 	if (syncfs(a->place.lower) < 0)
 		return err_sys(e, -errno, "the changes are in place, but the disk did not take them");
 	return 0;
@@ -515,7 +516,7 @@ int workspace_apply(int upper_fd, int lower_fd, uint64_t since, const struct app
 	if (r == 0 && o->obeyed && obeyed_mark(o->obeyed, &a.all) < 0)
 		r = err_set(e, -ENOMEM, "out of memory");
 	if (r == 0)
-		r = apply_all(&a, e);
+		r = decide_and_apply(&a, e);
 	changes_release(&a.all);
 	free(a.go);
 	free(a.placed);

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Computes the digest to which an approval of `coffer apply` is bound: over everything that would be written (digest.h).
+ */
 #include "workspace/apply/digest.h"
 
 #include "base/cleanup.h"
@@ -18,8 +21,8 @@
 
 static_assert(APPLY_DIGEST_LEN == HASH_LEN, "a digest is one of ours");
 
-/* Each part with its length in front, so that no two lists of changes are the same bytes. */
-static void add_part(struct hash_stream *h, const void *data, size_t len)
+/* Each part is preceded by its length, so that two different lists of changes never give the same bytes. */
+static void digest_add_part(struct hash_stream *h, const void *data, size_t len)
 {
 	uint64_t n = len;
 
@@ -27,12 +30,12 @@ static void add_part(struct hash_stream *h, const void *data, size_t len)
 	hash_stream_add(h, data, len);
 }
 
-static void add_number_part(struct hash_stream *h, uint64_t v)
+static void digest_add_number(struct hash_stream *h, uint64_t v)
 {
-	add_part(h, &v, sizeof(v));
+	digest_add_part(h, &v, sizeof(v));
 }
 
-static int add_content(struct hash_stream *h, int fd)
+static int digest_add_content(struct hash_stream *h, int fd)
 {
 	static char block[64 << 10];
 	uint64_t total = 0;
@@ -49,17 +52,17 @@ static int add_content(struct hash_stream *h, int fd)
 		hash_stream_add(h, block, (size_t)n);
 		total += (uint64_t)n;
 	}
-	add_number_part(h, total);
+	digest_add_number(h, total);
 	return 0;
 }
 
-static bool is_copied(const char *name)
+static bool is_copied_xattr(const char *name)
 {
 	return (strncmp(name, "user.", 5) == 0 && strncmp(name, "user.overlay.", 13) != 0) ||
 	       strcmp(name, "security.capability") == 0;
 }
 
-static int add_xattrs(struct hash_stream *h, int fd)
+static int digest_add_xattrs(struct hash_stream *h, int fd)
 {
 	autofree char *names = malloc(XATTRS_MAX), *value = malloc(XATTRS_MAX);
 	ssize_t n = names && value ? flistxattr(fd, names, XATTRS_MAX) : -1;
@@ -71,19 +74,19 @@ static int add_xattrs(struct hash_stream *h, int fd)
 	for (const char *p = names; p < names + n; p += strlen(p) + 1) {
 		ssize_t len;
 
-		if (!is_copied(p))
+		if (!is_copied_xattr(p))
 			continue;
 		len = fgetxattr(fd, p, value, XATTRS_MAX);
 		if (len < 0)
 			return -errno;
-		add_part(h, p, strlen(p));
-		add_part(h, value, (size_t)len);
+		digest_add_part(h, p, strlen(p));
+		digest_add_part(h, value, (size_t)len);
 	}
 	return 0;
 }
 
-/* What the layer has there now. */
-static int add_entry(struct hash_stream *h, int upper_fd, const char *path, enum change_kind kind)
+/* The entry as the layer has it now. */
+static int digest_add_entry(struct hash_stream *h, int upper_fd, const char *path, enum change_kind kind)
 {
 	autobuf struct buf target = BUF_INIT;
 	const char *name;
@@ -96,24 +99,24 @@ static int add_entry(struct hash_stream *h, int upper_fd, const char *path, enum
 		return dir;
 	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return -errno;
-	add_number_part(h, st.st_mode);
-	add_number_part(h, st.st_uid);
-	add_number_part(h, st.st_gid);
-	add_number_part(h, S_ISCHR(st.st_mode) || S_ISBLK(st.st_mode) ? st.st_rdev : 0);
+	digest_add_number(h, st.st_mode);
+	digest_add_number(h, st.st_uid);
+	digest_add_number(h, st.st_gid);
+	digest_add_number(h, S_ISCHR(st.st_mode) || S_ISBLK(st.st_mode) ? st.st_rdev : 0);
 	if (S_ISLNK(st.st_mode)) {
 		r = layer_read_link(dir, name, &target);
-		add_part(h, buf_cstr(&target), target.len);
+		digest_add_part(h, buf_cstr(&target), target.len);
 		return r < 0 ? r : buf_error(&target);
 	}
 	if (S_ISREG(st.st_mode)) {
 		fd = layer_open_file(dir, name);
-		r = fd < 0 ? fd : add_content(h, fd);
-		return r < 0 ? r : add_xattrs(h, fd);
+		r = fd < 0 ? fd : digest_add_content(h, fd);
+		return r < 0 ? r : digest_add_xattrs(h, fd);
 	}
-	/* Of a directory whose mode alone has changed no attribute is copied (place.c). */
+	/* For a directory whose mode alone has changed, place.c copies no attribute. */
 	if (S_ISDIR(st.st_mode) && kind != CHANGE_MODE) {
 		fd = layer_open_directory(dir, name);
-		return fd < 0 ? fd : add_xattrs(h, fd);
+		return fd < 0 ? fd : digest_add_xattrs(h, fd);
 	}
 	return 0;
 }
@@ -131,12 +134,12 @@ int digest_changes(int upper_fd, const struct changes *all, const unsigned char 
 
 		if (go[i] != 1)
 			continue;
-		add_number_part(&h, c->kind);
-		add_part(&h, c->path, strlen(c->path));
-		add_number_part(&h, c->mode_before);
-		add_number_part(&h, c->mode_after);
-		/* Of what is deleted below a directory that is gone too there is nothing in the layer. */
-		r = c->kind == CHANGE_DELETED ? 0 : add_entry(&h, upper_fd, c->path, c->kind);
+		digest_add_number(&h, c->kind);
+		digest_add_part(&h, c->path, strlen(c->path));
+		digest_add_number(&h, c->mode_before);
+		digest_add_number(&h, c->mode_after);
+		/* A deletion below a deleted directory has no entry in the layer. */
+		r = c->kind == CHANGE_DELETED ? 0 : digest_add_entry(&h, upper_fd, c->path, c->kind);
 		if (r < 0)
 			return err_sys(e, r, "cannot read %s of the layer",
 				       str_safe(c->path, shown, sizeof(shown)));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What would be written, as one number: a person's yes is bound to it. */
+/* A digest of everything that would be written, to which an approval is bound. */
 #ifndef WORKSPACE_DIGEST_H
 #define WORKSPACE_DIGEST_H
 

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Copies content, holes and extended attributes from one open file to another (file_copy.h). Opens nothing by name.
+ */
 #include "workspace/apply/file_copy.h"
 
 #include "base/cleanup.h"
@@ -13,8 +16,8 @@
 
 #define CHUNK (256 << 10)
 
-/* By read and write, for file systems between which the kernel cannot copy by itself. */
-static int copy_by_hand(int from, int to, off_t at, off_t end)
+/* With read() and write(), for pairs of file systems that copy_file_range() does not support. */
+static int copy_by_read_write(int from, int to, off_t at, off_t end)
 {
 	autofree char *space = malloc(CHUNK);
 
@@ -29,7 +32,7 @@ static int copy_by_hand(int from, int to, off_t at, off_t end)
 		if (n < 0)
 			return -errno;
 		if (n == 0)
-			return 0; /* it became shorter; the size is set at the end */
+			return 0; /* the file became shorter; the size is set at the end */
 		while (done < n) {
 			ssize_t m = pwrite(to, space + done, (size_t)(n - done), at + done);
 
@@ -44,7 +47,7 @@ static int copy_by_hand(int from, int to, off_t at, off_t end)
 	return 0;
 }
 
-static int copy_range(int from, int to, off_t at, off_t end, bool *by_hand)
+static int copy_data_range(int from, int to, off_t at, off_t end, bool *by_hand)
 {
 	off_t in = at, out = at;
 
@@ -60,7 +63,7 @@ static int copy_range(int from, int to, off_t at, off_t end, bool *by_hand)
 			return -errno;
 		*by_hand = n < 0;
 	}
-	return *by_hand ? copy_by_hand(from, to, in, end) : 0;
+	return *by_hand ? copy_by_read_write(from, to, in, end) : 0;
 }
 
 int copy_content(int from, int to, off_t size)
@@ -83,7 +86,7 @@ int copy_content(int from, int to, off_t size)
 		end = lseek(from, data, SEEK_HOLE);
 		if (end <= data || end > size)
 			end = size;
-		r = copy_range(from, to, data, end, &by_hand);
+		r = copy_data_range(from, to, data, end, &by_hand);
 		if (r < 0)
 			return r;
 		at = end;

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Copies chosen files and directories into a sandbox's empty workspace (give.h). Reads beneath the source directory only, and
+ * leaves credentials out unless the user named them with --show.
+ */
 #include "workspace/apply/give.h"
 
 #include "base/fd.h"
@@ -25,7 +29,7 @@ struct give {
 	struct err *e;
 };
 
-/* Readable by whoever the command is; not writable, as a hint that writing is of no use. */
+/* Readable for any uid of the command; not writable, as a hint that changes to the copy go nowhere. */
 static mode_t given_mode(mode_t m)
 {
 	return (m & 0111) ? 0555 : 0444;
@@ -45,7 +49,7 @@ static int give_file(struct give *g, int from, const struct stat *st, int to_dir
 	return fchmod(to, given_mode(st->st_mode)) < 0 ? -errno : 0;
 }
 
-static int make_dir(int dir, const char *name)
+static int make_given_dir(int dir, const char *name)
 {
 	int fd;
 
@@ -55,9 +59,9 @@ static int make_dir(int dir, const char *name)
 	return fd < 0 ? -errno : fd;
 }
 
-/* Does it look like credentials, and nobody said yes? */
-static bool is_hidden(const struct give *g, const char *path, int dir, const char *parent, const char *name,
-		      bool is_dir)
+/* Does it look like credentials, without a --show for it? */
+static bool is_hidden_secret(const struct give *g, const char *path, int dir, const char *parent,
+			     const char *name, bool is_dir)
 {
 	const struct secret_rule *rule = secret_match(parent, name, is_dir);
 
@@ -68,7 +72,7 @@ static bool is_hidden(const struct give *g, const char *path, int dir, const cha
 
 static int give_tree(struct give *g, const struct give_from *from, int to, const char *path, unsigned depth);
 
-static void from_release(struct give_from *f)
+static void give_from_release(struct give_from *f)
 {
 	fd_close(f->upper);
 	fd_close(f->lower);
@@ -80,7 +84,7 @@ static int open_given_dir(int dir, const char *name)
 	return dir < 0 ? -1 : openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-/* Which of the two an entry is to be read from; -ENOENT when it is not there, or was deleted. */
+/* The directory from which an entry is read; -ENOENT when it does not exist or was deleted. */
 static int find_given(const struct give_from *from, const char *name, struct stat *st)
 {
 	if (from->upper >= 0 && fstatat(from->upper, name, st, AT_SYMLINK_NOFOLLOW) == 0)
@@ -92,7 +96,7 @@ static int find_given(const struct give_from *from, const char *name, struct sta
 	return from->lower >= 0 ? -errno : -ENOENT;
 }
 
-/* A directory of both, of one, or of the upper one alone where it hides the other. */
+/* Enters a directory in both, in one, or in the upper one alone where that hides the lower one. */
 static int enter_given(const struct give_from *from, const char *name, struct give_from *ret)
 {
 	struct stat st = { 0 };
@@ -109,13 +113,13 @@ static int enter_given(const struct give_from *from, const char *name, struct gi
 		return 0;
 	}
 	ret->upper = fd;
-	/* What is no directory below is hidden by one above. */
+	/* A lower entry that is not a directory is hidden by an upper directory. */
 	if (!layer_is_opaque(fd))
 		ret->lower = open_given_dir(from->lower, name);
 	return 0;
 }
 
-static int give_regular(struct give *g, int at, const char *name, int to)
+static int give_open_file(struct give *g, int at, const char *name, int to)
 {
 	autoclose int fd = openat(at, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	struct stat st = { 0 };
@@ -130,7 +134,7 @@ static int give_regular(struct give *g, int at, const char *name, int to)
 static int give_entry(struct give *g, const struct give_from *from, int to, const char *path,
 		      const char *name, unsigned depth)
 {
-	CLEANUP(from_release) struct give_from sub = { -1, -1 };
+	CLEANUP(give_from_release) struct give_from sub = { -1, -1 };
 	const char *parent = strrchr(path, '/');
 	autofree char *whole = NULL;
 	autoclose int made = -1;
@@ -143,20 +147,20 @@ static int give_entry(struct give *g, const struct give_from *from, int to, cons
 	if (at < 0)
 		return at == -ENOENT ? 0 : at;
 	if ((!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)) ||
-	    is_hidden(g, whole, at, parent ? parent + 1 : path, name, S_ISDIR(st.st_mode)))
+	    is_hidden_secret(g, whole, at, parent ? parent + 1 : path, name, S_ISDIR(st.st_mode)))
 		return 0;
 	if (S_ISREG(st.st_mode))
-		return give_regular(g, at, name, to);
+		return give_open_file(g, at, name, to);
 	r = enter_given(from, name, &sub);
 	if (r < 0)
 		return r;
-	made = make_dir(to, name);
+	made = make_given_dir(to, name);
 	return made < 0 ? made : give_tree(g, &sub, made, whole, depth + 1);
 }
 
-/* The entries of one of the two; of the lower one only those that the upper one says nothing of. */
-static int give_entries(struct give *g, const struct give_from *from, bool upper, int to, const char *path,
-			unsigned depth)
+/* The entries of the upper or the lower directory; of the lower one only those that the upper one does not have. */
+static int give_dir_entries(struct give *g, const struct give_from *from, bool upper, int to,
+			    const char *path, unsigned depth)
 {
 	int copy = openat(upper ? from->upper : from->lower, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
 	DIR *d = copy < 0 ? NULL : fdopendir(copy);
@@ -183,15 +187,15 @@ static int give_tree(struct give *g, const struct give_from *from, int to, const
 	int r = depth > DEPTH_MAX ? -ELOOP : 0;
 
 	if (r == 0 && from->upper >= 0)
-		r = give_entries(g, from, true, to, path, depth);
+		r = give_dir_entries(g, from, true, to, path, depth);
 	if (r == 0 && from->lower >= 0)
-		r = give_entries(g, from, false, to, path, depth);
+		r = give_dir_entries(g, from, false, to, path, depth);
 	return r;
 }
 // NOLINTEND(misc-no-recursion)
 
-/* The directories above the last part of a path, made where it goes. Returns the fd of the last one. */
-static int make_parents(int to, char *path, const char **ret_name)
+/* Makes the directories above the last part of a path in the destination. Returns the fd of the last one. */
+static int make_given_parents(int to, char *path, const char **ret_name)
 {
 	int at = fcntl(to, F_DUPFD_CLOEXEC, 3);
 	char *slash;
@@ -200,7 +204,7 @@ static int make_parents(int to, char *path, const char **ret_name)
 		int next;
 
 		*slash = '\0';
-		next = make_dir(at, path);
+		next = make_given_dir(at, path);
 		*slash = '/';
 		fd_close(at);
 		at = next;
@@ -210,9 +214,9 @@ static int make_parents(int to, char *path, const char **ret_name)
 	return at == -1 ? -errno : at;
 }
 
-/* The directory that a path's last part is in, seen through both. */
-static int enter_parents(const struct give_from *from, char *path, struct give_from *ret,
-			 const char **ret_name)
+/* Opens the directory of a path's last part in both. */
+static int enter_given_parents(const struct give_from *from, char *path, struct give_from *ret,
+			       const char **ret_name)
 {
 	struct give_from at = { from->upper < 0 ? -1 : fcntl(from->upper, F_DUPFD_CLOEXEC, 3),
 				from->lower < 0 ? -1 : fcntl(from->lower, F_DUPFD_CLOEXEC, 3) };
@@ -225,7 +229,7 @@ static int enter_parents(const struct give_from *from, char *path, struct give_f
 		*slash = '\0';
 		r = enter_given(&at, path, &next);
 		*slash = '/';
-		from_release(&at);
+		give_from_release(&at);
 		if (r < 0)
 			return r;
 		at = next;
@@ -236,11 +240,11 @@ static int enter_parents(const struct give_from *from, char *path, struct give_f
 	return 0;
 }
 
-/* Opens what was named: a file on *ret_file, or a directory in *ret_dir. */
-static int open_named(const struct give_from *from, const char *path, int *ret_file,
-		      struct give_from *ret_dir)
+/* Opens a path that the user named: a file in *ret_file, or a directory in *ret_dir. */
+static int open_named_path(const struct give_from *from, const char *path, int *ret_file,
+			   struct give_from *ret_dir)
 {
-	CLEANUP(from_release) struct give_from parent = { -1, -1 };
+	CLEANUP(give_from_release) struct give_from parent = { -1, -1 };
 	autofree char *copy = strdup(path);
 	autoclose int fd = -1;
 	const char *name;
@@ -250,7 +254,7 @@ static int open_named(const struct give_from *from, const char *path, int *ret_f
 	if (!copy)
 		return -ENOMEM;
 	if (!*path)
-		return enter_parents(from, copy, ret_dir, &name);
+		return enter_given_parents(from, copy, ret_dir, &name);
 	if (from->upper < 0) {
 		fd = fd_openat2(from->lower, path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0, RESOLVE_BENEATH);
 		if (fd < 0)
@@ -263,7 +267,7 @@ static int open_named(const struct give_from *from, const char *path, int *ret_f
 			*ret_file = TAKE_FD(fd);
 		return 0;
 	}
-	r = enter_parents(from, copy, &parent, &name);
+	r = enter_given_parents(from, copy, &parent, &name);
 	if (r == 0)
 		r = find_given(&parent, name, &st);
 	if (r < 0)
@@ -291,8 +295,8 @@ static int path_of_fd(int fd, char out[PATH_MAX])
 	return 0;
 }
 
-/* V3: where below `from` an open file really is, whatever links led there; `buf` holds it. */
-static int real_path(int from, int fd, char buf[PATH_MAX], const char **ret)
+/* give.V3: the real path of an open file below `from`, whatever links led there; `buf` holds it. */
+static int real_path_below(int from, int fd, char buf[PATH_MAX], const char **ret)
 {
 	char top[PATH_MAX] = "";
 	int r = path_of_fd(from, top);
@@ -309,7 +313,8 @@ static int real_path(int from, int fd, char buf[PATH_MAX], const char **ret)
 	return 0;
 }
 
-static int refuse_secret(struct give *g, const char *path, const char *real, const struct secret_rule *rule)
+static int refuse_given_secret(struct give *g, const char *path, const char *real,
+			       const struct secret_rule *rule)
 {
 	if (str_eq(path, real))
 		err_set(g->e, -EPERM, "will not give %s: it is %s", path, secret_what(rule));
@@ -319,35 +324,35 @@ static int refuse_secret(struct give *g, const char *path, const char *real, con
 	return err_hint(g->e, -EPERM, "--show %s says that it may be seen", real);
 }
 
-static int give_named(struct give *g, const struct give_from *from, const char *path, int to)
+static int give_named_path(struct give *g, const struct give_from *from, const char *path, int to)
 {
-	CLEANUP(from_release) struct give_from tree = { -1, -1 };
+	CLEANUP(give_from_release) struct give_from tree = { -1, -1 };
 	char buf[PATH_MAX] = "";
 	autofree char *copy = strdup(path);
 	autoclose int file = -1, dir = -1, sub = -1;
 	const struct secret_rule *rule;
 	const char *name, *real = path;
 	struct stat st = { 0 };
-	int r = copy ? open_named(from, path, &file, &tree) : -ENOMEM;
+	int r = copy ? open_named_path(from, path, &file, &tree) : -ENOMEM;
 
 	if (r < 0)
 		return r;
 	if (file >= 0 && (fstat(file, &st) < 0 || !S_ISREG(st.st_mode)))
 		return err_set(g->e, -EINVAL, "cannot give %s: it is neither a file nor a directory", path);
 	/* Through an upper layer no link was followed. */
-	r = from->upper < 0 ? real_path(from->lower, file >= 0 ? file : tree.lower, buf, &real) : 0;
+	r = from->upper < 0 ? real_path_below(from->lower, file >= 0 ? file : tree.lower, buf, &real) : 0;
 	if (r < 0)
 		return r;
 	if (secret_match_path(real, file < 0, &rule) && !path_covered(g->show, real))
-		return refuse_secret(g, path, real, rule);
+		return refuse_given_secret(g, path, real, rule);
 	if (!*path)
 		return give_tree(g, &tree, to, real, 0);
-	dir = make_parents(to, copy, &name);
+	dir = make_given_parents(to, copy, &name);
 	if (dir < 0)
 		return dir;
 	if (file >= 0)
 		return give_file(g, file, &st, dir, name);
-	sub = make_dir(dir, name);
+	sub = make_given_dir(dir, name);
 	return sub < 0 ? sub : give_tree(g, &tree, sub, real, 0);
 }
 
@@ -361,7 +366,7 @@ int workspace_give(const struct give_from *from, const struct strv *paths, const
 	if (r == 0)
 		r = path_normalise_all(show, &open, e);
 	for (size_t i = 0; r == 0 && i < want.n; i++) {
-		r = give_named(&g, from, want.v[i], to_fd);
+		r = give_named_path(&g, from, want.v[i], to_fd);
 		if (r == -EXDEV)
 			err_set(e, r, "will not give %s: it leads out of the workspace", want.v[i]);
 		else if (r == -ELOOP && from->upper >= 0)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Giving a sandbox copies of chosen files of a directory, at the same paths in its own empty workspace. They are copies,
- * so that whatever happens to them inside, the originals stay; blocks are shared where the file system can.
+ * Copies chosen files of a directory into a sandbox's own empty workspace, at the same paths. Changes to the copies do not
+ * reach the originals; blocks are shared where the file system supports it.
  *
  * Invariants
- *  V1  What is read lies below the directory (openat2 RESOLVE_BENEATH): a symlink that leads out is refused. Where there
- *      is an upper layer, whose sandbox may still run and change it, no symlink is followed at all.
- *  V2  Only files and directories; whatever else is met is refused when it was named, and left out below a directory.
- *  V3  What usually holds credentials is refused when it was named without a yes, and left out below a directory. What
- *      counts is where a file really is, not the link that was named: a sandbox's changes may have brought that link.
+ *  V1  Only files below the directory are read (openat2 RESOLVE_BENEATH): a symlink that leads out is refused. With an
+ *      upper layer, which a running sandbox may change, no symlink is followed at all.
+ *  V2  Only files and directories are copied; any other type is refused when it was named, and left out below a directory.
+ *  V3  Files that usually hold credentials are refused when named without a --show, and left out below a directory. The
+ *      file's real path counts, not the symlink that was named: a sandbox's changes may have made that link.
  */
 #ifndef WORKSPACE_GIVE_H
 #define WORKSPACE_GIVE_H

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Writes one change to the original directory (place.h). Each act is on (directory fd, one name), and the original is
+ * compared with the list right before it (place.P1, place.P3).
+ */
 #include "workspace/apply/place.h"
 
 #include "base/cleanup.h"
@@ -17,10 +21,10 @@ static bool same_time(struct timespec a, struct timespec b)
 }
 
 /*
- * P3. Of a file with several names the time of change moves with every other name that we replace, so there it does not
- * count; of a directory all times move with what we do in it.
+ * place.P3: is the original still as it was listed? The ctime of a file with several names moves with every name that we
+ * replace, so it is not compared there; the times of a directory move with our own work in it.
  */
-static bool as_listed(const struct change *c, const struct stat *st)
+static bool is_as_listed(const struct change *c, const struct stat *st)
 {
 	if (st->st_dev != c->before.dev || st->st_ino != c->before.ino ||
 	    ((st->st_mode ^ c->mode_before) & S_IFMT))
@@ -32,21 +36,21 @@ static bool as_listed(const struct change *c, const struct stat *st)
 	return c->before.nlink > 1 || same_time(st->st_ctim, c->before.ctime);
 }
 
-/* Looks at what is in the original's place now. With force anything goes that is not a directory. */
+/* Checks the entry that is at the place now. With force any entry but a directory may be replaced. */
 static int check_before(int dirfd, const char *name, const struct change *c, const struct place_how *how)
 {
 	struct stat st;
 
 	if (fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return errno != ENOENT ? -errno : !c->mode_before || how->force ? 0 : PLACE_CHANGED;
-	if (c->mode_before && as_listed(c, &st))
+	if (c->mode_before && is_as_listed(c, &st))
 		return 0;
 	return how->force && !S_ISDIR(st.st_mode) ? 0 : PLACE_CHANGED;
 }
 
-/* The directory where it belongs, once what is there was looked at; *ret_name is its name in it. */
-static int open_checked(const struct place *p, const struct change *c, const struct place_how *how,
-			const char **ret_name)
+/* Opens the directory of the change and checks the present entry; *ret_name is its name there. */
+static int open_checked_parent(const struct place *p, const struct change *c, const struct place_how *how,
+			       const char **ret_name)
 {
 	autoclose int dir = layer_open_parent(p->lower, c->path, ret_name);
 	int r = dir < 0 ? dir : check_before(dir, *ret_name, c, how);
@@ -54,7 +58,7 @@ static int open_checked(const struct place *p, const struct change *c, const str
 	return r < 0 ? r : TAKE_FD(dir);
 }
 
-static int fresh_name(char out[40])
+static int make_temp_name(char out[40])
 {
 	uint64_t salt;
 
@@ -65,11 +69,11 @@ static int fresh_name(char out[40])
 }
 
 /*
- * Puts a finished entry of ours in place of what was there, or where nothing was. Takes it away when that fails. An
- * original directory goes first; what was in it is gone by now, or it stays and so does all.
+ * Renames our finished entry over the old one, or to the free name; removes ours when that fails. An original directory is
+ * removed first: it is empty by now, otherwise it stays and the change fails.
  */
-static int swap_in(int dirfd, const char *tmp, const char *name, const struct change *c,
-		   const struct place_how *how)
+static int rename_into_place(int dirfd, const char *tmp, const char *name, const struct change *c,
+			     const struct place_how *how)
 {
 	bool was_dir = S_ISDIR(c->mode_before);
 	bool may_replace = (c->mode_before && !was_dir) || how->force;
@@ -79,7 +83,7 @@ static int swap_in(int dirfd, const char *tmp, const char *name, const struct ch
 		r = -errno;
 	if (r == 0) {
 		r = renameat2(dirfd, tmp, dirfd, name, may_replace ? 0 : RENAME_NOREPLACE) < 0 ? -errno : 0;
-		if (r == -EINVAL && !may_replace) { /* a file system that does not know the flag */
+		if (r == -EINVAL && !may_replace) { /* a file system without RENAME_NOREPLACE */
 			r = linkat(dirfd, tmp, dirfd, name, 0) < 0 ? -errno : 0;
 			if (r == 0 && unlinkat(dirfd, tmp, 0) < 0)
 				r = -errno;
@@ -92,18 +96,18 @@ static int swap_in(int dirfd, const char *tmp, const char *name, const struct ch
 
 /* --- owner, mode, attributes --------------------------------------------------------------------------------- */
 
-static mode_t final_mode(const struct change *c, const struct place_how *how)
+static mode_t mode_to_set(const struct change *c, const struct place_how *how)
 {
-	/* Of a directory, what is surprising made it special: then it is here only with a yes. */
+	/* A directory with unusual bits was flagged as special, so it gets here only with a yes. */
 	return c->mode_after & (how->special || S_ISDIR(c->mode_after) ? 07777 : 0777);
 }
 
 /*
- * Whose it becomes: a changed file stays its owner's, a new one is whose it is in the layer (which is the caller's or the
- * workspace owner's, or there is a yes). Without the right to give files away it is the caller's, unless the
- * yes was about the owner.
+ * Sets the owner: a changed file keeps its owner, a new one has that of the layer (the caller or the workspace's owner, or
+ * there is a yes). Without the privilege to change owners it becomes the caller's, unless the yes was about the owner.
  */
-static int set_owner(int fd, const struct stat *up, const struct change *c, const struct place_how *how)
+static int set_placed_owner(int fd, const struct stat *up, const struct change *c,
+			    const struct place_how *how)
 {
 	bool keep = c->mode_before && !how->special;
 	uid_t uid = keep ? c->before.uid : up->st_uid;
@@ -118,32 +122,32 @@ static int set_owner(int fd, const struct stat *up, const struct change *c, cons
 		return 0;
 	if (how->special)
 		return -errno;
-	/* The group alone may be in our power. If not, the caller's it is: there is no other way to change it. */
+	/* Setting the group alone may be permitted. If not, the file is the caller's: it cannot be changed otherwise. */
 	if (fchown(fd, (uid_t)-1, gid) < 0 && errno != EPERM && errno != EINVAL)
 		return -errno;
 	return 0;
 }
 
-static int finish_file(int up_fd, int fd, const struct stat *up, const struct change *c,
-		       const struct place_how *how)
+static int finish_placed_file(int up_fd, int fd, const struct stat *up, const struct change *c,
+			      const struct place_how *how)
 {
 	struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, up->st_mtim };
-	int r = set_owner(fd, up, c, how);
+	int r = set_placed_owner(fd, up, c, how);
 
 	if (r == 0)
 		r = copy_user_xattrs(up_fd, fd);
 	if (r == 0 && how->special)
 		r = copy_xattr(up_fd, fd, "security.capability");
-	/* The mode comes after the owner, for a change of owner takes setuid away. */
-	if (r == 0 && fchmod(fd, final_mode(c, how)) < 0)
+	/* The mode is set after the owner, since a change of owner clears setuid. */
+	if (r == 0 && fchmod(fd, mode_to_set(c, how)) < 0)
 		r = -errno;
 	if (r == 0 && futimens(fd, times) < 0)
 		r = -errno;
 	return r;
 }
 
-/* Who may read the original by an access list still may; lists from inside are not taken. */
-static int keep_acl(int dirfd, const char *name, int fd, const struct change *c)
+/* Copies the access list of the original to the new file; lists from inside are not applied. */
+static int keep_original_acl(int dirfd, const char *name, int fd, const struct change *c)
 {
 	autoclose int old = -1;
 	int r;
@@ -159,9 +163,9 @@ static int keep_acl(int dirfd, const char *name, int fd, const struct change *c)
 
 /* --- files ------------------------------------------------------------------------------------------------------ */
 
-/* A new file without a name where the file system can do that, so that not even a kill leaves one behind; otherwise
- * with a name, which is then not empty. */
-static int open_hidden(int dirfd, char name[40])
+/* A new file without a name (O_TMPFILE) where the file system supports it, so that not even a kill leaves one; otherwise
+ * `name` is its temporary name. */
+static int open_unnamed_file(int dirfd, char name[40])
 {
 	int fd = openat(dirfd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 	int r;
@@ -169,7 +173,7 @@ static int open_hidden(int dirfd, char name[40])
 	name[0] = '\0';
 	if (fd >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != ENOENT && errno != EINVAL))
 		return fd < 0 ? -errno : fd;
-	r = fresh_name(name);
+	r = make_temp_name(name);
 	if (r < 0)
 		return r;
 	fd = openat(dirfd, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -178,10 +182,10 @@ static int open_hidden(int dirfd, char name[40])
 	return fd < 0 ? -errno : fd;
 }
 
-static int show_hidden(int fd, int dirfd, char name[40])
+static int link_unnamed_file(int fd, int dirfd, char name[40])
 {
 	char proc[32];
-	int r = fresh_name(name);
+	int r = make_temp_name(name);
 
 	if (r < 0)
 		return r;
@@ -189,8 +193,8 @@ static int show_hidden(int fd, int dirfd, char name[40])
 	return linkat(AT_FDCWD, proc, dirfd, name, AT_SYMLINK_FOLLOW) < 0 ? -errno : 0;
 }
 
-static int put_file(int up_fd, int dirfd, const char *name, const struct change *c,
-		    const struct place_how *how, struct stat *ret_new)
+static int place_new_file(int up_fd, int dirfd, const char *name, const struct change *c,
+			  const struct place_how *how, struct stat *ret_new)
 {
 	autoclose int fd = -1;
 	struct stat up;
@@ -199,25 +203,25 @@ static int put_file(int up_fd, int dirfd, const char *name, const struct change 
 
 	if (fstat(up_fd, &up) < 0)
 		return -errno;
-	/* The layer is dead, but what was listed is what was allowed. */
+	/* The run has ended, but the file must still be the one that was listed and allowed. */
 	if (up.st_mode != c->mode_after || (uint64_t)up.st_size != c->size_after)
 		return PLACE_CHANGED;
-	fd = open_hidden(dirfd, tmp);
+	fd = open_unnamed_file(dirfd, tmp);
 	if (fd < 0)
 		return fd;
 	r = copy_content(up_fd, fd, up.st_size);
 	if (r == 0)
-		r = finish_file(up_fd, fd, &up, c, how);
+		r = finish_placed_file(up_fd, fd, &up, c, how);
 	if (r == 0)
-		r = keep_acl(dirfd, name, fd, c);
+		r = keep_original_acl(dirfd, name, fd, c);
 	if (r == 0 && !tmp[0])
-		r = show_hidden(fd, dirfd, tmp);
+		r = link_unnamed_file(fd, dirfd, tmp);
 	if (r < 0) {
 		if (tmp[0])
 			unlinkat(dirfd, tmp, 0);
 		return r;
 	}
-	r = swap_in(dirfd, tmp, name, c, how);
+	r = rename_into_place(dirfd, tmp, name, c, how);
 	return r < 0 ? r : fstat(fd, ret_new) < 0 ? -errno : 0;
 }
 
@@ -232,7 +236,7 @@ int place_file(const struct place *p, const struct change *c, const struct place
 	if (dir < 0 || up_dir < 0)
 		return dir < 0 ? dir : up_dir;
 	up = layer_open_file(up_dir, up_name);
-	return up < 0 ? up : put_file(up, dir, name, c, how, ret_new);
+	return up < 0 ? up : place_new_file(up, dir, name, c, how, ret_new);
 }
 
 int place_link(const struct place *p, const char *first, const struct stat *expect, const struct change *c,
@@ -247,7 +251,7 @@ int place_link(const struct place *p, const char *first, const struct stat *expe
 
 	if (dir < 0 || first_dir < 0)
 		return dir < 0 ? dir : first_dir;
-	r = fresh_name(tmp);
+	r = make_temp_name(tmp);
 	if (r < 0)
 		return r;
 	if (linkat(first_dir, first_name, dir, tmp, 0) < 0)
@@ -257,12 +261,12 @@ int place_link(const struct place *p, const char *first, const struct stat *expe
 		unlinkat(dir, tmp, 0);
 		return -EXDEV;
 	}
-	return swap_in(dir, tmp, name, c, how);
+	return rename_into_place(dir, tmp, name, c, how);
 }
 
 /* --- links, pipes, devices ------------------------------------------------------------------------------------ */
 
-static int make_other(int up_dir, const char *up_name, int dirfd, const char *tmp, const struct change *c)
+static int make_special(int up_dir, const char *up_name, int dirfd, const char *tmp, const struct change *c)
 {
 	autobuf struct buf target = BUF_INIT;
 	struct stat up;
@@ -280,9 +284,9 @@ static int make_other(int up_dir, const char *up_name, int dirfd, const char *tm
 	return symlinkat(buf_cstr(&target), dirfd, tmp) < 0 ? -errno : 0;
 }
 
-/* Owner, mode and time of something that cannot be opened. The name is ours and fresh. */
-static int finish_other(int up_dir, const char *up_name, int dirfd, const char *tmp, const struct change *c,
-			const struct place_how *how)
+/* Owner, mode and time of an entry that cannot be opened. The temporary name is our own. */
+static int finish_special(int up_dir, const char *up_name, int dirfd, const char *tmp, const struct change *c,
+			  const struct place_how *how)
 {
 	struct timespec times[2] = { { .tv_nsec = UTIME_OMIT } };
 	struct stat up;
@@ -294,7 +298,7 @@ static int finish_other(int up_dir, const char *up_name, int dirfd, const char *
 	    how->special && !S_ISLNK(up.st_mode))
 		return -errno;
 	if (!S_ISLNK(up.st_mode))
-		r = fd_chmod_nofollow(dirfd, tmp, final_mode(c, how));
+		r = fd_chmod_nofollow(dirfd, tmp, mode_to_set(c, how));
 	times[1] = up.st_mtim;
 	if (r == 0 && utimensat(dirfd, tmp, times, AT_SYMLINK_NOFOLLOW) < 0)
 		r = -errno;
@@ -311,17 +315,17 @@ int place_other(const struct place *p, const struct change *c, const struct plac
 
 	if (dir < 0 || up_dir < 0)
 		return dir < 0 ? dir : up_dir;
-	r = fresh_name(tmp);
+	r = make_temp_name(tmp);
 	if (r == 0)
-		r = make_other(up_dir, up_name, dir, tmp, c);
+		r = make_special(up_dir, up_name, dir, tmp, c);
 	if (r < 0)
 		return r;
-	r = finish_other(up_dir, up_name, dir, tmp, c, how);
+	r = finish_special(up_dir, up_name, dir, tmp, c, how);
 	if (r < 0) {
 		unlinkat(dir, tmp, 0);
 		return r;
 	}
-	return swap_in(dir, tmp, name, c, how);
+	return rename_into_place(dir, tmp, name, c, how);
 }
 
 /* --- directories, modes, deletions --------------------------------------------------------------------------- */
@@ -329,13 +333,13 @@ int place_other(const struct place *p, const struct change *c, const struct plac
 int place_dir(const struct place *p, const struct change *c, const struct place_how *how)
 {
 	const char *name;
-	autoclose int dir = open_checked(p, c, how, &name);
+	autoclose int dir = open_checked_parent(p, c, how, &name);
 
 	if (dir < 0)
 		return dir;
 	if (c->mode_before && unlinkat(dir, name, 0) < 0 && errno != ENOENT)
 		return -errno;
-	/* Ours alone until all that belongs into it is there. */
+	/* Accessible to us alone until it is filled. */
 	if (mkdirat(dir, name, 0700) < 0)
 		return errno == EEXIST ? PLACE_CHANGED : -errno;
 	return 0;
@@ -346,8 +350,8 @@ int place_dir_finish(const struct place *p, const struct change *c, const struct
 	const char *name, *up_name;
 	autoclose int dir = layer_open_parent(p->lower, c->path, &name);
 	autoclose int up_dir = dir < 0 ? -1 : layer_open_parent(p->upper, c->path, &up_name);
-	/* The time is that of the moment: by a time of change without one of modification, a later look would take the
-	 * directory for one that the user has moved here. */
+	/* mtime is set to now: a new ctime with an old mtime would later be taken for a directory that the user has moved
+	 * here (change.c). */
 	struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, { .tv_nsec = UTIME_NOW } };
 	autoclose int fd = -1;
 	struct stat up;
@@ -368,12 +372,12 @@ int place_dir_finish(const struct place *p, const struct change *c, const struct
 			return r;
 	}
 	if (c->kind != CHANGE_MODE || how->special) {
-		int r = set_owner(fd, &up, c, how);
+		int r = set_placed_owner(fd, &up, c, how);
 
 		if (r < 0)
 			return r;
 	}
-	if (futimens(fd, times) < 0 || fchmod(fd, final_mode(c, how)) < 0)
+	if (futimens(fd, times) < 0 || fchmod(fd, mode_to_set(c, how)) < 0)
 		return -errno;
 	return 0;
 }
@@ -381,19 +385,19 @@ int place_dir_finish(const struct place *p, const struct change *c, const struct
 int place_mode(const struct place *p, const struct change *c, const struct place_how *how)
 {
 	const char *name;
-	autoclose int dir = open_checked(p, c, how, &name);
+	autoclose int dir = open_checked_parent(p, c, how, &name);
 
 	if (dir < 0)
 		return dir;
-	if (S_ISDIR(c->mode_after)) /* open to us while we work in it; place_dir_finish() says the last word */
-		return fd_chmod_nofollow(dir, name, final_mode(c, how) | 0700);
-	/* P2: a file with other names, or one that gets more than a mode, is replaced by its copy. */
+	if (S_ISDIR(c->mode_after)) /* accessible while we work in it; place_dir_finish() sets the final mode */
+		return fd_chmod_nofollow(dir, name, mode_to_set(c, how) | 0700);
+	/* place.P2: a file with other names, or one that gets more than a mode, is replaced by its copy. */
 	if (S_ISREG(c->mode_after) && (c->before.nlink > 1 || how->special)) {
 		struct stat unused;
 
 		return place_file(p, c, how, &unused);
 	}
-	return fd_chmod_nofollow(dir, name, final_mode(c, how));
+	return fd_chmod_nofollow(dir, name, mode_to_set(c, how));
 }
 
 int place_delete(const struct place *p, const struct change *c, const struct place_how *how)

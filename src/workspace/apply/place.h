@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Putting one thing into the original directory, or taking one out.
+ * Writes one change to the original directory, or deletes one entry of it.
  *
  * Invariants
  *  P1  Every act is on (directory fd, one name). The fd was opened below the workspace through real directories, at
- *      the moment of the act; the name has no slash. So nothing outside is written, whatever is swapped meanwhile.
- *  P2  Content is written to a file that nobody can see, then put in place at once. An existing file is never
+ *      the moment of the act; the name has no slash. So nothing outside is written, whatever is renamed meanwhile.
+ *  P2  Content is written to a file without a visible name, then renamed or linked into place. An existing file is never
  *      written to: it may have another name outside the workspace.
- *  P3  What was there before must still be what was listed, or the act is refused (PLACE_CHANGED).
+ *  P3  The old entry must still be as it was listed, or the act is refused (PLACE_CHANGED).
  */
 #ifndef WORKSPACE_PLACE_H
 #define WORKSPACE_PLACE_H

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a run changed: a walk down the upper layer with the original beside it.
+ * Finds what a run changed: a walk down the upper layer, with the original beside it.
  *
  * Invariants
  *  C1  An entry of the upper layer that equals its original in type, content, mode and capability is no change,
  *      even though overlayfs has copied it.
- *  C2  What an opaque directory or a whiteout hides is listed entry by entry: nothing is deleted by apply that
- *      was not listed, judged and allowed on its own.
+ *  C2  Entries hidden by an opaque directory or a whiteout are listed one by one: apply deletes nothing that was not
+ *      listed, judged and allowed on its own.
  *  C3  Depth costs a frame and the names that are still to be visited, never a C stack frame and never an fd (see
  *      chain.h).
- *  C4  A directory that is ours but lets nobody in is opened up while the walk is in it, and closed again after.
- *  C5  Where a copied layer lies between (base.h), what is seen of the two below is what counts as the original; of the
- *      copy nothing changes, so it is never in conflict.
- *  C6  A directory that git takes for a repository by what is in it, on the host and in the layer together, is judged as
- *      one, also when the layer has only some of its parts.
+ *  C4  A directory of ours without permissions gets them while the walk is in it, and its own mode again afterwards.
+ *  C5  With a copied layer between (base.h), the merged view of the two below counts as the original. The copy does not
+ *      change, so its entries are never in conflict.
+ *  C6  A directory that git takes for a repository by its content, on the host and in the layer together, is judged as
+ *      one, even if the layer has only some of its parts.
  */
 #include "workspace/change/change.h"
 
@@ -37,15 +37,15 @@ struct ent {
 /* A directory that the walk is in. */
 struct frame {
 	size_t path_len;
-	size_t names_at, ents_at; /* where its part of the shared stacks begins */
-	size_t next;		  /* the entry to look at next */
-	bool up, mid, lo;	  /* on which sides it is there */
+	size_t names_at, ents_at; /* start of its part of the shared stacks */
+	size_t next;		  /* the entry to visit next */
+	bool up, mid, lo;	  /* it exists in the upper layer, the copied layer, the original */
 	bool lo_changed;	  /* the original directory has changed since */
-	const char *conflict;	  /* all below is in conflict, and why */
+	const char *conflict;	  /* everything below is in conflict, for this reason; NULL: not */
 	gid_t gid;
 	bool setgid;
-	mode_t restore, mid_restore; /* C4: what to set again; 0: nothing */
-	struct trigger_place place;  /* C6 */
+	mode_t restore, mid_restore; /* modes to set again (change.C4); 0: none */
+	struct trigger_place place;  /* the repository that it is in (change.C6) */
 };
 
 struct walk {
@@ -84,31 +84,31 @@ static int changes_no_memory(struct walk *w)
 	return err_set(w->e, -ENOMEM, "out of memory while listing changes");
 }
 
-static uint64_t nsec(struct timespec t)
+static uint64_t timespec_nsec(struct timespec t)
 {
 	return t.tv_sec < 0 ? 0 : (uint64_t)t.tv_sec * NSEC_PER_SEC + (uint64_t)t.tv_nsec;
 }
 
-static bool changed_since(const struct walk *w, const struct stat *st)
+static bool inode_changed_since(const struct walk *w, const struct stat *st)
 {
-	return nsec(st->st_ctim) >= w->o->since;
+	return timespec_nsec(st->st_ctim) >= w->o->since;
 }
 
-/* C5 */
+/* change.C5: an entry of the copied layer never counts as changed. */
 static bool original_changed(const struct walk *w, const struct pair *p)
 {
-	return !p->lo_copied && changed_since(w, p->lo);
+	return !p->lo_copied && inode_changed_since(w, p->lo);
 }
 
-/* A directory whose inode changed though no entry came or went: it was moved here, or got another mode. */
-static bool moved_since(const struct walk *w, const struct stat *st)
+/* A directory with a new ctime but an old mtime: it was moved here, or its mode was changed. */
+static bool dir_moved_since(const struct walk *w, const struct stat *st)
 {
-	return changed_since(w, st) && nsec(st->st_mtim) < w->o->since;
+	return inode_changed_since(w, st) && timespec_nsec(st->st_mtim) < w->o->since;
 }
 
 /* --- names of a directory ------------------------------------------------------------------------------- */
 
-static int add_ent(struct walk *w, const char *name, bool in_up)
+static int add_walk_name(struct walk *w, const char *name, bool in_up)
 {
 	if (VEC_ROOM(w->ents, w->n_ents, w->cap_ents, VEC_NO_MAX) < 0)
 		return -ENOMEM;
@@ -117,7 +117,7 @@ static int add_ent(struct walk *w, const char *name, bool in_up)
 	return buf_error(&w->names);
 }
 
-static int read_names(struct walk *w, int dirfd, bool in_up)
+static int read_walk_names(struct walk *w, int dirfd, bool in_up)
 {
 	ssize_t len;
 
@@ -128,11 +128,11 @@ static int read_names(struct walk *w, int dirfd, bool in_up)
 			at += de->d_reclen;
 			if (str_eq(de->d_name, ".") || str_eq(de->d_name, ".."))
 				continue;
-			if (add_ent(w, de->d_name, in_up) < 0)
+			if (add_walk_name(w, de->d_name, in_up) < 0)
 				return changes_no_memory(w);
 		}
 	}
-	/* ENOENT: it was removed while the run is still going on. */
+	/* ENOENT: it was removed by the run, which is still going on. */
 	return len < 0 && errno != ENOENT ? walk_fail(w, -errno, in_up ? "the run's changes" : "the original")
 					  : 0;
 }
@@ -145,8 +145,8 @@ static int cmp_ents(const void *a, const void *b, void *names)
 	return r ? r : (int)y->in_up - (int)x->in_up;
 }
 
-/* Sorted, and each name once: the upper one where both sides have it. */
-static void sort_ents(struct walk *w, size_t from)
+/* Sorts the names and keeps each once: that of the upper layer where both sides have it. */
+static void sort_walk_names(struct walk *w, size_t from)
 {
 	struct ent *v = w->ents + from;
 	size_t n = w->n_ents - from, kept = 0;
@@ -163,17 +163,17 @@ static void sort_ents(struct walk *w, size_t from)
 
 /* --- going in and out ------------------------------------------------------------------------------------- */
 
-/* Room for one more frame, so that once directories are on the chains there is a frame that takes them off. */
-static int reserve_frame(struct walk *w)
+/* Reserves a frame before directories are pushed on the chains, so that there is always one to pop them again. */
+static int reserve_walk_frame(struct walk *w)
 {
 	if (VEC_ROOM(w->frames, w->n_frames, w->cap_frames, VEC_NO_MAX) < 0)
 		return changes_no_memory(w);
 	return 0;
 }
 
-/* C6. `above` is the place of the directory that this one is in. */
-static struct trigger_place find_place(struct walk *w, const struct frame *f,
-				       const struct trigger_place *above)
+/* change.C6: is this directory a git repository, or inside one? `above` is the place of its parent. */
+static struct trigger_place find_git_place(struct walk *w, const struct frame *f,
+					   const struct trigger_place *above)
 {
 	struct trigger_place place = *above;
 	unsigned parts = 0;
@@ -197,7 +197,7 @@ static struct trigger_place find_place(struct walk *w, const struct frame *f,
 }
 
 /* Fills in a frame for directories that are already on the chains. */
-static int open_frame(struct walk *w, struct frame f)
+static int open_walk_frame(struct walk *w, struct frame f)
 {
 	bool opaque = f.up && (f.mid || f.lo) && w->n_frames && layer_is_opaque(chain_fd(&w->up));
 	int r = 0;
@@ -207,22 +207,22 @@ static int open_frame(struct walk *w, struct frame f)
 	f.ents_at = f.next = w->n_ents;
 	w->frames[w->n_frames++] = f;
 	if (f.up)
-		r = read_names(w, chain_fd(&w->up), true);
+		r = read_walk_names(w, chain_fd(&w->up), true);
 	if (r == 0 && f.mid && (!f.up || opaque))
-		r = read_names(w, chain_fd(&w->mid), false);
+		r = read_walk_names(w, chain_fd(&w->mid), false);
 	if (r == 0 && f.lo && (!f.up || opaque))
-		r = read_names(w, chain_fd(&w->lo), false);
-	sort_ents(w, f.ents_at);
+		r = read_walk_names(w, chain_fd(&w->lo), false);
+	sort_walk_names(w, f.ents_at);
 	if (r == 0 && w->o->flags) {
 		size_t at = w->n_frames - 1;
 		const struct trigger_place top = { .above = w->judge.above };
 
-		w->frames[at].place = find_place(w, &f, at ? &w->frames[at - 1].place : &top);
+		w->frames[at].place = find_git_place(w, &f, at ? &w->frames[at - 1].place : &top);
 	}
 	return r;
 }
 
-static int close_frame(struct walk *w)
+static int close_walk_frame(struct walk *w)
 {
 	struct frame *f = &w->frames[--w->n_frames];
 	int r = 0;
@@ -255,7 +255,7 @@ static const char *find_conflict(const struct walk *w, const struct frame *f, co
 	case CHANGE_DELETED:
 		if (original_changed(w, p))
 			return why_changed;
-		/* Hidden by an opaque directory: whether the sandbox saw it cannot be told if the directory changed. */
+		/* Hidden by an opaque directory: if the original directory changed, the sandbox may not have seen the entry. */
 		return !p->up && f->up && f->lo_changed ? why_dir_changed : NULL;
 	case CHANGE_TYPE:
 		if (layer_has_origin(p->up_dir, p->name))
@@ -263,7 +263,7 @@ static const char *find_conflict(const struct walk *w, const struct frame *f, co
 		return original_changed(w, p) ? why_changed : NULL;
 	case CHANGE_MODE:
 		if (S_ISDIR(p->lo->st_mode))
-			return !p->lo_copied && moved_since(w, p->lo) ? why_changed : NULL;
+			return !p->lo_copied && dir_moved_since(w, p->lo) ? why_changed : NULL;
 		return original_changed(w, p) ? why_changed : NULL;
 	default:
 		return original_changed(w, p) ? why_changed : NULL;
@@ -300,13 +300,13 @@ static int emit_change(struct walk *w, const struct frame *f, const struct pair 
 		conflict = find_conflict(w, f, p, kind);
 		if (conflict)
 			change_flag(&c, CHANGE_CONFLICT, conflict);
-		seen.up = up; /* a whiteout is no thing to judge */
+		seen.up = up; /* a whiteout itself is not judged */
 		judge_change(&w->judge, &seen, &c);
 	}
 	return w->visit(w->arg, &c);
 }
 
-static bool same_file(const struct pair *p)
+static bool is_same_file(const struct pair *p)
 {
 	autoclose int up = -1, lo = -1;
 
@@ -319,7 +319,7 @@ static bool same_file(const struct pair *p)
 	return up >= 0 && lo >= 0 && layer_same_content(up, lo, p->up->st_size) == 1;
 }
 
-static bool same_link(const struct pair *p)
+static bool is_same_link(const struct pair *p)
 {
 	autobuf struct buf up = BUF_INIT, lo = BUF_INIT;
 
@@ -328,15 +328,15 @@ static bool same_link(const struct pair *p)
 	return up.len == lo.len && memcmp(buf_cstr(&up), buf_cstr(&lo), up.len) == 0;
 }
 
-/* What became of an entry that is there on both sides with one type: a kind, or -1 when nothing did. */
+/* The kind of change of an entry that has the same type on both sides; -1: none. */
 static int compare_entry(const struct walk *w, const struct pair *p)
 {
 	mode_t type = p->up->st_mode & S_IFMT;
 
-	if (type == S_IFREG && !same_file(p))
+	if (type == S_IFREG && !is_same_file(p))
 		return CHANGE_MODIFIED;
 	if (type == S_IFLNK)
-		return same_link(p) ? -1 : CHANGE_MODIFIED;
+		return is_same_link(p) ? -1 : CHANGE_MODIFIED;
 	if ((type == S_IFCHR || type == S_IFBLK) && p->up->st_rdev != p->lo->st_rdev)
 		return CHANGE_MODIFIED;
 	if ((p->up->st_mode ^ p->lo->st_mode) & 07777)
@@ -344,7 +344,7 @@ static int compare_entry(const struct walk *w, const struct pair *p)
 	return judge_foreign_owner(&w->judge, p) || judge_new_capability(p) ? CHANGE_MODE : -1;
 }
 
-/* What became of an entry: a kind, or -1. */
+/* The kind of change of an entry; -1: none. */
 static int kind_of_entry(const struct walk *w, const struct pair *p)
 {
 	if (!p->up || layer_is_whiteout(p->up))
@@ -356,8 +356,8 @@ static int kind_of_entry(const struct walk *w, const struct pair *p)
 	return compare_entry(w, p);
 }
 
-/* The copied layer's part of a directory. False when nothing of the original's is seen in it. */
-static bool descend_copied(struct walk *w, const struct pair *p, struct frame *ret)
+/* Enters the copied layer's part of a directory. False when nothing of the original is visible in it. */
+static bool descend_copied_layer(struct walk *w, const struct pair *p, struct frame *ret)
 {
 	ret->mid = layer_push(&w->mid, p->name, &ret->mid_restore) >= 0;
 	if (!ret->mid)
@@ -365,17 +365,17 @@ static bool descend_copied(struct walk *w, const struct pair *p, struct frame *r
 	return ret->mid && !layer_is_opaque(chain_fd(&w->mid));
 }
 
-/* Into what is seen of a directory below: of the copied layer, of the original, or of both. */
-static void descend_below(struct walk *w, const struct frame *f, const struct pair *p, bool up,
-			  struct frame *ret)
+/* Enters a directory below the layer: that of the copied layer, of the original, or both. */
+static void descend_lower_dirs(struct walk *w, const struct frame *f, const struct pair *p, bool up,
+			       struct frame *ret)
 {
 	struct stat st = { 0 };
 	int r;
 
-	if ((p->lo_copied && !descend_copied(w, p, ret)) || !f->lo)
+	if ((p->lo_copied && !descend_copied_layer(w, p, ret)) || !f->lo)
 		return;
 	r = chain_push(&w->lo, p->name);
-	/* One that the original does not have, or has as something else, is the copied layer's alone. */
+	/* If the original has no such directory, the copied layer's is entered alone. */
 	if (r < 0 && ret->mid && (r == -ENOENT || r == -ENOTDIR || r == -ELOOP))
 		return;
 	ret->lo = r >= 0;
@@ -383,15 +383,15 @@ static void descend_below(struct walk *w, const struct frame *f, const struct pa
 		ret->conflict = why_unread;
 		return;
 	}
-	ret->lo_changed = changed_since(w, &st);
-	if (!ret->conflict && (up || ret->mid ? moved_since(w, &st) : ret->lo_changed))
+	ret->lo_changed = inode_changed_since(w, &st);
+	if (!ret->conflict && (up || ret->mid ? dir_moved_since(w, &st) : ret->lo_changed))
 		ret->conflict = why_dir_changed;
 }
 
-/* Sets up the frame for what is below an entry, with its directories on the chains. 0, 1 when there is nothing to go
- * into, or an error; *ret_held tells why a directory cannot be gone into. */
-static int descend(struct walk *w, const struct frame *f, const struct pair *p, int kind, struct frame *ret,
-		   const char **ret_held)
+/* Prepares the frame for the entries below this one, with its directories on the chains. 0, 1 when there is nothing to
+ * enter, or an error; *ret_held is the reason why a directory cannot be entered. */
+static int descend_entry(struct walk *w, const struct frame *f, const struct pair *p, int kind,
+			 struct frame *ret, const char **ret_held)
 {
 	bool up = p->up && S_ISDIR(p->up->st_mode), lo = p->lo && S_ISDIR(p->lo->st_mode);
 	int r = 0;
@@ -416,13 +416,13 @@ static int descend(struct walk *w, const struct frame *f, const struct pair *p, 
 		ret->setgid = p->up->st_mode & S_ISGID;
 	}
 	if (lo)
-		descend_below(w, f, p, up, ret);
+		descend_lower_dirs(w, f, p, up, ret);
 	else if (!ret->conflict && kind == CHANGE_ADDED && layer_has_origin(p->up_dir, p->name))
 		ret->conflict = why_gone;
 	return ret->up || ret->mid || ret->lo ? 0 : 1;
 }
 
-static int visit_entry(struct walk *w, const struct frame *f, const struct pair *p)
+static int visit_changed_entry(struct walk *w, const struct frame *f, const struct pair *p)
 {
 	const char *held = NULL;
 	struct frame below;
@@ -431,26 +431,26 @@ static int visit_entry(struct walk *w, const struct frame *f, const struct pair 
 
 	if (kind < 0 && !(p->up && S_ISDIR(p->up->st_mode)))
 		return 0;
-	r = reserve_frame(w);
+	r = reserve_walk_frame(w);
 	if (r < 0)
 		return r;
-	go = descend(w, f, p, kind, &below, &held);
+	go = descend_entry(w, f, p, kind, &below, &held);
 	if (go < 0)
 		return go;
 	if (kind < 0 && held)
 		kind = CHANGE_MODE;
 	r = kind < 0 ? 0 : emit_change(w, f, p, (enum change_kind)kind, held);
 	if (go == 0) {
-		/* Also when the walk ends here: the frame knows what has to be put back. */
-		int opened = open_frame(w, below);
+		/* Also when the walk ends here: the frame has the modes to restore. */
+		int opened = open_walk_frame(w, below);
 
 		return r ? r : opened;
 	}
 	return r;
 }
 
-/* What is seen of an entry in the layers below, if anything is. */
-static int look_below(struct walk *w, struct frame *f, struct pair *p, struct stat *st)
+/* Looks an entry up in the copied layer and the original. */
+static int look_up_original(struct walk *w, struct frame *f, struct pair *p, struct stat *st)
 {
 	if (f->mid && fstatat(chain_fd(&w->mid), p->name, st, AT_SYMLINK_NOFOLLOW) == 0) {
 		p->lo_dir = chain_fd(&w->mid);
@@ -472,7 +472,7 @@ static int look_below(struct walk *w, struct frame *f, struct pair *p, struct st
 	return 0;
 }
 
-static int next_entry(struct walk *w)
+static int visit_next_entry(struct walk *w)
 {
 	struct frame f = w->frames[w->n_frames - 1];
 	const struct ent *ent = &w->ents[w->frames[w->n_frames - 1].next++];
@@ -497,11 +497,11 @@ static int next_entry(struct walk *w)
 			return errno == ENOENT ? 0 : walk_fail(w, -errno, "the run's changes");
 		p.up = &up;
 	}
-	r = look_below(w, &f, &p, &lo);
-	return r < 0 ? r : visit_entry(w, &f, &p);
+	r = look_up_original(w, &f, &p, &lo);
+	return r < 0 ? r : visit_changed_entry(w, &f, &p);
 }
 
-static int start_below(struct walk *w, struct base base, struct stat *ret_top)
+static int start_lower_chains(struct walk *w, struct base base, struct stat *ret_top)
 {
 	int r = base.layer < 0 ? 0 : chain_start(&w->mid, base.layer);
 
@@ -512,7 +512,7 @@ static int start_below(struct walk *w, struct base base, struct stat *ret_top)
 	return r < 0 ? walk_fail(w, r, "the original") : 0;
 }
 
-static int walk_all(struct walk *w, int upper_fd, struct base base)
+static int walk_layer(struct walk *w, int upper_fd, struct base base)
 {
 	struct frame top = { .up = true, .mid = base.layer >= 0, .lo = base.dir >= 0 };
 	struct stat st = { 0 };
@@ -526,26 +526,26 @@ static int walk_all(struct walk *w, int upper_fd, struct base base)
 	r = chain_start(&w->up, upper_fd);
 	if (r < 0)
 		return walk_fail(w, r, "the run's changes");
-	r = start_below(w, base, &st);
+	r = start_lower_chains(w, base, &st);
 	if (r < 0)
 		return r;
 	top.gid = st.st_gid;
 	top.setgid = st.st_mode & S_ISGID;
-	r = reserve_frame(w);
+	r = reserve_walk_frame(w);
 	if (r == 0)
-		r = open_frame(w, top);
+		r = open_walk_frame(w, top);
 	while (r == 0 && w->n_frames) {
 		if (w->frames[w->n_frames - 1].next < w->n_ents)
-			r = next_entry(w);
+			r = visit_next_entry(w);
 		else
-			r = close_frame(w);
+			r = close_walk_frame(w);
 	}
-	/* On every way out: C4. The first error is the one to tell. */
+	/* On every way out: restores modes (change.C4). The first error is reported. */
 	while (w->n_frames) {
 		struct err *e = w->e;
 
 		w->e = NULL;
-		if (close_frame(w) < 0 && r == 0)
+		if (close_walk_frame(w) < 0 && r == 0)
 			r = -EIO;
 		w->e = e;
 	}
@@ -564,7 +564,7 @@ int change_walk(int upper_fd, struct base base, const struct change_walk_opts *o
 	w->visit = visit;
 	w->arg = arg;
 	w->e = e;
-	r = walk_all(w, upper_fd, base);
+	r = walk_layer(w, upper_fd, base);
 	chain_release(&w->up);
 	chain_release(&w->mid);
 	chain_release(&w->lo);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The walk over an upper layer and its original, for those in this room who need less than a list. */
+/* The walk over an upper layer and its original, for callers in this room that need no list. */
 #ifndef WORKSPACE_CHANGE_H
 #define WORKSPACE_CHANGE_H
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Changes as a list, and how many there are. */
+/*
+ * The changes of a run as a list, and their number. The walk itself is in change.c.
+ */
 #include "workspace/change/change.h"
 
 #include "base/cleanup.h"
@@ -47,7 +49,7 @@ struct list {
 	uint64_t bytes;
 };
 
-static int add_to_list(void *arg, const struct change *c)
+static int add_change_to_list(void *arg, const struct change *c)
 {
 	struct list *l = arg;
 
@@ -60,7 +62,7 @@ int workspace_changes(int upper_fd, struct base base, uint64_t since, struct cha
 	struct change_walk_opts o = { .since = since, .flags = true };
 	struct changes all = { 0 };
 	struct list l = { .all = &all };
-	int r = change_walk(upper_fd, base, &o, add_to_list, &l, e);
+	int r = change_walk(upper_fd, base, &o, add_change_to_list, &l, e);
 
 	if (r < 0) {
 		changes_release(&all);
@@ -76,7 +78,7 @@ struct counter {
 	uint64_t n, cap;
 };
 
-static int count_one(void *arg, const struct change *c)
+static int count_one_change(void *arg, const struct change *c)
 {
 	struct counter *n = arg;
 
@@ -88,7 +90,7 @@ int workspace_count_changes(int upper_fd, struct base base, uint64_t cap, uint64
 {
 	struct change_walk_opts o = { 0 };
 	struct counter n = { .cap = cap };
-	int r = change_walk(upper_fd, base, &o, count_one, &n, e);
+	int r = change_walk(upper_fd, base, &o, count_one_change, &n, e);
 
 	if (r == 0)
 		*ret = n.n;

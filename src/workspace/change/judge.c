@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Flags a change that must not be applied without its own yes: special files, foreign owners, triggers, names of credentials
+ * (judge.h). Decides nothing else; apply.c enforces the flags.
+ */
 #include "workspace/change/judge.h"
 
 #include "base/cleanup.h"
@@ -79,8 +83,8 @@ bool judge_new_capability(const struct pair *p)
 	return !p->lo || layer_capability(p->lo_dir, p->name, lo) != n || memcmp(up, lo, n) != 0;
 }
 
-/* setgid on a directory only passes a group on; it is no surprise where the original or the parent has it. */
-static bool has_set_id(const struct pair *p)
+/* setgid on a directory only passes the group on; it is not flagged where the original or the parent has it. */
+static bool gains_set_id(const struct pair *p)
 {
 	mode_t bits = p->up->st_mode & (S_ISUID | S_ISGID);
 
@@ -91,7 +95,7 @@ static bool has_set_id(const struct pair *p)
 	return (bits & S_ISUID) || !(p->dir_setgid || (p->lo && p->lo->st_mode & S_ISGID));
 }
 
-static bool link_leaves(const struct pair *p)
+static bool link_leaves_workspace(const struct pair *p)
 {
 	autobuf struct buf target = BUF_INIT;
 
@@ -100,8 +104,8 @@ static bool link_leaves(const struct pair *p)
 	return path_link_leaves(p->path, buf_cstr(&target));
 }
 
-/* A capability that was there before counts too once the bytes behind it are others. */
-static bool has_capability(const struct pair *p)
+/* An old capability counts too if the file's content has changed. */
+static bool carries_capability(const struct pair *p)
 {
 	unsigned char cap[LAYER_CAP_MAX];
 
@@ -118,13 +122,13 @@ static void judge_special(const struct judge *j, const struct pair *p, struct ch
 		change_flag(c, CHANGE_SPECIAL, "named pipe");
 	else if (type == S_IFSOCK)
 		change_flag(c, CHANGE_SPECIAL, "socket");
-	else if (has_set_id(p))
+	else if (gains_set_id(p))
 		change_flag(c, CHANGE_SPECIAL, "setuid or setgid");
-	else if (has_capability(p))
+	else if (carries_capability(p))
 		change_flag(c, CHANGE_SPECIAL, "file capability");
 	else if (judge_foreign_owner(j, p))
 		change_flag(c, CHANGE_SPECIAL, "foreign owner");
-	else if (type == S_IFLNK && link_leaves(p))
+	else if (type == S_IFLNK && link_leaves_workspace(p))
 		change_flag(c, CHANGE_SPECIAL, "symlink that leads outside");
 }
 
@@ -133,11 +137,11 @@ static void judge_secretive(const struct pair *p, struct change *c)
 	const struct secret_rule *rule = NULL;
 	size_t end = secret_match_path(p->path, change_is_dir(c), &rule);
 
-	if (!end && S_ISLNK(c->mode_after)) /* a link may stand for a directory */
+	if (!end && S_ISLNK(c->mode_after)) /* a symlink may lead to a directory */
 		end = secret_match_path(p->path, true, &rule);
 	if (!end)
 		return;
-	/* Where the name is only a suspicion, the file itself tells; for a deleted one, the original. */
+	/* Where the name is only a suspicion, the file's content decides; for a deleted one, that of the original. */
 	if (!p->path[end] && secret_needs_look(rule) &&
 	    !secret_look(rule, p->up ? p->up_dir : p->lo_dir, p->name))
 		return;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Why a change may not simply go out: what it is (special), what its name means (trigger, secretive). */
+/* Flags changes that need the user's yes: by their type, owner and mode (special) or by their name (trigger, secretive). */
 #ifndef WORKSPACE_JUDGE_H
 #define WORKSPACE_JUDGE_H
 
@@ -8,7 +8,7 @@
 
 #include <limits.h>
 
-/* Whose files are nobody's surprise: the caller's and those of the workspace's owner. */
+/* Owners that are expected: the caller and the owner of the workspace. */
 struct judge {
 	uid_t euid, root_uid;
 	gid_t root_gid;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Walks the way to each file that coffer obeys name by name, and compares the changes of a run with what it
- * met there.
+ * Walks the path to each file that coffer obeys, name by name and through every symlink, and flags changes of a run that
+ * touch an entry on such a path (obeyed.h).
  */
 #include "workspace/change/obeyed.h"
 
@@ -27,7 +27,7 @@ void obeyed_release(struct obeyed *o)
 	*o = OBEYED_INIT(NULL);
 }
 
-static bool has_place(const struct strv *l, const char *s)
+static bool has_noted_path(const struct strv *l, const char *s)
 {
 	for (size_t i = 0; i < l->n; i++) {
 		if (str_eq(l->v[i], s))
@@ -41,37 +41,37 @@ static bool is_path_below(const char *dir, const char *path)
 	return str_eq(dir, "/") || path_covers(dir, path);
 }
 
-/* A place on the way, if it is in the workspace. */
-static int note_place(const struct obeyed *o, struct strv *l, const char *real)
+/* Notes an entry on the path, if it is in the workspace. */
+static int note_obeyed_path(const struct obeyed *o, struct strv *l, const char *real)
 {
 	size_t n = str_eq(o->workspace, "/") ? 0 : strlen(o->workspace);
 	char *folded;
 
-	/* A directory that the workspace is in, or is, stands for all of it. */
+	/* The workspace itself, or a directory above it, covers all of the workspace. */
 	if (l == &o->files && is_path_below(real, o->workspace))
-		return has_place(l, "") ? 0 : strv_add(l, "");
+		return has_noted_path(l, "") ? 0 : strv_add(l, "");
 	if (!is_path_below(o->workspace, real) || !real[n])
 		return 0;
 	folded = path_fold(real + n + 1);
 	if (!folded)
 		return -ENOMEM;
-	if (!has_place(l, folded))
+	if (!has_noted_path(l, folded))
 		return strv_take(l, folded);
 	free(folded);
 	return 0;
 }
 
-/* The same, and where it is in the workspace when the way goes through another mount of that: `mount` is the length of the
- * way up to there. */
-static int note_on_way(const struct obeyed *o, struct strv *l, const struct buf *real, size_t mount)
+/* The same, and its place in the workspace when the path goes through another mount of that: `mount` is the length of the
+ * path up to that mount. */
+static int note_path_step(const struct obeyed *o, struct strv *l, const struct buf *real, size_t mount)
 {
 	autobuf struct buf same = BUF_INIT;
-	int r = note_place(o, l, buf_cstr(real));
+	int r = note_obeyed_path(o, l, buf_cstr(real));
 
 	if (r < 0 || !mount)
 		return r;
 	buf_addf(&same, "%s%s", str_eq(o->workspace, "/") ? "" : o->workspace, buf_cstr(real) + mount);
-	return buf_error(&same) ? -ENOMEM : note_place(o, l, same.len ? buf_cstr(&same) : "/");
+	return buf_error(&same) ? -ENOMEM : note_obeyed_path(o, l, same.len ? buf_cstr(&same) : "/");
 }
 
 static bool is_same_node(const struct stat *a, const struct stat *b)
@@ -79,7 +79,7 @@ static bool is_same_node(const struct stat *a, const struct stat *b)
 	return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
 
-static int note_node(struct obeyed *o, const struct stat *st)
+static int note_inode(struct obeyed *o, const struct stat *st)
 {
 	int r;
 
@@ -94,8 +94,8 @@ static int note_node(struct obeyed *o, const struct stat *st)
 	return 0;
 }
 
-/* A link: what it leads to, then what was still to come. */
-static int follow_link(const char *link, struct buf *real, struct buf *rest, unsigned *links)
+/* Follows a symlink: its target is put before the rest of the path. */
+static int follow_path_link(const char *link, struct buf *real, struct buf *rest, unsigned *links)
 {
 	autobuf struct buf next = BUF_INIT;
 	char target[PATH_MAX];
@@ -115,7 +115,7 @@ static int follow_link(const char *link, struct buf *real, struct buf *rest, uns
 }
 
 /* Takes the next name off `rest`; false when there is none. */
-static bool next_way_name(struct buf *rest, char name[NAME_MAX + 1])
+static bool take_next_name(struct buf *rest, char name[NAME_MAX + 1])
 {
 	const char *p = buf_cstr(rest);
 	size_t len;
@@ -132,7 +132,7 @@ static bool next_way_name(struct buf *rest, char name[NAME_MAX + 1])
 	return true;
 }
 
-static void go_up(struct buf *real)
+static void drop_last_name(struct buf *real)
 {
 	const char *slash = real->len ? strrchr(buf_cstr(real), '/') : NULL;
 
@@ -141,37 +141,37 @@ static void go_up(struct buf *real)
 		real->data[real->len] = '\0';
 }
 
-/* The rest of a way that does not exist is one file that may come to be. */
-static int note_missing(struct obeyed *o, struct buf *real, const struct buf *rest, size_t mount)
+/* The rest of a path that does not exist counts as one file, which may be created later. */
+static int note_missing_file(struct obeyed *o, struct buf *real, const struct buf *rest, size_t mount)
 {
 	int r = 0;
 	autobuf struct buf left = BUF_INIT;
 	char name[NAME_MAX + 1];
 
 	buf_adds(&left, buf_cstr(rest));
-	while (r == 0 && next_way_name(&left, name)) {
-		r = note_on_way(o, &o->ways, real, mount);
+	while (r == 0 && take_next_name(&left, name)) {
+		r = note_path_step(o, &o->ways, real, mount);
 		buf_addf(real, "/%s", name);
 	}
-	return r < 0 ? r : note_on_way(o, &o->files, real, mount);
+	return r < 0 ? r : note_path_step(o, &o->files, real, mount);
 }
 
-/* How far a way has been walked. */
+/* Progress of the walk along one path. */
 struct way {
 	struct buf *real, *rest;
-	size_t mount; /* note_on_way() */
+	size_t mount; /* note_path_step() */
 	unsigned links;
-	bool in_dir; /* what was reached last is a directory */
+	bool in_dir; /* the last entry is a directory */
 };
 
-static void leave_mount(struct way *w)
+static void leave_workspace_mount(struct way *w)
 {
 	if (w->real->len < w->mount)
 		w->mount = 0;
 }
 
-/* What the next name of the way is. */
-static int note_entry(struct obeyed *o, struct way *w, const struct stat *st)
+/* Notes the next entry of the path by its type. */
+static int note_path_entry(struct obeyed *o, struct way *w, const struct stat *st)
 {
 	bool is_dir = S_ISDIR(st->st_mode), is_link = S_ISLNK(st->st_mode);
 	autofree char *link = NULL;
@@ -181,46 +181,46 @@ static int note_entry(struct obeyed *o, struct way *w, const struct stat *st)
 	if (is_dir && stat(o->workspace, &ws) == 0 && is_same_node(st, &ws))
 		w->mount = w->real->len;
 	w->in_dir = is_dir || is_link;
-	r = note_on_way(o, is_dir ? &o->ways : &o->files, w->real, w->mount);
+	r = note_path_step(o, is_dir ? &o->ways : &o->files, w->real, w->mount);
 	if (r == 0 && !is_dir)
-		r = note_node(o, st);
+		r = note_inode(o, st);
 	if (r < 0 || !is_link)
 		return r;
 	link = strdup(buf_cstr(w->real));
 	if (!link)
 		return -ENOMEM;
-	go_up(w->real);
-	r = follow_link(link, w->real, w->rest, &w->links);
-	leave_mount(w);
+	drop_last_name(w->real);
+	r = follow_path_link(link, w->real, w->rest, &w->links);
+	leave_workspace_mount(w);
 	return r;
 }
 
-static int walk_way(struct obeyed *o, struct buf *real, struct buf *rest)
+static int walk_obeyed_path(struct obeyed *o, struct buf *real, struct buf *rest)
 {
 	struct way w = { .real = real, .rest = rest, .in_dir = true };
 	char name[NAME_MAX + 1];
 	struct stat st;
 	int r = 0;
 
-	while (r == 0 && next_way_name(rest, name)) {
+	while (r == 0 && take_next_name(rest, name)) {
 		if (str_eq(name, "."))
 			continue;
 		if (str_eq(name, "..")) {
-			go_up(real);
-			leave_mount(&w);
+			drop_last_name(real);
+			leave_workspace_mount(&w);
 			continue;
 		}
 		buf_addf(real, "/%s", name);
 		if (buf_error(real))
 			return -ENOMEM;
 		if (lstat(buf_cstr(real), &st) < 0)
-			return note_missing(o, real, rest, w.mount);
-		r = note_entry(o, &w, &st);
+			return note_missing_file(o, real, rest, w.mount);
+		r = note_path_entry(o, &w, &st);
 	}
-	/* A way that ends in a directory means all that is in it. */
+	/* A path that ends in a directory covers everything in it. */
 	if (r < 0 || !w.in_dir)
 		return r;
-	return real->len ? note_on_way(o, &o->files, real, w.mount) : note_place(o, &o->files, "/");
+	return real->len ? note_path_step(o, &o->files, real, w.mount) : note_obeyed_path(o, &o->files, "/");
 }
 
 int obeyed_add(struct obeyed *o, const char *path, struct err *e)
@@ -231,15 +231,15 @@ int obeyed_add(struct obeyed *o, const char *path, struct err *e)
 	if (*path != '/')
 		return err_set(e, -EINVAL, "'%s' is no absolute path", path);
 	buf_adds(&rest, path);
-	r = buf_error(&rest) ? -ENOMEM : walk_way(o, &real, &rest);
-	/* Links in a circle lead coffer to no file either. The links themselves are noted: a change of one may open the circle. */
+	r = buf_error(&rest) ? -ENOMEM : walk_obeyed_path(o, &real, &rest);
+	/* A loop of symlinks leads coffer to no file. The links are noted all the same: a change of one may break the loop. */
 	if (r == -ELOOP)
 		return 0;
 	return r < 0 ? err_sys(e, r, "cannot find out what leads to %s", path) : 0;
 }
 
-/* Is the change this file, something in it, or a directory on the way that is none afterwards? */
-static bool touches(const struct obeyed *o, const struct change *c, const char *folded)
+/* Does the change touch such a file, an entry in it, or a directory on its path that is none afterwards? */
+static bool touches_obeyed(const struct obeyed *o, const struct change *c, const char *folded)
 {
 	for (size_t i = 0; i < o->n_nodes && c->mode_before; i++) {
 		if (o->nodes[i].dev == c->before.dev && o->nodes[i].ino == c->before.ino)
@@ -266,9 +266,9 @@ int obeyed_mark(const struct obeyed *o, struct changes *l)
 
 		if (!folded)
 			return -ENOMEM;
-		if (!touches(o, c, folded))
+		if (!touches_obeyed(o, c, folded))
 			continue;
-		/* This reason goes before that of a name, and its yes names the file itself. */
+		/* This reason replaces that of a trigger's name, and its yes must name the file itself. */
 		c->flags &= ~(unsigned)CHANGE_TRIGGER;
 		change_flag(c, CHANGE_TRIGGER, why_obeyed);
 		c->yes_beyond = strlen(c->path) - 1;

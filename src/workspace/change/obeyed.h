@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files that coffer itself obeys: policies, and what they name, profiles, runsc. A change to one of them, or to the way
- * that leads to it, would let a sandbox decide about the next one; it goes out only by a yes that names it exactly.
+ * Files that coffer itself obeys: policies, and the files they name, profiles, runsc. A change to one of them, or to a
+ * directory or symlink on its path, would let a sandbox decide about the next one; it needs a yes that names it exactly.
  *
- * A file is found by its way: each name on it, through every symlink, and by device and inode of what is there, so that
+ * A file is identified by each name on its path, through every symlink, and by device and inode of each entry, so that
  * another mount of the same directory or another spelling of a name is the same file.
  */
 #ifndef WORKSPACE_OBEYED_H
@@ -31,7 +31,7 @@ struct obeyed {
 int obeyed_add(struct obeyed *o, const char *path, struct err *e) MUST_CHECK;
 void obeyed_release(struct obeyed *o);
 
-/* Flags those changes that touch one. -ENOMEM. */
+/* Flags the changes that touch such a file. -ENOMEM. */
 int obeyed_mark(const struct obeyed *o, struct changes *l) MUST_CHECK;
 
 #endif

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One change with its content, for a person to read before it goes out. */
+/*
+ * Shows one change with its content as a unified diff, for the user to read before it is applied. Output is bounded and made
+ * harmless for a terminal.
+ */
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "workspace/change/textdiff.h"
@@ -11,8 +14,8 @@
 
 #define PATCH_FILE_MAX (1 << 20)
 
-/* The bytes of a file, or where a link leads; nothing of what is neither. */
-static int read_side(int dir, const char *name, mode_t mode, bool upper, struct buf *ret)
+/* The content of a file, or the target of a symlink; empty for anything else. */
+static int read_patch_side(int dir, const char *name, mode_t mode, bool upper, struct buf *ret)
 {
 	autoclose int fd = -1;
 
@@ -33,7 +36,7 @@ static int read_side(int dir, const char *name, mode_t mode, bool upper, struct 
 	return fd_read_all(fd, PATCH_FILE_MAX, ret);
 }
 
-static bool is_shown(mode_t mode)
+static bool has_patch_content(mode_t mode)
 {
 	return S_ISREG(mode) || S_ISLNK(mode);
 }
@@ -46,13 +49,13 @@ int workspace_patch(int upper_fd, struct base base, const struct change *c, stru
 	struct stat st;
 	int r = 0;
 
-	if (is_shown(c->mode_before)) {
+	if (has_patch_content(c->mode_before)) {
 		lo = base_open_parent(base, c->path, &name, &st);
-		r = read_side(lo, name, c->mode_before, false, &before);
+		r = read_patch_side(lo, name, c->mode_before, false, &before);
 	}
-	if (r == 0 && is_shown(c->mode_after)) {
+	if (r == 0 && has_patch_content(c->mode_after)) {
 		up = layer_open_parent(upper_fd, c->path, &name);
-		r = read_side(up, name, c->mode_after, true, &after);
+		r = read_patch_side(up, name, c->mode_after, true, &after);
 	}
 	if (r == -EFBIG) {
 		buf_adds(out, "(too long to show)\n");

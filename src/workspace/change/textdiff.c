@@ -29,8 +29,8 @@ struct texts {
 	struct lines a, b;
 	size_t head;	    /* equal lines at the beginning */
 	size_t n, m;	    /* lines of a and b between the equal ones */
-	unsigned char *del; /* for each line of a: it is gone */
-	unsigned char *add; /* for each line of b: it is new */
+	unsigned char *del; /* for each line of a: it was removed */
+	unsigned char *add; /* for each line of b: it was added */
 };
 
 bool textdiff_is_text(const char *s, size_t len)
@@ -58,7 +58,7 @@ static int split_lines(const char *s, size_t len, struct lines *ret)
 	return 0;
 }
 
-static bool same(const struct line *x, const struct line *y)
+static bool is_same_line(const struct line *x, const struct line *y)
 {
 	return x->hash == y->hash && x->len == y->len && memcmp(x->s, y->s, x->len) == 0;
 }
@@ -66,30 +66,30 @@ static bool same(const struct line *x, const struct line *y)
 /* Equal lines of the parts that differ: x of a, y of b. */
 static bool equal_at(const struct texts *t, ptrdiff_t x, ptrdiff_t y)
 {
-	return same(&t->a.v[t->head + (size_t)x], &t->b.v[t->head + (size_t)y]);
+	return is_same_line(&t->a.v[t->head + (size_t)x], &t->b.v[t->head + (size_t)y]);
 }
 
-static void trim(struct texts *t)
+static void trim_equal_ends(struct texts *t)
 {
 	size_t tail = 0;
 
-	while (t->head < t->a.n && t->head < t->b.n && same(&t->a.v[t->head], &t->b.v[t->head]))
+	while (t->head < t->a.n && t->head < t->b.n && is_same_line(&t->a.v[t->head], &t->b.v[t->head]))
 		t->head++;
 	while (t->head + tail < t->a.n && t->head + tail < t->b.n &&
-	       same(&t->a.v[t->a.n - 1 - tail], &t->b.v[t->b.n - 1 - tail]))
+	       is_same_line(&t->a.v[t->a.n - 1 - tail], &t->b.v[t->b.n - 1 - tail]))
 		tail++;
 	t->n = t->a.n - t->head - tail;
 	t->m = t->b.n - t->head - tail;
 }
 
 /* Row d holds d + 1 numbers, for k = -d, -d + 2, …, d. */
-static int32_t *row(int32_t *rows, ptrdiff_t d)
+static int32_t *edit_row(int32_t *rows, ptrdiff_t d)
 {
 	return rows + d * (d + 1) / 2;
 }
 
 /* Does the best way to diagonal k with d edits come from above (an added line)? */
-static bool comes_down(const int32_t *before, ptrdiff_t d, ptrdiff_t k)
+static bool comes_from_above(const int32_t *before, ptrdiff_t d, ptrdiff_t k)
 {
 	ptrdiff_t i = (k + d) / 2; /* place in row d; k - 1 is at i - 1 of row d - 1, k + 1 at i */
 
@@ -97,19 +97,19 @@ static bool comes_down(const int32_t *before, ptrdiff_t d, ptrdiff_t k)
 }
 
 /* The number of edits of the shortest way, or -1 when it has more than `max`. */
-static ptrdiff_t search(const struct texts *t, int32_t *rows, ptrdiff_t max)
+static ptrdiff_t find_edit_distance(const struct texts *t, int32_t *rows, ptrdiff_t max)
 {
 	ptrdiff_t n = (ptrdiff_t)t->n, m = (ptrdiff_t)t->m;
 
 	for (ptrdiff_t d = 0; d <= max; d++) {
-		int32_t *now = row(rows, d);
-		const int32_t *before = d ? row(rows, d - 1) : NULL;
+		int32_t *now = edit_row(rows, d);
+		const int32_t *before = d ? edit_row(rows, d - 1) : NULL;
 
 		for (ptrdiff_t k = -d; k <= d; k += 2) {
 			ptrdiff_t i = (k + d) / 2, x = 0;
 
 			if (d)
-				x = comes_down(before, d, k) ? before[i] : before[i - 1] + 1;
+				x = comes_from_above(before, d, k) ? before[i] : before[i - 1] + 1;
 			while (x < n && x - k >= 0 && x - k < m && equal_at(t, x, x - k))
 				x++;
 			now[i] = (int32_t)x;
@@ -120,16 +120,16 @@ static ptrdiff_t search(const struct texts *t, int32_t *rows, ptrdiff_t max)
 	return -1;
 }
 
-/* From the end back to the beginning: which lines are gone, which are new. */
-static void trace(struct texts *t, int32_t *rows, ptrdiff_t d)
+/* Walks from the end back to the beginning and marks removed and added lines. */
+static void mark_edits(struct texts *t, int32_t *rows, ptrdiff_t d)
 {
 	ptrdiff_t x = (ptrdiff_t)t->n, k = (ptrdiff_t)t->n - (ptrdiff_t)t->m;
 
 	for (; d > 0; d--) {
-		const int32_t *before = row(rows, d - 1);
+		const int32_t *before = edit_row(rows, d - 1);
 		ptrdiff_t i = (k + d) / 2;
 
-		if (comes_down(before, d, k)) {
+		if (comes_from_above(before, d, k)) {
 			x = before[i];
 			k++;
 			t->add[t->head + (size_t)(x - k)] = 1;
@@ -142,7 +142,7 @@ static void trace(struct texts *t, int32_t *rows, ptrdiff_t d)
 }
 
 /* Marks all lines that differ; past the bound, all between the equal ends. */
-static int mark(struct texts *t)
+static int mark_differences(struct texts *t)
 {
 	ptrdiff_t max = TEXTDIFF_EDITS_MAX, d;
 	autofree int32_t *rows = NULL;
@@ -152,9 +152,9 @@ static int mark(struct texts *t)
 	rows = malloc((size_t)((max + 1) * (max + 2) / 2) * sizeof(*rows));
 	if (!rows)
 		return -ENOMEM;
-	d = search(t, rows, max);
+	d = find_edit_distance(t, rows, max);
 	if (d >= 0) {
-		trace(t, rows, d);
+		mark_edits(t, rows, d);
 		return 0;
 	}
 	memset(t->del + t->head, 1, t->n);
@@ -162,7 +162,7 @@ static int mark(struct texts *t)
 	return 0;
 }
 
-static void show_line(struct buf *out, char sign, const struct line *l)
+static void add_diff_line(struct buf *out, char sign, const struct line *l)
 {
 	bool ended = l->len && l->s[l->len - 1] == '\n';
 
@@ -171,7 +171,7 @@ static void show_line(struct buf *out, char sign, const struct line *l)
 	buf_adds(out, ended ? "\n" : "\n\\ no newline at the end\n");
 }
 
-/* Where the change at (x, y) ends, and with it all others that are near enough to share their context. */
+/* The end of the hunk that begins at (x, y): changes that are near enough to share their context are in one hunk. */
 static void find_hunk(const struct texts *t, size_t x, size_t y, size_t *ret_x, size_t *ret_y)
 {
 	size_t quiet = 0;
@@ -196,7 +196,7 @@ static void find_hunk(const struct texts *t, size_t x, size_t y, size_t *ret_x, 
 	}
 }
 
-static void show_hunk(const struct texts *t, struct buf *out, size_t x, size_t y, size_t end_x, size_t end_y)
+static void add_hunk(const struct texts *t, struct buf *out, size_t x, size_t y, size_t end_x, size_t end_y)
 {
 	size_t before = x < CONTEXT ? x : CONTEXT;
 	size_t after = t->a.n - end_x < CONTEXT ? t->a.n - end_x : CONTEXT;
@@ -208,17 +208,17 @@ static void show_hunk(const struct texts *t, struct buf *out, size_t x, size_t y
 	y = from_b;
 	while (x < end_x + after || y < end_y + after) {
 		if (x < t->a.n && t->del[x])
-			show_line(out, '-', &t->a.v[x++]);
+			add_diff_line(out, '-', &t->a.v[x++]);
 		else if (y < t->b.n && t->add[y])
-			show_line(out, '+', &t->b.v[y++]);
+			add_diff_line(out, '+', &t->b.v[y++]);
 		else {
-			show_line(out, ' ', &t->a.v[x++]);
+			add_diff_line(out, ' ', &t->a.v[x++]);
 			y++;
 		}
 	}
 }
 
-static void show_hunks(const struct texts *t, struct buf *out)
+static void add_hunks(const struct texts *t, struct buf *out)
 {
 	size_t x = 0, y = 0;
 
@@ -231,7 +231,7 @@ static void show_hunks(const struct texts *t, struct buf *out)
 			continue;
 		}
 		find_hunk(t, x, y, &end_x, &end_y);
-		show_hunk(t, out, x, y, end_x, end_y);
+		add_hunk(t, out, x, y, end_x, end_y);
 		x = end_x;
 		y = end_y;
 	}
@@ -250,11 +250,11 @@ int textdiff(const char *a, size_t a_len, const char *b, size_t b_len, struct bu
 		r = t.del && t.add ? 0 : -ENOMEM;
 	}
 	if (r == 0) {
-		trim(&t);
-		r = mark(&t);
+		trim_equal_ends(&t);
+		r = mark_differences(&t);
 	}
 	if (r == 0)
-		show_hunks(&t, out);
+		add_hunks(&t, out);
 	free(t.a.v);
 	free(t.b.v);
 	free(t.del);

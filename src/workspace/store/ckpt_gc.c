@@ -16,7 +16,7 @@
 
 #define TIDY_WAIT_MS 1000u
 
-static int mark_run(struct state *st, const char *id, struct hashes *keep, struct err *e)
+static int mark_run_objects(struct state *st, const char *id, struct hashes *keep, struct err *e)
 {
 	CLEANUP(ckpts_release) struct ckpts l = { 0 };
 	bool alive;
@@ -42,7 +42,7 @@ static int mark_run(struct state *st, const char *id, struct hashes *keep, struc
 	return ret;
 }
 
-/* Homes that were being made when somebody died. */
+/* Removes homes that were being made when their maker died. */
 static void drop_half_made_homes(struct state *st)
 {
 	int fd = openat(st->fd, "homes", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
@@ -60,7 +60,7 @@ static void drop_half_made_homes(struct state *st)
 		if (!str_starts(de->d_name, ".new-") || strlen(de->d_name) < 5 + RUN_ID_LEN)
 			continue;
 		memcpy(id, de->d_name + 5, RUN_ID_LEN);
-		/* One that somebody holds may be at it; one that is there with a journal is finished by who takes it. */
+		/* A home that is locked may still be in the making; one with a journal is completed by its next user. */
 		run = state_run_claim(st, id, NULL);
 		if (run == -EBUSY || (run >= 0 && faccessat(run, "rollback", F_OK, AT_SYMLINK_NOFOLLOW) == 0))
 			continue;
@@ -83,7 +83,7 @@ int ckpt_gc(struct state *st, unsigned wait_ms, struct objects_use *ret_gone, st
 		r = state_run_list(st, &runs, e);
 	/* A manifest that cannot be read may name anything: then nothing is removed. */
 	for (size_t i = 0; i < runs.n && r == 0; i++)
-		r = mark_run(st, runs.v[i], &keep, e);
+		r = mark_run_objects(st, runs.v[i], &keep, e);
 	if (r < 0)
 		return err_wrap(e, r, "nothing was removed");
 	hashes_sort(&keep);

@@ -48,7 +48,7 @@ void ckpt_file_name(uint32_t number, const unsigned char hash[HASH_LEN], char ou
 }
 
 /* "3-HASH" */
-static bool parse_file_name(const char *name, struct ckpt *ret)
+static bool parse_ckpt_name(const char *name, struct ckpt *ret)
 {
 	char digits[11] = "", again[CKPT_FILE_MAX];
 	size_t n = strspn(name, "0123456789");
@@ -82,14 +82,14 @@ static int read_manifest_head(int dir_fd, const char *name, struct ckpt *c)
 	return c->label ? 0 : -ENOMEM;
 }
 
-static int by_number(const void *a, const void *b)
+static int compare_ckpt_numbers(const void *a, const void *b)
 {
 	const struct ckpt *x = a, *y = b;
 
 	return x->number < y->number ? -1 : x->number > y->number;
 }
 
-static int add_to_list(struct ckpts *l, const struct ckpt *c)
+static int add_ckpt(struct ckpts *l, const struct ckpt *c)
 {
 	if (VEC_MORE(l->v, l->n, VEC_NO_MAX) < 0)
 		return -ENOMEM;
@@ -111,14 +111,14 @@ int ckpt_list(int dir_fd, struct ckpts *ret, struct err *e)
 	while (r == 0 && (de = readdir(d))) {
 		struct ckpt c = { 0 };
 
-		if (!parse_file_name(de->d_name, &c))
+		if (!parse_ckpt_name(de->d_name, &c))
 			continue;
 		r = read_manifest_head(fd, de->d_name, &c);
 		if (r == -ENOENT) {
 			r = 0;
 			continue;
 		}
-		r = r < 0 ? r : add_to_list(&l, &c);
+		r = r < 0 ? r : add_ckpt(&l, &c);
 	}
 	if (r < 0) {
 		ckpts_release(&l);
@@ -127,7 +127,7 @@ int ckpt_list(int dir_fd, struct ckpts *ret, struct err *e)
 			       : err_sys(e, r, "cannot list the run's checkpoints");
 	}
 	if (l.n)
-		qsort(l.v, l.n, sizeof(*l.v), by_number);
+		qsort(l.v, l.n, sizeof(*l.v), compare_ckpt_numbers);
 	*ret = l;
 	return 0;
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two manifests side by side, over one original.
+ * Compares two manifests over one original.
  *
- * What a layer does not have, the original shows through, unless a directory above it is opaque or new, or the layer says
- * that it is deleted. So each side is asked for what a program inside would have seen (struct seen), and those are
- * compared. Names that only the original has are looked at only where one side shows them and the other does not.
+ * Where a layer has no entry, the original is visible, unless a directory above is opaque or new, or the layer deletes the
+ * entry. So the view of a program inside is determined for each side (struct seen), and the two views are compared. Names
+ * that only the original has are visited only where one side shows them and the other does not.
  */
 #include "base/cleanup.h"
 #include "base/fd.h"
@@ -23,7 +23,7 @@
 
 struct node {
 	struct manifest_ent m;
-	size_t end; /* behind all that is in it */
+	size_t end; /* one past its last descendant */
 };
 
 struct side {
@@ -31,16 +31,16 @@ struct side {
 	size_t n, cap;
 };
 
-/* What is at one place on one side. */
+/* The entry that is visible at one path on one side. */
 struct seen {
 	mode_t mode; /* with the type; 0: nothing */
 	uint64_t size;
-	size_t at;  /* its node, or SIZE_MAX when the original shows through */
-	bool lower; /* a directory in which the original shows through */
+	size_t at;  /* its node, or SIZE_MAX when it is the original's */
+	bool lower; /* a directory in which the original is visible */
 	const struct node *node;
 };
 
-/* A directory that is there on a side, or both. */
+/* A directory that exists on one side or on both. */
 struct frame {
 	size_t at[2], end[2]; /* the layers' entries in it that are still to come */
 	bool lower[2];
@@ -63,7 +63,7 @@ struct cmp {
 
 /* --- a manifest as nodes ------------------------------------------------------------------------------------------- */
 
-static int add_node(struct side *s, const struct manifest_ent *m)
+static int add_manifest_node(struct side *s, const struct manifest_ent *m)
 {
 	if (VEC_ROOM(s->v, s->n, s->cap, VEC_NO_MAX) < 0)
 		return -ENOMEM;
@@ -72,7 +72,7 @@ static int add_node(struct side *s, const struct manifest_ent *m)
 	return 0;
 }
 
-static int read_nodes(struct manifest_reader *m, struct side *s, struct buf *open)
+static int read_manifest_nodes(struct manifest_reader *m, struct side *s, struct buf *open)
 {
 	struct manifest_ent ent;
 	int r;
@@ -90,7 +90,7 @@ static int read_nodes(struct manifest_reader *m, struct side *s, struct buf *ope
 			s->v[at].end = s->n;
 			continue;
 		}
-		r = add_node(s, &ent);
+		r = add_manifest_node(s, &ent);
 		if (r < 0)
 			return r;
 		if (ent.type == MANIFEST_DIR)
@@ -102,20 +102,20 @@ static int read_nodes(struct manifest_reader *m, struct side *s, struct buf *ope
 	return r;
 }
 
-static int read_side(const void *data, size_t len, struct side *s)
+static int read_manifest_side(const void *data, size_t len, struct side *s)
 {
 	autobuf struct buf open = BUF_INIT;
 	struct manifest_reader m;
 	int r = manifest_open(&m, data, len);
 
 	if (r == 0)
-		r = read_nodes(&m, s, &open);
+		r = read_manifest_nodes(&m, s, &open);
 	manifest_close(&m);
 	return r;
 }
 
 /* The top directory of a tree, SIZE_MAX when the side has none of that name. */
-static size_t find_tree(const struct side *s, const char *name)
+static size_t find_manifest_tree(const struct side *s, const char *name)
 {
 	for (size_t i = 0; i + 1 < s->n;) {
 		if (s->v[i].m.type == MANIFEST_TREE && str_eq(s->v[i].m.name, name))
@@ -141,7 +141,7 @@ static mode_t type_bits(enum manifest_type t)
 	}
 }
 
-static bool is_opaque(const struct manifest_ent *m)
+static bool is_opaque_node(const struct manifest_ent *m)
 {
 	struct manifest_attr a;
 	uint32_t off = 0;
@@ -156,7 +156,7 @@ static bool is_opaque(const struct manifest_ent *m)
 /* --- what is seen ----------------------------------------------------------------------------------------------------- */
 
 /* The original's entry at the current path. */
-static int stat_lower(const struct cmp *k, struct stat *st)
+static int stat_original(const struct cmp *k, struct stat *st)
 {
 	const char *name;
 	autoclose int dir = layer_open_parent(k->lower, k->path.data + k->prefix, &name);
@@ -166,8 +166,8 @@ static int stat_lower(const struct cmp *k, struct stat *st)
 	return fstatat(dir, name, st, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
 }
 
-/* node: the layer's own entry at this place, or SIZE_MAX; lower: does the original show through around it? */
-static struct seen see(const struct cmp *k, int side, size_t at, bool lower, const struct stat *orig)
+/* at: the layer's own entry at this path, or SIZE_MAX; lower: is the original visible in its directory? */
+static struct seen view_of_side(const struct cmp *k, int side, size_t at, bool lower, const struct stat *orig)
 {
 	struct seen s = { .at = at };
 
@@ -184,17 +184,17 @@ static struct seen see(const struct cmp *k, int side, size_t at, bool lower, con
 		return (struct seen){ .at = SIZE_MAX };
 	s.mode = type_bits(s.node->m.type) | s.node->m.mode;
 	s.size = s.node->m.size;
-	s.lower = S_ISDIR(s.mode) && lower && orig && S_ISDIR(orig->st_mode) && !is_opaque(&s.node->m);
+	s.lower = S_ISDIR(s.mode) && lower && orig && S_ISDIR(orig->st_mode) && !is_opaque_node(&s.node->m);
 	return s;
 }
 
-static bool is_own_attr(const char *name)
+static bool is_overlay_attr(const char *name)
 {
 	return !str_starts(name, "user.overlay.");
 }
 
 /* Attributes but for overlayfs's own; both lists are sorted. */
-static bool same_attrs(const struct manifest_ent *a, const struct manifest_ent *b)
+static bool has_same_attrs(const struct manifest_ent *a, const struct manifest_ent *b)
 {
 	struct manifest_attr x, y;
 	uint32_t i = 0, j = 0;
@@ -203,10 +203,10 @@ static bool same_attrs(const struct manifest_ent *a, const struct manifest_ent *
 	for (;;) {
 		do {
 			r = manifest_next_attr(a->attrs, a->attrs_len, &i, &x);
-		} while (r > 0 && !is_own_attr(x.name));
+		} while (r > 0 && !is_overlay_attr(x.name));
 		do {
 			q = manifest_next_attr(b->attrs, b->attrs_len, &j, &y);
-		} while (q > 0 && !is_own_attr(y.name));
+		} while (q > 0 && !is_overlay_attr(y.name));
 		if (r <= 0 || q <= 0)
 			return r <= 0 && q <= 0;
 		if (!str_eq(x.name, y.name) || x.len != y.len || memcmp(x.value, y.value, x.len) != 0)
@@ -215,7 +215,7 @@ static bool same_attrs(const struct manifest_ent *a, const struct manifest_ent *
 }
 
 /* The hash of a file on one side; the original's is read. */
-static int hash_of(const struct cmp *k, const struct seen *s, unsigned char ret[HASH_LEN])
+static int seen_hash(const struct cmp *k, const struct seen *s, unsigned char ret[HASH_LEN])
 {
 	const char *name;
 	autoclose int dir = -1, fd = -1;
@@ -231,7 +231,7 @@ static int hash_of(const struct cmp *k, const struct seen *s, unsigned char ret[
 	return fd < 0 ? -errno : objects_hash(k->c->store, fd, s->size, ret);
 }
 
-static int target_of(const struct cmp *k, const struct seen *s, struct buf *ret)
+static int seen_target(const struct cmp *k, const struct seen *s, struct buf *ret)
 {
 	const char *name;
 	autoclose int dir = -1;
@@ -244,7 +244,7 @@ static int target_of(const struct cmp *k, const struct seen *s, struct buf *ret)
 	return dir < 0 ? dir : layer_read_link(dir, name, ret);
 }
 
-/* 1: the content is another. What cannot be read counts as such. */
+/* True: the content differs. Content that cannot be read counts as different. */
 static bool content_differs(const struct cmp *k, const struct seen *a, const struct seen *b)
 {
 	autobuf struct buf x = BUF_INIT, y = BUF_INIT;
@@ -253,14 +253,14 @@ static bool content_differs(const struct cmp *k, const struct seen *a, const str
 	if (S_ISREG(a->mode)) {
 		if (a->size != b->size)
 			return true;
-		return hash_of(k, a, p) < 0 || hash_of(k, b, q) < 0 || memcmp(p, q, HASH_LEN) != 0;
+		return seen_hash(k, a, p) < 0 || seen_hash(k, b, q) < 0 || memcmp(p, q, HASH_LEN) != 0;
 	}
 	if (!S_ISLNK(a->mode))
 		return false;
-	return target_of(k, a, &x) < 0 || target_of(k, b, &y) < 0 || !str_eq(buf_cstr(&x), buf_cstr(&y));
+	return seen_target(k, a, &x) < 0 || seen_target(k, b, &y) < 0 || !str_eq(buf_cstr(&x), buf_cstr(&y));
 }
 
-/* What became of an entry: a kind, or -1 when nothing did. */
+/* The kind of difference of an entry; -1: none. */
 static int kind_of_difference(const struct cmp *k, const struct seen *a, const struct seen *b)
 {
 	if (!a->mode || !b->mode)
@@ -277,20 +277,20 @@ static int kind_of_difference(const struct cmp *k, const struct seen *a, const s
 		return CHANGE_MODE;
 	if (a->node && b->node &&
 	    (a->node->m.uid != b->node->m.uid || a->node->m.gid != b->node->m.gid ||
-	     !same_attrs(&a->node->m, &b->node->m)))
+	     !has_same_attrs(&a->node->m, &b->node->m)))
 		return CHANGE_MODE;
 	return -1;
 }
 
 /* --- the walk ----------------------------------------------------------------------------------------------------- */
 
-static int by_text(const void *a, const void *b)
+static int compare_strings(const void *a, const void *b)
 {
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Names of the original's directory at the current path, sorted. One that cannot be read has none. */
-static int list_lower(struct cmp *k)
+/* The sorted names of the original's directory at the current path; none if it cannot be read. */
+static int list_original_names(struct cmp *k)
 {
 	autoclose int dir = layer_open_dir(k->lower, k->path.data + k->prefix, k->path.len - k->prefix);
 	autostrv struct strv l = STRV_INIT;
@@ -311,13 +311,13 @@ static int list_lower(struct cmp *k)
 			return -ENOMEM;
 	}
 	if (l.n)
-		qsort(l.v, l.n, sizeof(*l.v), by_text);
+		qsort(l.v, l.n, sizeof(*l.v), compare_strings);
 	for (size_t i = 0; i < l.n; i++)
 		buf_add(&k->names, l.v[i], strlen(l.v[i]) + 1);
 	return buf_error(&k->names);
 }
 
-static int enter_both(struct cmp *k, const struct seen s[2])
+static int enter_compared_dir(struct cmp *k, const struct seen s[2])
 {
 	struct frame f = { .path_len = k->path.len, .names_at = k->names.len, .next = k->names.len };
 	int r = 0;
@@ -332,14 +332,14 @@ static int enter_both(struct cmp *k, const struct seen s[2])
 	if (VEC_ROOM(k->frames, k->n_frames, k->cap_frames, VEC_NO_MAX) < 0)
 		return -ENOMEM;
 	if (f.lower[0] != f.lower[1])
-		r = list_lower(k);
+		r = list_original_names(k);
 	f.names_end = k->names.len;
 	k->frames[k->n_frames++] = f;
 	return r;
 }
 
 /* The least of the names that come next; NULL when there is none. */
-static const char *next_name(const struct cmp *k, const struct frame *f)
+static const char *next_compared_name(const struct cmp *k, const struct frame *f)
 {
 	const char *least = f->next < f->names_end ? k->names.data + f->next : NULL;
 
@@ -373,7 +373,7 @@ static int emit_difference(struct cmp *k, int kind, const struct seen s[2], cons
 	return changes_add(k->ret, &c);
 }
 
-static int visit(struct cmp *k, const struct seen s[2])
+static int visit_compared(struct cmp *k, const struct seen s[2])
 {
 	bool dir = S_ISDIR(s[0].mode) || S_ISDIR(s[1].mode);
 	const char *held = dir && k->path.len > WORKSPACE_PATH_MAX ? "its path is too long" : NULL;
@@ -383,17 +383,17 @@ static int visit(struct cmp *k, const struct seen s[2])
 		kind = CHANGE_MODE;
 	if (kind >= 0)
 		r = emit_difference(k, kind, s, held);
-	/* Both show the original and have nothing of their own: all below is the same. */
+	/* Both sides show the original and have no entries of their own: everything below is the same. */
 	if (r < 0 || !dir || held || (!s[0].node && !s[1].node && s[0].lower == s[1].lower))
 		return r;
-	return enter_both(k, s);
+	return enter_compared_dir(k, s);
 }
 
 /* Takes the next name of a frame on both sides, and goes into it. */
 static int compare_step(struct cmp *k)
 {
 	struct frame *f = &k->frames[k->n_frames - 1];
-	const char *name = next_name(k, f);
+	const char *name = next_compared_name(k, f);
 	bool lower = f->lower[0] || f->lower[1];
 	size_t at[2] = { SIZE_MAX, SIZE_MAX };
 	struct seen s[2];
@@ -419,10 +419,10 @@ static int compare_step(struct cmp *k)
 	}
 	if (f->next < f->names_end && str_eq(k->names.data + f->next, name))
 		f->next += strlen(name) + 1;
-	lower = lower && k->lower >= 0 && stat_lower(k, &st) == 0;
+	lower = lower && k->lower >= 0 && stat_original(k, &st) == 0;
 	for (int i = 0; i < 2; i++)
-		s[i] = see(k, i, at[i], f->lower[i], lower ? &st : NULL);
-	return visit(k, s);
+		s[i] = view_of_side(k, i, at[i], f->lower[i], lower ? &st : NULL);
+	return visit_compared(k, s);
 }
 
 static int compare_tree(struct cmp *k, const char *name)
@@ -437,17 +437,17 @@ static int compare_tree(struct cmp *k, const char *name)
 	buf_add(&k->path, "", 0);
 	k->prefix = k->path.len;
 	for (int i = 0; i < 2; i++) {
-		size_t at = find_tree(&k->s[i], name);
+		size_t at = find_manifest_tree(&k->s[i], name);
 
 		if (at == SIZE_MAX)
 			continue;
-		s[i] = see(k, i, at, false, NULL);
+		s[i] = view_of_side(k, i, at, false, NULL);
 		s[i].lower = over_original;
 	}
-	/* A checkpoint without that tree says nothing about it. */
+	/* A checkpoint without that tree has nothing to compare. */
 	if (!s[0].node || !s[1].node)
 		return 0;
-	r = enter_both(k, s);
+	r = enter_compared_dir(k, s);
 	while (r == 0 && k->n_frames)
 		r = compare_step(k);
 	return r;
@@ -462,12 +462,12 @@ static void compare_release(struct cmp *k)
 	buf_release(&k->names);
 }
 
-static int open_cmp(struct cmp *k, const struct compare *c)
+static int open_comparison(struct cmp *k, const struct compare *c)
 {
-	int r = read_side(c->a, c->a_len, &k->s[0]);
+	int r = read_manifest_side(c->a, c->a_len, &k->s[0]);
 
 	k->c = c;
-	return r < 0 ? r : read_side(c->b, c->b_len, &k->s[1]);
+	return r < 0 ? r : read_manifest_side(c->b, c->b_len, &k->s[1]);
 }
 
 int checkpoint_compare(const struct compare *c, struct changes *ret, struct err *e)
@@ -475,7 +475,7 @@ int checkpoint_compare(const struct compare *c, struct changes *ret, struct err 
 	static const char *const trees[] = { "workspace", "root", "home" };
 	struct changes all = { 0 };
 	struct cmp k = { .ret = &all };
-	int r = open_cmp(&k, c);
+	int r = open_comparison(&k, c);
 
 	for (size_t i = 0; i < ARRAY_SIZE(trees) && r == 0; i++)
 		r = compare_tree(&k, trees[i]);
@@ -493,10 +493,10 @@ int checkpoint_compare(const struct compare *c, struct changes *ret, struct err 
 
 /* --- the content of one change ------------------------------------------------------------------------------------ */
 
-/* Goes down one side by the names of a path; what is seen at its end. */
-static struct seen resolve(struct cmp *k, int side, size_t top, const char *path, bool lower)
+/* Follows the names of a path on one side; returns the entry that is visible at its end. */
+static struct seen resolve_seen(struct cmp *k, int side, size_t top, const char *path, bool lower)
 {
-	struct seen s = see(k, side, top, false, NULL);
+	struct seen s = view_of_side(k, side, top, false, NULL);
 	struct stat st;
 
 	s.lower = lower;
@@ -513,8 +513,8 @@ static struct seen resolve(struct cmp *k, int side, size_t top, const char *path
 			    memcmp(k->s[side].v[i].m.name, path, n) == 0)
 				at = i;
 		}
-		lower = s.lower && k->lower >= 0 && !buf_error(&k->path) && stat_lower(k, &st) == 0;
-		s = see(k, side, at, s.lower, lower ? &st : NULL);
+		lower = s.lower && k->lower >= 0 && !buf_error(&k->path) && stat_original(k, &st) == 0;
+		s = view_of_side(k, side, at, s.lower, lower ? &st : NULL);
 		path += n + (path[n] == '/');
 	}
 	if (*path)
@@ -522,13 +522,13 @@ static struct seen resolve(struct cmp *k, int side, size_t top, const char *path
 	return s;
 }
 
-static int read_content(struct cmp *k, const struct seen *s, struct buf *ret)
+static int read_seen_content(struct cmp *k, const struct seen *s, struct buf *ret)
 {
 	const char *name;
 	autoclose int dir = -1, fd = -1;
 
 	if (S_ISLNK(s->mode)) {
-		int r = target_of(k, s, ret);
+		int r = seen_target(k, s, ret);
 
 		buf_addc(ret, '\n');
 		return r;
@@ -537,7 +537,7 @@ static int read_content(struct cmp *k, const struct seen *s, struct buf *ret)
 		return 0;
 	if (s->node) {
 		fd = objects_open_one(k->c->store, s->node->m.hash);
-		/* The state as it is now was only hashed: such a file is read by whoever has the layer. */
+		/* Content of the present state was only hashed, not stored: the caller that has the layer reads such a file. */
 		return fd < 0 ? fd : fd_read_all(fd, PATCH_FILE_MAX, ret);
 	}
 	dir = layer_open_parent(k->lower, k->path.data + k->prefix, &name);
@@ -553,12 +553,12 @@ static int show_difference(struct cmp *k, const char *tree, const char *path, st
 	int r = 0;
 
 	for (int i = 0; i < 2 && r == 0; i++) {
-		size_t top = find_tree(&k->s[i], tree);
+		size_t top = find_manifest_tree(&k->s[i], tree);
 		struct seen s = { .at = SIZE_MAX };
 
 		if (top != SIZE_MAX)
-			s = resolve(k, i, top, path, k->lower >= 0);
-		r = read_content(k, &s, &text[i]);
+			s = resolve_seen(k, i, top, path, k->lower >= 0);
+		r = read_seen_content(k, &s, &text[i]);
 	}
 	if (r == -EFBIG) {
 		buf_adds(out, "(too long to show)\n");
@@ -580,7 +580,7 @@ int checkpoint_patch(const struct compare *c, const struct change *change, struc
 			   : change->path[0] == '/'	  ? "root"
 							  : "workspace";
 	struct cmp k = { 0 };
-	int r = open_cmp(&k, c);
+	int r = open_comparison(&k, c);
 
 	k.prefix = str_eq(tree, "home") ? 2 : str_eq(tree, "root");
 	k.lower = str_eq(tree, "workspace") ? c->lower : -1;

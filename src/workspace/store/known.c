@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is known of files without reading them. The bytes are of this machine, and never leave it. */
+/*
+ * What is known of files without reading them: hashes and attributes by inode, as a sorted table with a checksum
+ * (tree_store.h). Private to one run and this machine; a table that does not fit its manifest is refused.
+ */
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "workspace/store/tree_store.h"
@@ -25,7 +28,7 @@ void known_release(struct known *k)
 	buf_release(&k->text);
 }
 
-static const struct known_ent *ents(const struct known *k)
+static const struct known_ent *known_ents(const struct known *k)
 {
 	return (const struct known_ent *)(const void *)k->ents.data;
 }
@@ -35,7 +38,7 @@ static size_t count_known(const struct known *k)
 	return k->ents.len / sizeof(struct known_ent);
 }
 
-static int by_inode(const void *a, const void *b)
+static int compare_inodes(const void *a, const void *b)
 {
 	const struct known_ent *x = a, *y = b;
 
@@ -47,10 +50,10 @@ static int by_inode(const void *a, const void *b)
 void known_sort(struct known *k)
 {
 	if (k->ents.len)
-		qsort(k->ents.data, count_known(k), sizeof(struct known_ent), by_inode);
+		qsort(k->ents.data, count_known(k), sizeof(struct known_ent), compare_inodes);
 }
 
-static int64_t nsec(struct timespec t)
+static int64_t known_nsec(struct timespec t)
 {
 	return (int64_t)t.tv_sec * (int64_t)NSEC_PER_SEC + t.tv_nsec;
 }
@@ -61,15 +64,15 @@ const struct known_ent *known_find_inode(const struct known *k, const struct sta
 
 	if (!k->ents.len)
 		return NULL;
-	e = bsearch(&want, ents(k), count_known(k), sizeof(want), by_inode);
-	return e && e->size == (uint64_t)st->st_size && e->mtime == nsec(st->st_mtim) ? e : NULL;
+	e = bsearch(&want, known_ents(k), count_known(k), sizeof(want), compare_inodes);
+	return e && e->size == (uint64_t)st->st_size && e->mtime == known_nsec(st->st_mtim) ? e : NULL;
 }
 
 const struct known_ent *known_find(const struct known *k, const struct stat *st)
 {
 	const struct known_ent *e = known_find_inode(k, st);
 
-	return e && e->ctime == nsec(st->st_ctim) ? e : NULL;
+	return e && e->ctime == known_nsec(st->st_ctim) ? e : NULL;
 }
 
 int known_add(struct known *k, const struct stat *st, const unsigned char hash[HASH_LEN], const void *attrs,
@@ -79,8 +82,8 @@ int known_add(struct known *k, const struct stat *st, const unsigned char hash[H
 		.dev = st->st_dev,
 		.ino = st->st_ino,
 		.size = (uint64_t)st->st_size,
-		.mtime = nsec(st->st_mtim),
-		.ctime = nsec(st->st_ctim),
+		.mtime = known_nsec(st->st_mtim),
+		.ctime = known_nsec(st->st_ctim),
 		.attrs = k->text.len,
 		.attrs_len = attrs_len,
 	};
@@ -91,7 +94,7 @@ int known_add(struct known *k, const struct stat *st, const unsigned char hash[H
 	return buf_error(&k->ents) ? buf_error(&k->ents) : buf_error(&k->text);
 }
 
-static void add_check(const struct known *k, struct head *h)
+static void compute_known_check(const struct known *k, struct head *h)
 {
 	struct hash_blake s;
 
@@ -108,7 +111,7 @@ void known_format(const struct known *k, const unsigned char manifest[HASH_LEN],
 
 	memcpy(h.magic, magic, sizeof(magic));
 	memcpy(h.manifest, manifest, HASH_LEN);
-	add_check(k, &h);
+	compute_known_check(k, &h);
 	buf_add(out, &h, sizeof(h));
 	buf_add(out, buf_cstr(&k->ents), k->ents.len);
 	buf_add(out, buf_cstr(&k->text), k->text.len);
@@ -132,11 +135,11 @@ int known_parse(struct known *k, const void *data, size_t len, const unsigned ch
 	if (buf_error(&k->ents) || buf_error(&k->text))
 		return -ENOMEM;
 	again = h;
-	add_check(k, &again);
+	compute_known_check(k, &again);
 	if (memcmp(again.check, h.check, HASH_LEN) != 0)
 		return -EBADMSG;
 	for (size_t i = 0; i < count_known(k); i++) {
-		const struct known_ent *e = &ents(k)[i];
+		const struct known_ent *e = &known_ents(k)[i];
 
 		if (e->attrs > k->text.len || e->attrs_len > k->text.len - e->attrs)
 			return -EBADMSG;

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The store of checkpoint content by hash: adding, reading back with a check, syncing, and removing what no manifest names
+ * (objects.h). Objects are never modified (objects.O1).
+ */
 #include "workspace/store/objects.h"
 
 #include "base/cleanup.h"
@@ -28,7 +32,7 @@ static void object_path(const unsigned char hash[HASH_LEN], char out[OBJECT_PATH
 }
 
 /* Lets ext4 spread the 256 directories over its groups, as the runs' (sandbox/state/state.c). A hint. */
-static void spread(int fd)
+static void set_spread_hint(int fd)
 {
 	int flags = 0;
 
@@ -53,7 +57,7 @@ int objects_open(struct objects *s, int state_fd, struct err *e)
 	if (s->fd < 0)
 		return err_sys(e, -errno, "cannot open where checkpoints keep content");
 	if (made)
-		spread(s->fd);
+		set_spread_hint(s->fd);
 	s->lock_fd = openat(s->fd, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	return s->lock_fd < 0 ? err_sys(e, -errno, "cannot open the lock of checkpoints' content") : 0;
 }
@@ -93,12 +97,12 @@ int objects_lock_alone(struct objects *s, unsigned wait_ms, struct err *e)
 
 /* --- hashing and copying --------------------------------------------------------------------------------------- */
 
-static bool is_zero(const char *p, size_t len)
+static bool is_all_zero(const char *p, size_t len)
 {
 	return p[0] == 0 && memcmp(p, p + 1, len - 1) == 0;
 }
 
-static int write_at(int fd, const char *p, size_t len, uint64_t at)
+static int object_write_at(int fd, const char *p, size_t len, uint64_t at)
 {
 	while (len) {
 		ssize_t n = pwrite(fd, p, len, (off_t)at);
@@ -114,7 +118,7 @@ static int write_at(int fd, const char *p, size_t len, uint64_t at)
 	return 0;
 }
 
-static void add_place(struct hash_blake *h, uint64_t at)
+static void hash_page_offset(struct hash_blake *h, uint64_t at)
 {
 	unsigned char raw[8];
 
@@ -123,8 +127,8 @@ static void add_place(struct hash_blake *h, uint64_t at)
 	hash_blake_add(h, raw, sizeof(raw));
 }
 
-/* One chunk that was read: hashes its pages, and writes runs of those that are not all zeros. */
-static int take_chunk(struct hash_blake *h, const char *p, size_t len, uint64_t at, int to)
+/* Hashes the pages of a chunk, and writes runs of those that are not all zeros. */
+static int hash_chunk(struct hash_blake *h, const char *p, size_t len, uint64_t at, int to)
 {
 	size_t run = 0, off = 0;
 	int r = 0;
@@ -132,22 +136,22 @@ static int take_chunk(struct hash_blake *h, const char *p, size_t len, uint64_t 
 	while (off < len && r == 0) {
 		size_t n = len - off < PAGE ? len - off : PAGE;
 
-		if (!is_zero(p + off, n)) {
-			add_place(h, at + off);
+		if (!is_all_zero(p + off, n)) {
+			hash_page_offset(h, at + off);
 			hash_blake_add(h, p + off, n);
 			run += n;
 			off += n;
 			continue;
 		}
 		if (run && to >= 0)
-			r = write_at(to, p + off - run, run, at + off - run);
+			r = object_write_at(to, p + off - run, run, at + off - run);
 		run = 0;
 		off += n;
 	}
-	return r == 0 && run && to >= 0 ? write_at(to, p + off - run, run, at + off - run) : r;
+	return r == 0 && run && to >= 0 ? object_write_at(to, p + off - run, run, at + off - run) : r;
 }
 
-/* Where to go on from `at`: at the next data, down to a whole page; `size` when there is none. */
+/* The offset of the next data from `at` on, rounded down to a page; `size` when there is none. */
 static uint64_t skip_hole(int fd, uint64_t at, uint64_t size)
 {
 	off_t d = lseek(fd, (off_t)at, SEEK_DATA);
@@ -158,7 +162,7 @@ static uint64_t skip_hole(int fd, uint64_t at, uint64_t size)
 	return (uint64_t)d > at ? (uint64_t)d : at;
 }
 
-static int digest(struct objects *s, int from, int to, uint64_t size, unsigned char ret[HASH_LEN])
+static int hash_and_copy(struct objects *s, int from, int to, uint64_t size, unsigned char ret[HASH_LEN])
 {
 	struct hash_blake h;
 	uint64_t at = 0;
@@ -178,38 +182,38 @@ static int digest(struct objects *s, int from, int to, uint64_t size, unsigned c
 		if (n < 0)
 			return (int)n;
 		memset(s->space + n, 0, want - (size_t)n);
-		r = take_chunk(&h, s->space, want, at, to);
+		r = hash_chunk(&h, s->space, want, at, to);
 		if (r < 0)
 			return r;
 		at += want;
 	}
-	add_place(&h, size);
+	hash_page_offset(&h, size);
 	hash_blake_end(&h, ret);
 	return to >= 0 && ftruncate(to, (off_t)size) < 0 ? -errno : 0;
 }
 
 int objects_hash(struct objects *s, int from, uint64_t size, unsigned char ret[HASH_LEN])
 {
-	return digest(s, from, -1, size, ret);
+	return hash_and_copy(s, from, -1, size, ret);
 }
 
-/* Copies and hashes what was copied: by shared blocks where that goes, else on the way. */
-static int copy_in(struct objects *s, int from, int to, uint64_t size, unsigned char ret[HASH_LEN])
+/* Copies a file and hashes the copy: by shared blocks where the file system can, else while copying. */
+static int copy_and_hash(struct objects *s, int from, int to, uint64_t size, unsigned char ret[HASH_LEN])
 {
 	if (!s->no_clone && size >= PAGE) {
 		if (ioctl(to, FICLONE, from) == 0) {
 			if (ftruncate(to, (off_t)size) < 0)
 				return -errno;
-			return digest(s, to, -1, size, ret);
+			return hash_and_copy(s, to, -1, size, ret);
 		}
 		s->no_clone = errno == EOPNOTSUPP || errno == EXDEV || errno == EINVAL || errno == ENOTTY;
 	}
-	return digest(s, from, to, size, ret);
+	return hash_and_copy(s, from, to, size, ret);
 }
 
 /* --- in and out -------------------------------------------------------------------------------------------------- */
 
-/* A torn object of a power cut has the right name and the wrong length: it makes way. */
+/* Does the object exist? One of the wrong length was torn by a power cut and is removed. */
 static int has_object(struct objects *s, const char *path, uint64_t size)
 {
 	struct stat st;
@@ -221,7 +225,7 @@ static int has_object(struct objects *s, const char *path, uint64_t size)
 	return unlinkat(s->fd, path, 0) < 0 && errno != ENOENT ? -errno : 0;
 }
 
-static int publish(struct objects *s, int fd, const char *path, uint64_t size)
+static int publish_object(struct objects *s, int fd, const char *path, uint64_t size)
 {
 	char proc[32], dir[3] = { path[0], path[1], '\0' };
 	int r = 0;
@@ -243,7 +247,7 @@ static int publish(struct objects *s, int fd, const char *path, uint64_t size)
 	return -EAGAIN;
 }
 
-static void note_new(struct objects *s, int fd)
+static void note_unsynced(struct objects *s, int fd)
 {
 	struct stat st;
 
@@ -254,8 +258,8 @@ static void note_new(struct objects *s, int fd)
 		s->new_bytes += (uint64_t)st.st_blocks * 512;
 }
 
-/* A new file that nobody sees, in the directory that it will be in: there the file system puts it near its like. */
-static int open_fresh(struct objects *s, const char *path)
+/* A new unnamed file in the directory of its object, so that the file system places it near the others. */
+static int open_new_object(struct objects *s, const char *path)
 {
 	char dir[3] = { path[0], path[1], '\0' };
 	int fd = openat(s->fd, dir, O_RDWR | O_TMPFILE | O_CLOEXEC, 0400);
@@ -269,28 +273,28 @@ static int open_fresh(struct objects *s, const char *path)
 }
 
 /*
- * Hashed first: most of what is put is there already, and a file that is made only to be thrown away again costs more
- * than reading twice (ext4 avoids the inodes that were freed in the last minutes, one by one). It may change between the
- * two: then what was copied is what counts.
+ * The file is hashed first: most objects exist already, and a file that is made and discarded again costs more than reading
+ * twice (ext4 avoids the inodes that were freed in the last minutes, one by one). If the file changes between hashing and
+ * copying, the hash of the copy counts.
  */
 int objects_put(struct objects *s, int from, uint64_t size, unsigned char ret[HASH_LEN])
 {
 	unsigned char hash[HASH_LEN];
 	char path[OBJECT_PATH];
 	autoclose int fd = -1;
-	int r = digest(s, from, -1, size, hash);
+	int r = hash_and_copy(s, from, -1, size, hash);
 
 	if (r < 0)
 		return r;
 	object_path(hash, path);
 	r = has_object(s, path, size);
 	if (r == 0) {
-		fd = open_fresh(s, path);
-		r = fd < 0 ? fd : copy_in(s, from, fd, size, hash);
+		fd = open_new_object(s, path);
+		r = fd < 0 ? fd : copy_and_hash(s, from, fd, size, hash);
 		object_path(hash, path);
-		r = r < 0 ? r : publish(s, fd, path, size);
+		r = r < 0 ? r : publish_object(s, fd, path, size);
 		if (r == 1)
-			note_new(s, fd);
+			note_unsynced(s, fd);
 	}
 	if (r < 0)
 		return r;
@@ -328,7 +332,7 @@ int objects_get(struct objects *s, const unsigned char hash[HASH_LEN], uint64_t 
 		return -errno;
 	if ((uint64_t)st.st_size != size)
 		return -EBADMSG;
-	r = copy_in(s, fd, to, size, got);
+	r = copy_and_hash(s, fd, to, size, got);
 	if (r == 0 && memcmp(got, hash, HASH_LEN) != 0)
 		r = -EBADMSG;
 	return r;
@@ -358,7 +362,7 @@ int hashes_add(struct hashes *h, const unsigned char hash[HASH_LEN])
 	return 0;
 }
 
-static int by_hash(const void *a, const void *b)
+static int compare_hashes(const void *a, const void *b)
 {
 	return memcmp(a, b, HASH_LEN);
 }
@@ -369,7 +373,7 @@ void hashes_sort(struct hashes *h)
 
 	if (!h->n)
 		return;
-	qsort(h->v, h->n, HASH_LEN, by_hash);
+	qsort(h->v, h->n, HASH_LEN, compare_hashes);
 	for (size_t i = 0; i < h->n; i++) {
 		if (kept == 0 || memcmp(h->v[kept - 1], h->v[i], HASH_LEN) != 0)
 			memmove(h->v[kept++], h->v[i], HASH_LEN);
@@ -379,7 +383,7 @@ void hashes_sort(struct hashes *h)
 
 bool hashes_have(const struct hashes *h, const unsigned char hash[HASH_LEN])
 {
-	return h->n && bsearch(hash, h->v, h->n, HASH_LEN, by_hash);
+	return h->n && bsearch(hash, h->v, h->n, HASH_LEN, compare_hashes);
 }
 
 void hashes_release(struct hashes *h)
@@ -393,7 +397,7 @@ struct sweep {
 	struct objects_use *gone, *left;
 };
 
-static int sweep_one(const struct sweep *w, int dir, const char *name)
+static int sweep_object(const struct sweep *w, int dir, const char *name)
 {
 	unsigned char hash[HASH_LEN];
 	struct objects_use *use;
@@ -411,7 +415,7 @@ static int sweep_one(const struct sweep *w, int dir, const char *name)
 	return 0;
 }
 
-static int sweep_dir(const struct sweep *w, int objects, const char *name)
+static int sweep_object_dir(const struct sweep *w, int objects, const char *name)
 {
 	int fd = openat(objects, name, DIR_FLAGS), r = 0;
 	autoclosedir DIR *d = fd < 0 ? NULL : fdopendir(fd);
@@ -422,7 +426,7 @@ static int sweep_dir(const struct sweep *w, int objects, const char *name)
 		return errno == ENOENT ? 0 : -errno;
 	}
 	while (r == 0 && (de = readdir(d)))
-		r = sweep_one(w, fd, de->d_name);
+		r = sweep_object(w, fd, de->d_name);
 	return r;
 }
 
@@ -437,7 +441,7 @@ int objects_sweep(struct objects *s, const struct hashes *keep, struct objects_u
 		char name[3];
 
 		snprintf(name, sizeof(name), "%02x", i);
-		r = sweep_dir(&w, s->fd, name);
+		r = sweep_object_dir(&w, s->fd, name);
 	}
 	return r < 0 ? err_sys(e, r, "cannot remove content that no checkpoint needs") : 0;
 }

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Content, kept once: objects/xx/HASH, each the bytes of some file of some checkpoint.
+ * The store of checkpoint content: objects/xx/HASH, each the bytes of a file of some checkpoint, stored once.
  *
  * The hash of a file is BLAKE2b over, for each 4 KiB page that is not all zeros, its place (u64) and its bytes, and in
  * the end its size: so it does not depend on where a file system keeps holes, and a hole of a terabyte costs nothing.
  *
  * Invariants
- *  O1  An object appears under its name at once and whole (linked or renamed into place), and is never written again.
- *  O2  What comes back out is hashed on the way, and is refused when it is not what it was called.
- *  O3  Whoever adds objects, or counts on those that are there, holds the lock shared until a manifest that names them is
- *      in place; whoever removes some holds it alone.
+ *  O1  An object gets its name when it is complete (linked or renamed into place), and is never written again.
+ *  O2  Content is hashed when it is read back, and refused when it does not match its name.
+ *  O3  A process that adds objects, or relies on existing ones, holds the lock shared until a manifest that names them is in
+ *      place; a process that removes objects holds it exclusively.
  */
 #ifndef WORKSPACE_OBJECTS_H
 #define WORKSPACE_OBJECTS_H

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A tree made again from a manifest.
+ * Makes a tree from a manifest.
  *
  * Invariants
  *  R1  Every act is on (directory fd, one name); directories are ones that we have just made. No name of the manifest has
  *      a slash, so nothing outside of the new tree is written.
  *  R2  A file's content is hashed as it is written (objects.h); one that is linked from the old tree has not changed since
  *      it was hashed, by its inode's times, and is the same in all else.
- *  R3  A directory gets its attributes when all in it is done, its mode last.
+ *  R3  A directory gets its attributes when everything in it is done, its mode last.
  */
 #include "base/cleanup.h"
 #include "base/fd.h"
@@ -26,7 +26,7 @@
 struct making {
 	struct restore *r;
 	struct chain to, old;
-	size_t depth, old_depth; /* how deep we are, and how deep the old tree goes along */
+	size_t depth, old_depth; /* levels entered in the new tree, and how many of them the old tree has */
 	bool has_old;
 	struct buf restores; /* mode_t for each level of the old chain */
 	struct buf dirs;     /* struct manifest_ent of the directories that we are in */
@@ -50,7 +50,7 @@ static int restore_fail(struct making *k, int code, const char *name)
 
 /* --- what all have ---------------------------------------------------------------------------------------------- */
 
-static int set_attrs(const struct making *k, int fd, const struct manifest_ent *m)
+static int set_manifest_attrs(const struct making *k, int fd, const struct manifest_ent *m)
 {
 	struct manifest_attr a;
 	uint32_t off = 0;
@@ -65,7 +65,8 @@ static int set_attrs(const struct making *k, int fd, const struct manifest_ent *
 	return r;
 }
 
-static int set_owner(int dirfd, const char *name, const struct manifest_ent *m, const struct stat *now)
+static int set_manifest_owner(int dirfd, const char *name, const struct manifest_ent *m,
+			      const struct stat *now)
 {
 	if (now->st_uid == m->uid && now->st_gid == m->gid)
 		return 0;
@@ -74,13 +75,14 @@ static int set_owner(int dirfd, const char *name, const struct manifest_ent *m, 
 		       : 0;
 }
 
-static void times_of(const struct manifest_ent *m, struct timespec t[2])
+static void manifest_times(const struct manifest_ent *m, struct timespec t[2])
 {
 	t[0] = t[1] = (struct timespec){ .tv_sec = m->sec, .tv_nsec = m->nsec };
 }
 
-/* Of a file or directory that is open: owner before mode, which it would take bits from; times last but mode. */
-static int finish_fd(const struct making *k, int fd, const struct manifest_ent *m, bool with_mode)
+/* Sets owner, attributes, times and mode of an open file or directory. The owner comes before the mode, whose bits a change
+ * of owner clears. */
+static int finish_restored_fd(const struct making *k, int fd, const struct manifest_ent *m, bool with_mode)
 {
 	struct timespec t[2];
 	struct stat st;
@@ -88,17 +90,17 @@ static int finish_fd(const struct making *k, int fd, const struct manifest_ent *
 
 	if (fstat(fd, &st) < 0)
 		return -errno;
-	r = set_owner(fd, "", m, &st);
-	/* A capability goes when the owner changes, so attributes come after it. */
+	r = set_manifest_owner(fd, "", m, &st);
+	/* A change of owner removes a capability, so attributes are set after it. */
 	if (r == 0)
-		r = set_attrs(k, fd, m);
+		r = set_manifest_attrs(k, fd, m);
 	if (r == 0 && with_mode && fchmod(fd, m->mode) < 0)
 		r = -errno;
-	times_of(m, t);
+	manifest_times(m, t);
 	return r == 0 && futimens(fd, t) < 0 ? -errno : r;
 }
 
-static int finish_name(int dirfd, const struct manifest_ent *m)
+static int finish_restored_name(int dirfd, const struct manifest_ent *m)
 {
 	struct timespec t[2];
 	struct stat st;
@@ -106,16 +108,16 @@ static int finish_name(int dirfd, const struct manifest_ent *m)
 
 	if (fstatat(dirfd, m->name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return -errno;
-	r = set_owner(dirfd, m->name, m, &st);
+	r = set_manifest_owner(dirfd, m->name, m, &st);
 	if (r == 0 && m->type != MANIFEST_LINK && (st.st_mode & 07777) != m->mode)
 		r = fd_chmod_nofollow(dirfd, m->name, m->mode);
-	times_of(m, t);
+	manifest_times(m, t);
 	return r == 0 && utimensat(dirfd, m->name, t, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : r;
 }
 
 /* --- files --------------------------------------------------------------------------------------------------------- */
 
-/* Is the old tree's file at this place the same in every respect? */
+/* Is the old tree's file at this path the same in every respect? */
 static bool is_same_as_old(struct making *k, const struct manifest_ent *m, struct stat *st)
 {
 	int dir = chain_fd(&k->old);
@@ -134,8 +136,8 @@ static bool is_same_as_old(struct making *k, const struct manifest_ent *m, struc
 		memcmp(buf_cstr(&k->r->before->text) + e->attrs, m->attrs, m->attrs_len) == 0);
 }
 
-/* 1 when it was linked, 0 when it must be made. */
-static int try_link(struct making *k, const struct manifest_ent *m)
+/* 1: it was linked from the old tree, 0: it must be made (restore.R2). */
+static int link_from_old(struct making *k, const struct manifest_ent *m)
 {
 	struct stat st;
 	int r;
@@ -150,7 +152,7 @@ static int try_link(struct making *k, const struct manifest_ent *m)
 	return r < 0 ? r : 1;
 }
 
-static int note_file(struct making *k, int fd, const struct manifest_ent *m)
+static int note_restored_file(struct making *k, int fd, const struct manifest_ent *m)
 {
 	struct stat st;
 
@@ -161,20 +163,20 @@ static int note_file(struct making *k, int fd, const struct manifest_ent *m)
 	return known_add(k->r->after, &st, m->hash, m->attrs, m->attrs_len);
 }
 
-static int make_file(struct making *k, const struct manifest_ent *m)
+static int make_restored_file(struct making *k, const struct manifest_ent *m)
 {
 	int dir = chain_fd(&k->to);
 	autoclose int fd = openat(dir, m->name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	int r = fd < 0 ? -errno : objects_get(k->r->store, m->hash, m->size, fd);
 
 	if (r == 0)
-		r = finish_fd(k, fd, m, true);
+		r = finish_restored_fd(k, fd, m, true);
 	k->r->copied++;
-	return r < 0 ? r : note_file(k, fd, m);
+	return r < 0 ? r : note_restored_file(k, fd, m);
 }
 
 /* The first name of a group makes the file; the others are names of it. */
-static int make_linked(struct making *k, const struct manifest_ent *m)
+static int make_restored_link(struct making *k, const struct manifest_ent *m)
 {
 	int dir = chain_fd(&k->to);
 	char name[16];
@@ -185,7 +187,7 @@ static int make_linked(struct making *k, const struct manifest_ent *m)
 		return 0;
 	if (errno != ENOENT)
 		return -errno;
-	r = make_file(k, m);
+	r = make_restored_file(k, m);
 	if (r == 0 && linkat(dir, m->name, k->links, name, 0) < 0)
 		r = -errno;
 	return r;
@@ -193,14 +195,14 @@ static int make_linked(struct making *k, const struct manifest_ent *m)
 
 static int restore_file(struct making *k, const struct manifest_ent *m)
 {
-	int r = try_link(k, m);
+	int r = link_from_old(k, m);
 
 	if (r != 0)
 		return r < 0 ? r : 0;
-	return m->group ? make_linked(k, m) : make_file(k, m);
+	return m->group ? make_restored_link(k, m) : make_restored_file(k, m);
 }
 
-static int restore_other(struct making *k, const struct manifest_ent *m)
+static int restore_special(struct making *k, const struct manifest_ent *m)
 {
 	int dir = chain_fd(&k->to), r = 0;
 
@@ -220,13 +222,13 @@ static int restore_other(struct making *k, const struct manifest_ent *m)
 		r = mknodat(dir, m->name, S_IFCHR | 0600, 0);
 		break;
 	}
-	return r < 0 ? -errno : finish_name(dir, m);
+	return r < 0 ? -errno : finish_restored_name(dir, m);
 }
 
 /* --- directories --------------------------------------------------------------------------------------------------- */
 
-/* Goes along in the old tree where it has the same directory. */
-static int follow_old(struct making *k, const char *name)
+/* Enters the same directory in the old tree, if it has one. */
+static int enter_old_dir(struct making *k, const char *name)
 {
 	mode_t restore = 0;
 	int r;
@@ -241,7 +243,7 @@ static int follow_old(struct making *k, const char *name)
 	return buf_error(&k->restores);
 }
 
-static int leave_old(struct making *k)
+static int leave_old_dir(struct making *k)
 {
 	mode_t restore;
 
@@ -253,7 +255,7 @@ static int leave_old(struct making *k)
 	return layer_pop(&k->old, restore);
 }
 
-static int enter_dir(struct making *k, const struct manifest_ent *m)
+static int enter_restored_dir(struct making *k, const struct manifest_ent *m)
 {
 	int r;
 
@@ -262,13 +264,13 @@ static int enter_dir(struct making *k, const struct manifest_ent *m)
 	r = chain_push(&k->to, m->name);
 	if (r < 0)
 		return r;
-	r = follow_old(k, m->name);
+	r = enter_old_dir(k, m->name);
 	k->depth++;
 	buf_add(&k->dirs, m, sizeof(*m));
 	return r < 0 ? r : buf_error(&k->dirs);
 }
 
-static int leave_dir(struct making *k)
+static int leave_restored_dir(struct making *k)
 {
 	struct manifest_ent m;
 	autoclose int fd = -1;
@@ -277,21 +279,21 @@ static int leave_dir(struct making *k)
 	k->dirs.len -= sizeof(m);
 	memcpy(&m, k->dirs.data + k->dirs.len, sizeof(m));
 	if (k->depth == 0) /* the top */
-		return finish_fd(k, chain_fd(&k->to), &m, true);
+		return finish_restored_fd(k, chain_fd(&k->to), &m, true);
 	fd = fcntl(chain_fd(&k->to), F_DUPFD_CLOEXEC, 3);
 	if (fd < 0)
 		return -errno;
-	r = finish_fd(k, fd, &m, false);
+	r = finish_restored_fd(k, fd, &m, false);
 	k->depth--;
-	/* The way up may lead through this one, so its mode comes last. */
+	/* Reopening the parent may go through this directory, so its mode is set last (restore.R3). */
 	if (r == 0)
 		r = chain_pop(&k->to);
 	if (r == 0 && fchmod(fd, m.mode) < 0)
 		r = -errno;
-	return r < 0 ? r : leave_old(k);
+	return r < 0 ? r : leave_old_dir(k);
 }
 
-static int make_all(struct making *k, struct manifest_reader *m)
+static int restore_entries(struct making *k, struct manifest_reader *m)
 {
 	struct manifest_ent ent;
 	int r = manifest_next(m, &ent); /* the top directory: the reader has checked that it is one */
@@ -301,7 +303,7 @@ static int make_all(struct making *k, struct manifest_reader *m)
 	buf_add(&k->dirs, &ent, sizeof(ent));
 	while ((r = manifest_next(m, &ent)) > 0) {
 		if (ent.type == MANIFEST_LEAVE) {
-			r = leave_dir(k);
+			r = leave_restored_dir(k);
 			if (r < 0)
 				return restore_fail(k, r, "a directory");
 			if (!m->in_tree)
@@ -309,7 +311,7 @@ static int make_all(struct making *k, struct manifest_reader *m)
 			continue;
 		}
 		k->r->entries++;
-		r = ent.type == MANIFEST_DIR ? enter_dir(k, &ent) : restore_other(k, &ent);
+		r = ent.type == MANIFEST_DIR ? enter_restored_dir(k, &ent) : restore_special(k, &ent);
 		if (r < 0)
 			return restore_fail(k, r, ent.name);
 	}
@@ -318,7 +320,7 @@ static int make_all(struct making *k, struct manifest_reader *m)
 
 /* --- the whole ------------------------------------------------------------------------------------------------------ */
 
-static int start_tree(struct making *k, int dirfd, const char *name, const char *links)
+static int start_restored_tree(struct making *k, int dirfd, const char *name, const char *links)
 {
 	autoclose int top = -1;
 	int r;
@@ -334,11 +336,11 @@ static int start_tree(struct making *k, int dirfd, const char *name, const char 
 	return k->has_old ? chain_start(&k->old, k->r->old_fd) : r;
 }
 
-static void stop(struct making *k)
+static void stop_restore(struct making *k)
 {
 	while (k->restores.len) { /* modes of the old tree, on every way out */
 		k->depth = 0;
-		if (leave_old(k) < 0)
+		if (leave_old_dir(k) < 0)
 			break;
 	}
 	chain_release(&k->to);
@@ -356,9 +358,9 @@ int restore_tree(struct restore *r, struct manifest_reader *m, int dirfd, const 
 	int ret, gone;
 
 	snprintf(links, sizeof(links), "%s.links", name);
-	ret = start_tree(&k, dirfd, name, links);
-	ret = ret < 0 ? restore_fail(&k, ret, "") : make_all(&k, m);
-	stop(&k);
+	ret = start_restored_tree(&k, dirfd, name, links);
+	ret = ret < 0 ? restore_fail(&k, ret, "") : restore_entries(&k, m);
+	stop_restore(&k);
 	gone = fd_rm_rf(dirfd, links, ret < 0 ? &local : k.e);
 	return ret < 0 ? ret : gone;
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A walk over one tree that writes down all of it.
+ * Walks one tree and writes its manifest, for a checkpoint.
  *
  * Invariants
- *  S1  A file is read only when it is not known to be the same. What is remembered of it afterwards was read from an
- *      inode that changed longer ago than the clock's tick, and that nobody had open for writing: a change after that
- *      moves its time of change, and is seen.
+ *  S1  A file is read only when it is not known to be unchanged. A hash is remembered only of an inode that changed longer
+ *      ago than the clock's tick and that no process had open for writing: a later change then moves its ctime and is
+ *      noticed.
  *  S2  Depth costs a frame and names, never a C stack frame and never an fd (chain.h).
- *  S3  A directory that is ours but lets nobody in is opened up while the walk is in it, and closed again after.
+ *  S3  A directory of ours without permissions gets them while the walk is in it, and its own mode again afterwards.
  */
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -66,18 +66,18 @@ static int scan_fail(struct walk *w, int code, const char *name)
 
 /* --- attributes ------------------------------------------------------------------------------------------------ */
 
-static bool is_kept(const char *name)
+static bool is_kept_attr(const char *name)
 {
 	return str_starts(name, "user.") || str_eq(name, "security.capability") ||
 	       str_starts(name, "system.posix_acl_");
 }
 
-static int by_text(const void *a, const void *b)
+static int compare_attr_names(const void *a, const void *b)
 {
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-static int add_attr(int fd, const char *name, struct buf *ret)
+static int add_manifest_attr(int fd, const char *name, struct buf *ret)
 {
 	char value[4096];
 	autofree char *big = NULL;
@@ -121,18 +121,18 @@ int attrs_read(int fd, struct buf *ret)
 	if (!v)
 		return -ENOMEM;
 	for (const char *p = list; p < list + len; p += strlen(p) + 1) {
-		if (is_kept(p))
+		if (is_kept_attr(p))
 			v[n++] = p;
 	}
-	qsort(v, n, sizeof(*v), by_text);
+	qsort(v, n, sizeof(*v), compare_attr_names);
 	for (size_t i = 0; i < n && r == 0; i++)
-		r = add_attr(fd, v[i], ret);
+		r = add_manifest_attr(fd, v[i], ret);
 	return r == 0 && ret->len > MANIFEST_ATTRS_MAX ? -E2BIG : r;
 }
 
 /* --- files with several names --------------------------------------------------------------------------------------- */
 
-static size_t slot_of(const struct walk *w, uint64_t dev, uint64_t ino)
+static size_t group_slot(const struct walk *w, uint64_t dev, uint64_t ino)
 {
 	size_t i = (size_t)((ino * 0x9e3779b97f4a7c15ULL) ^ dev) & (w->cap_groups - 1);
 
@@ -141,7 +141,7 @@ static size_t slot_of(const struct walk *w, uint64_t dev, uint64_t ino)
 	return i;
 }
 
-static int grow_groups(struct walk *w)
+static int grow_link_groups(struct walk *w)
 {
 	struct group *old = w->groups;
 	size_t n = w->cap_groups;
@@ -154,7 +154,7 @@ static int grow_groups(struct walk *w)
 	w->cap_groups = n ? n * 2 : 64;
 	for (size_t i = 0; i < n; i++) {
 		if (old[i].number)
-			w->groups[slot_of(w, old[i].dev, old[i].ino)] = old[i];
+			w->groups[group_slot(w, old[i].dev, old[i].ino)] = old[i];
 	}
 	free(old);
 	return 0;
@@ -162,17 +162,17 @@ static int grow_groups(struct walk *w)
 
 /* The number of its group, 0 for a file with one name, and for one that was written to since its first name was seen;
  * negative errno. */
-static int64_t group_of(struct walk *w, const struct stat *st, const unsigned char hash[HASH_LEN])
+static int64_t link_group_of(struct walk *w, const struct stat *st, const unsigned char hash[HASH_LEN])
 {
 	struct group *g;
 	int r;
 
 	if (st->st_nlink < 2)
 		return 0;
-	r = w->n_groups * 2 >= w->cap_groups ? grow_groups(w) : 0;
+	r = w->n_groups * 2 >= w->cap_groups ? grow_link_groups(w) : 0;
 	if (r < 0)
 		return r;
-	g = &w->groups[slot_of(w, st->st_dev, st->st_ino)];
+	g = &w->groups[group_slot(w, st->st_dev, st->st_ino)];
 	if (!g->number) {
 		*g = (struct group){
 			st->st_dev, st->st_ino, (uint64_t)st->st_size, (uint32_t)++w->n_groups, { 0 }
@@ -184,7 +184,7 @@ static int64_t group_of(struct walk *w, const struct stat *st, const unsigned ch
 
 /* --- one entry ------------------------------------------------------------------------------------------------------ */
 
-static struct manifest_ent ent_of(const char *name, const struct stat *st)
+static struct manifest_ent manifest_ent_of(const char *name, const struct stat *st)
 {
 	return (struct manifest_ent){
 		.name = name,
@@ -196,7 +196,7 @@ static struct manifest_ent ent_of(const char *name, const struct stat *st)
 	};
 }
 
-static int emit_entry(struct walk *w, const struct manifest_ent *m)
+static int add_manifest_entry(struct walk *w, const struct manifest_ent *m)
 {
 	manifest_add_ent(w->s->out, m);
 	w->s->entries++;
@@ -205,8 +205,8 @@ static int emit_entry(struct walk *w, const struct manifest_ent *m)
 	return buf_error(w->s->out) ? scan_fail(w, -ENOMEM, "") : 0;
 }
 
-/* Nobody has it open for writing: then whoever changes it later shows it by its time of change (S1). A mapping that is
- * dirty already would not. */
+/* True when no process has the file open for writing: a later change then moves its ctime (scan.S1). A write through a
+ * mapping that is dirty already would not. */
 static bool has_no_writer(int fd)
 {
 	if (fcntl(fd, F_SETLEASE, F_RDLCK) < 0)
@@ -230,9 +230,9 @@ static int remember_file(struct walk *w, const struct stat *before, int fd, uint
 	return known_add(w->s->after, &st, hash, buf_cstr(&w->attrs), (uint32_t)w->attrs.len);
 }
 
-/* The owner of a file that he may not read may not read its attributes either, open or not: it gets that right for so
- * long. */
-static int read_attrs(struct walk *w, int fd, const struct stat *st)
+/* Without read permission an owner cannot read the attributes of a file either, even through an fd: the file gets that
+ * permission meanwhile. */
+static int read_file_attrs(struct walk *w, int fd, const struct stat *st)
 {
 	int r;
 
@@ -245,8 +245,8 @@ static int read_attrs(struct walk *w, int fd, const struct stat *st)
 	return fchmod(fd, st->st_mode & 07777) < 0 ? -errno : r;
 }
 
-/* -ESTALE when it is no file any more. */
-static int hash_file(struct walk *w, const char *name, struct stat *st, unsigned char hash[HASH_LEN])
+/* -ESTALE when it is not a regular file any more. */
+static int hash_scanned_file(struct walk *w, const char *name, struct stat *st, unsigned char hash[HASH_LEN])
 {
 	autoclose int fd = layer_open_file(chain_fd(&w->chain), name);
 	uint64_t began = clock_nsec(CLOCK_REALTIME);
@@ -256,7 +256,7 @@ static int hash_file(struct walk *w, const char *name, struct stat *st, unsigned
 		return fd == -ELOOP || fd == -ENXIO || fd == -ENODEV ? -ESTALE : fd;
 	if (fstat(fd, st) < 0)
 		return -errno;
-	r = read_attrs(w, fd, st);
+	r = read_file_attrs(w, fd, st);
 	if (r < 0)
 		return r;
 	w->s->files_read++;
@@ -265,7 +265,7 @@ static int hash_file(struct walk *w, const char *name, struct stat *st, unsigned
 	return r < 0 ? r : remember_file(w, st, fd, began, hash);
 }
 
-static int take_file(struct walk *w, const char *name, struct stat *st)
+static int scan_file(struct walk *w, const char *name, struct stat *st)
 {
 	const struct known *k = w->s->before;
 	const struct known_ent *same = !k		    ? NULL
@@ -284,12 +284,12 @@ static int take_file(struct walk *w, const char *name, struct stat *st)
 		if (r == 0 && w->s->after)
 			r = known_add(w->s->after, st, hash, w->attrs.data, same->attrs_len);
 	} else {
-		r = hash_file(w, name, st, hash);
+		r = hash_scanned_file(w, name, st, hash);
 	}
 	if (r < 0)
 		return r;
-	m = ent_of(name, st);
-	group = group_of(w, st, hash);
+	m = manifest_ent_of(name, st);
+	group = link_group_of(w, st, hash);
 	if (group < 0)
 		return (int)group;
 	m.type = MANIFEST_FILE;
@@ -298,13 +298,13 @@ static int take_file(struct walk *w, const char *name, struct stat *st)
 	m.hash = hash;
 	m.attrs = (const uint8_t *)buf_cstr(&w->attrs);
 	m.attrs_len = (uint32_t)w->attrs.len;
-	return emit_entry(w, &m);
+	return add_manifest_entry(w, &m);
 }
 
-static int take_link(struct walk *w, const char *name, const struct stat *st)
+static int scan_link(struct walk *w, const char *name, const struct stat *st)
 {
 	autobuf struct buf target = BUF_INIT;
-	struct manifest_ent m = ent_of(name, st);
+	struct manifest_ent m = manifest_ent_of(name, st);
 	int r = layer_read_link(chain_fd(&w->chain), name, &target);
 
 	if (r < 0)
@@ -312,19 +312,19 @@ static int take_link(struct walk *w, const char *name, const struct stat *st)
 	m.type = MANIFEST_LINK;
 	m.size = target.len;
 	m.target = buf_cstr(&target);
-	return emit_entry(w, &m);
+	return add_manifest_entry(w, &m);
 }
 
-static int take_other(struct walk *w, const char *name, const struct stat *st)
+static int scan_special(struct walk *w, const char *name, const struct stat *st)
 {
-	struct manifest_ent m = ent_of(name, st);
+	struct manifest_ent m = manifest_ent_of(name, st);
 
 	m.type = S_ISFIFO(st->st_mode)	 ? MANIFEST_FIFO
 		 : S_ISSOCK(st->st_mode) ? MANIFEST_SOCKET
 					 : MANIFEST_WHITEOUT;
 	if (m.type == MANIFEST_WHITEOUT && !layer_is_whiteout(st))
 		return err_set(w->e, -EOPNOTSUPP, "there is a device, which no checkpoint can hold");
-	return emit_entry(w, &m);
+	return add_manifest_entry(w, &m);
 }
 
 /* --- directories ----------------------------------------------------------------------------------------------------- */
@@ -338,12 +338,12 @@ static int add_entry_name(struct walk *w, const char *name)
 	return buf_error(&w->names);
 }
 
-static int by_name(const void *a, const void *b, void *names)
+static int compare_entry_names(const void *a, const void *b, void *names)
 {
 	return strcmp((const char *)names + *(const size_t *)a, (const char *)names + *(const size_t *)b);
 }
 
-static int read_names(struct walk *w)
+static int read_scan_names(struct walk *w)
 {
 	size_t from = w->n_ents, kept = from;
 	ssize_t len;
@@ -363,8 +363,8 @@ static int read_names(struct walk *w)
 		return -errno;
 	if (w->n_ents == from)
 		return 0;
-	qsort_r(w->ents + from, w->n_ents - from, sizeof(*w->ents), by_name, w->names.data);
-	/* A directory that changes while it is read may give a name twice. */
+	qsort_r(w->ents + from, w->n_ents - from, sizeof(*w->ents), compare_entry_names, w->names.data);
+	/* A directory that changes while it is read may return a name twice. */
 	for (size_t i = from; i < w->n_ents; i++) {
 		if (kept == from || !str_eq(w->names.data + w->ents[kept - 1], w->names.data + w->ents[i]))
 			w->ents[kept++] = w->ents[i];
@@ -373,17 +373,17 @@ static int read_names(struct walk *w)
 	return 0;
 }
 
-static int reserve_frame(struct walk *w)
+static int reserve_scan_frame(struct walk *w)
 {
 	if (VEC_ROOM(w->frames, w->n_frames, w->cap_frames, VEC_NO_MAX) < 0)
 		return -ENOMEM;
 	return 0;
 }
 
-/* The directory that the chain is in: its record, and a frame for what is in it. */
-static int begin_dir(struct walk *w, const char *name, const struct stat *st, mode_t restore)
+/* Adds the record of the chain's current directory, and a frame for its entries. */
+static int begin_scanned_dir(struct walk *w, const char *name, const struct stat *st, mode_t restore)
 {
-	struct manifest_ent m = ent_of(name, st);
+	struct manifest_ent m = manifest_ent_of(name, st);
 	int r;
 
 	w->frames[w->n_frames++] = (struct frame){
@@ -396,18 +396,18 @@ static int begin_dir(struct walk *w, const char *name, const struct stat *st, mo
 	m.type = MANIFEST_DIR;
 	m.attrs = (const uint8_t *)buf_cstr(&w->attrs);
 	m.attrs_len = (uint32_t)w->attrs.len;
-	r = emit_entry(w, &m);
+	r = add_manifest_entry(w, &m);
 	if (r < 0)
 		return r;
-	r = read_names(w);
+	r = read_scan_names(w);
 	return r < 0 ? scan_fail(w, r, name) : 0;
 }
 
-static int take_dir(struct walk *w, const char *name)
+static int scan_dir(struct walk *w, const char *name)
 {
 	struct stat st = { 0 };
 	mode_t restore;
-	int r = reserve_frame(w);
+	int r = reserve_scan_frame(w);
 
 	if (r < 0)
 		return r;
@@ -416,15 +416,15 @@ static int take_dir(struct walk *w, const char *name)
 		return -ESTALE;
 	if (r < 0)
 		return r;
-	/* It may be another directory by now: what is written down is what is read. */
+	/* It may be another directory by now: the record describes the one that was opened. */
 	if (fstat(chain_fd(&w->chain), &st) < 0)
 		return -errno;
 	if (restore)
 		st.st_mode = restore;
-	return begin_dir(w, name, &st, restore);
+	return begin_scanned_dir(w, name, &st, restore);
 }
 
-static int take_entry(struct walk *w, const char *name)
+static int scan_entry(struct walk *w, const char *name)
 {
 	struct stat st = { 0 };
 	int r = -ESTALE;
@@ -434,25 +434,25 @@ static int take_entry(struct walk *w, const char *name)
 			return errno == ENOENT ? 0 : scan_fail(w, -errno, name);
 		switch (st.st_mode & S_IFMT) {
 		case S_IFDIR:
-			r = take_dir(w, name);
+			r = scan_dir(w, name);
 			break;
 		case S_IFREG:
-			r = take_file(w, name, &st);
+			r = scan_file(w, name, &st);
 			break;
 		case S_IFLNK:
-			r = take_link(w, name, &st);
+			r = scan_link(w, name, &st);
 			break;
 		default:
-			r = take_other(w, name, &st);
+			r = scan_special(w, name, &st);
 			break;
 		}
 	}
 	if (r == -ENOENT)
-		return 0; /* it went meanwhile */
+		return 0; /* removed meanwhile */
 	return r < 0 && w->e->code == 0 ? scan_fail(w, r, name) : r;
 }
 
-static int leave_dir(struct walk *w)
+static int leave_scanned_dir(struct walk *w)
 {
 	struct frame f = w->frames[--w->n_frames];
 
@@ -464,20 +464,20 @@ static int leave_dir(struct walk *w)
 	return layer_pop(&w->chain, f.restore);
 }
 
-static int walk_all(struct walk *w, int top_fd)
+static int scan_whole_tree(struct walk *w, int top_fd)
 {
 	struct stat st = { 0 };
 	int r = chain_start(&w->chain, top_fd);
 
 	if (r == 0)
-		r = reserve_frame(w);
+		r = reserve_scan_frame(w);
 	if (r == 0 && fstat(chain_fd(&w->chain), &st) < 0)
 		r = -errno;
 	if (r < 0)
 		return scan_fail(w, r, "the top directory");
 	if (w->s->top_mode)
 		st.st_mode = w->s->top_mode;
-	r = begin_dir(w, "", &st, 0);
+	r = begin_scanned_dir(w, "", &st, 0);
 	while (r == 0 && w->n_frames) {
 		struct frame *f = &w->frames[w->n_frames - 1];
 
@@ -487,14 +487,14 @@ static int walk_all(struct walk *w, int top_fd)
 			char name[NAME_MAX + 1];
 
 			memcpy(name, w->names.data + at, strlen(w->names.data + at) + 1);
-			r = take_entry(w, name);
+			r = scan_entry(w, name);
 		} else {
-			r = leave_dir(w);
+			r = leave_scanned_dir(w);
 			r = r < 0 ? scan_fail(w, r, "a directory") : 0;
 		}
 	}
-	while (w->n_frames) { /* S3, on every way out */
-		if (leave_dir(w) < 0 && r == 0)
+	while (w->n_frames) { /* scan.S3: restores modes on every way out */
+		if (leave_scanned_dir(w) < 0 && r == 0)
 			r = scan_fail(w, -ESTALE, "a directory");
 	}
 	return r;
@@ -512,7 +512,7 @@ int scan_tree(struct scan *s, const char *name, int top_fd, struct err *e)
 	w->e = e ? e : &local;
 	w->e->code = 0;
 	manifest_add_tree(s->out, name);
-	r = walk_all(w, top_fd);
+	r = scan_whole_tree(w, top_fd);
 	chain_release(&w->chain);
 	buf_release(&w->names);
 	buf_release(&w->attrs);

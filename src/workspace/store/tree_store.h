@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checkpoints of directory trees: what is in them as a manifest (codec/file/manifest.h) and objects (objects.h), the trees made
- * again from those, and what differs between two.
+ * Checkpoints of directory trees: a tree becomes a manifest (codec/file/manifest.h) and objects (objects.h), is restored
+ * from them, and two manifests are compared.
  *
- * The trees were written by a sandbox, which may be writing still: nothing is followed, nothing that could block is
- * opened, what vanishes meanwhile is left out, and what changes faster than it can be read is an error.
+ * A sandbox wrote the trees and may still be writing: no symlink is followed, nothing that could block is opened, an entry
+ * that vanishes meanwhile is left out, and a file that changes faster than it can be read is an error.
  */
 #ifndef WORKSPACE_TREE_STORE_H
 #define WORKSPACE_TREE_STORE_H

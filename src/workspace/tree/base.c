@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Looks names up in the two directories that a run's layer is over, as the kernel's overlay would show them (base.h). Follows
+ * no symlink.
+ */
 #include "workspace/tree/base.h"
 
 #include "base/cleanup.h"
@@ -18,8 +22,8 @@ static void base_close(struct base *b)
 	b->dir = fd_close(b->dir);
 }
 
-/* Which of the two shows the name; -ENOENT when neither does. */
-static int find_shown(const struct base *b, const char *name, struct stat *st)
+/* The directory that shows the name; -ENOENT when neither does. */
+static int find_in_base(const struct base *b, const char *name, struct stat *st)
 {
 	if (b->layer >= 0 && fstatat(b->layer, name, st, AT_SYMLINK_NOFOLLOW) == 0)
 		return layer_is_whiteout(st) ? -ENOENT : b->layer;
@@ -30,12 +34,12 @@ static int find_shown(const struct base *b, const char *name, struct stat *st)
 	return fstatat(b->dir, name, st, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : b->dir;
 }
 
-/* Goes one directory down in both. */
-static int enter_base(struct base *b, const char *name)
+/* Descends one directory in both. */
+static int descend_base(struct base *b, const char *name)
 {
 	struct base next = { -1, -1 };
 	struct stat st;
-	int at = find_shown(b, name, &st);
+	int at = find_in_base(b, name, &st);
 
 	if (at < 0)
 		return at;
@@ -54,14 +58,14 @@ static int enter_base(struct base *b, const char *name)
 	return 0;
 }
 
-static int copy_fd(int fd)
+static int dup_or_none(int fd)
 {
 	return fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 3);
 }
 
 int base_open_parent(struct base b, const char *path, const char **ret_name, struct stat *ret_st)
 {
-	CLEANUP(base_close) struct base at = { copy_fd(b.layer), copy_fd(b.dir) };
+	CLEANUP(base_close) struct base at = { dup_or_none(b.layer), dup_or_none(b.dir) };
 	const char *slash;
 	int fd;
 
@@ -74,12 +78,12 @@ int base_open_parent(struct base b, const char *path, const char **ret_name, str
 			return -ENAMETOOLONG;
 		memcpy(name, path, n);
 		name[n] = '\0';
-		r = enter_base(&at, name);
+		r = descend_base(&at, name);
 		if (r < 0)
 			return r;
 		path = slash + 1;
 	}
-	fd = find_shown(&at, path, ret_st);
+	fd = find_in_base(&at, path, ret_st);
 	if (fd < 0)
 		return fd;
 	*ret_name = path;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a run's layer lies on: the original directory, and for a call over another sandbox's workspace a copy of that one's
- * layer over it. Seen together they are what the kernel's overlay of the two shows: an entry of the layer hides the
- * original's, a whiteout hides and shows nothing, two directories are one unless the upper one is opaque.
+ * The directories that a run's layer is over: the original, and for a call over another sandbox's workspace a copy of that
+ * sandbox's layer over it. They are merged as in the kernel's overlay: an entry of the layer hides the original's, a whiteout
+ * hides it and shows nothing, two directories are merged unless the upper one is opaque.
  */
 #ifndef WORKSPACE_BASE_H
 #define WORKSPACE_BASE_H
@@ -18,7 +18,8 @@ struct base {
 
 #define BASE_DIR(fd) ((struct base){ .layer = -1, .dir = (fd) })
 
-/* The directory, of either, that holds what is seen at path: its fd, the last name, and what is there. -ENOENT where nothing is. */
+/* Opens the directory, of either, with the entry that is visible at path: its fd, the last name, and the entry's stat.
+ * -ENOENT when there is none. */
 int base_open_parent(struct base b, const char *path, const char **ret_name, struct stat *ret_st) MUST_CHECK;
 
 #endif

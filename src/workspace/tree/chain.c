@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A path of open directories that stays within CHAIN_OPEN_MAX fds whatever its depth (chain.h). A level that is opened again
+ * must be the same inode as before.
+ */
 #include "workspace/tree/chain.h"
 
 #include "base/cleanup.h"
@@ -10,7 +14,7 @@
 
 #define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
 
-static int add_level(struct chain *c, int fd)
+static int add_chain_level(struct chain *c, int fd)
 {
 	if (VEC_ROOM(c->v, c->n, c->cap, VEC_NO_MAX) < 0)
 		return -ENOMEM;
@@ -25,7 +29,7 @@ int chain_start(struct chain *c, int root_fd)
 
 	if (fd < 0)
 		return -errno;
-	r = add_level(c, fd);
+	r = add_chain_level(c, fd);
 	if (r < 0)
 		fd_close(fd);
 	return r;
@@ -40,7 +44,7 @@ void chain_release(struct chain *c)
 }
 
 /* Closes the open level that is farthest up. */
-static int close_first(struct chain *c)
+static int close_topmost_open(struct chain *c)
 {
 	struct chain_level *l = &c->v[c->first_open];
 	struct stat st;
@@ -64,17 +68,17 @@ int chain_push(struct chain *c, const char *name)
 			break;
 		if ((errno != EMFILE && errno != ENFILE) || c->n - c->first_open < 2)
 			return -errno;
-		r = close_first(c);
+		r = close_topmost_open(c);
 		if (r < 0)
 			return r;
 	}
-	r = add_level(c, fd);
+	r = add_chain_level(c, fd);
 	if (r < 0) {
 		fd_close(fd);
 		return r;
 	}
 	if (c->n - c->first_open > CHAIN_OPEN_MAX) {
-		r = close_first(c);
+		r = close_topmost_open(c);
 		if (r < 0) {
 			fd_close(fd);
 			c->n--;
@@ -93,7 +97,7 @@ int chain_pop(struct chain *c)
 	BUG_ON(c->n < 2);
 	l = below - 1;
 	if (l->fd < 0) {
-		/* There is an fd for it: at least two were open on the way down, and now it is one. */
+		/* An fd is available: at least two levels were open on the way down, and now it is one. */
 		l->fd = openat(below->fd, "..", DIR_FLAGS);
 		if (l->fd < 0)
 			r = -errno;

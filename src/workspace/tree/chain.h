@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A way down a tree, held open: from a root directory through one name after another.
+ * A path of open directories: from a root directory down, one name after another.
  *
- * Trees may be any depth, so only the last few levels are open at once. A level that was closed is opened again
- * through ".." of the one below it, and must then be the directory that it was, or the walk ends with -ESTALE. No
- * symlink is ever followed.
+ * Trees may have any depth, so only the last few levels are open at once. A level that was closed is opened again through
+ * ".." of the one below it, and must then be the same directory as before, or the walk ends with -ESTALE. No symlink is
+ * ever followed.
  */
 #ifndef WORKSPACE_CHAIN_H
 #define WORKSPACE_CHAIN_H

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads the upper layer of an overlay from the host (layer.h). A sandbox wrote it: no symlink is followed, nothing that could
+ * block is opened, and every read is bounded.
+ */
 #include "workspace/tree/layer.h"
 
 #include "workspace/tree/trigger.h"
@@ -28,7 +32,7 @@ bool layer_is_opaque(int dirfd)
 }
 
 /* An attribute of the entry itself, whatever it is; -1 when it has none. */
-static ssize_t entry_xattr(int dirfd, const char *name, const char *attr, void *out, size_t size)
+static ssize_t get_entry_xattr(int dirfd, const char *name, const char *attr, void *out, size_t size)
 {
 	autoclose int fd = openat(dirfd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 	char proc[32];
@@ -41,14 +45,14 @@ static ssize_t entry_xattr(int dirfd, const char *name, const char *attr, void *
 
 bool layer_has_origin(int dirfd, const char *name)
 {
-	return entry_xattr(dirfd, name, "user.overlay.origin", NULL, 0) >= 0;
+	return get_entry_xattr(dirfd, name, "user.overlay.origin", NULL, 0) >= 0;
 }
 
 size_t layer_capability(int dirfd, const char *name, unsigned char ret[LAYER_CAP_MAX])
 {
-	ssize_t n = entry_xattr(dirfd, name, "security.capability", ret, LAYER_CAP_MAX);
+	ssize_t n = get_entry_xattr(dirfd, name, "security.capability", ret, LAYER_CAP_MAX);
 
-	if (n < 0 && errno == ERANGE) /* no capability is that long; it is there all the same */
+	if (n < 0 && errno == ERANGE) /* no capability is that long, but there is one */
 		return LAYER_CAP_MAX;
 	return n < 0 ? 0 : (size_t)n;
 }
@@ -115,7 +119,7 @@ int layer_push(struct chain *c, const char *name, mode_t *ret_restore)
 	if (fd >= 0 && (st.st_mode & 0500) == 0500)
 		return fd;
 	if (st.st_uid != geteuid()) {
-		/* Without the right to search it, its names could be read and nothing else. */
+		/* Without search permission its names could be read, and nothing else. */
 		if (fd < 0 || faccessat(fd, ".", X_OK, AT_EACCESS) == 0)
 			return fd;
 		fd = chain_pop(c);
@@ -132,7 +136,7 @@ int layer_push(struct chain *c, const char *name, mode_t *ret_restore)
 
 int layer_pop(struct chain *c, mode_t restore)
 {
-	/* Reopening the level above goes through this one, so its mode comes back last. */
+	/* Reopening the level above goes through this one, so its mode is restored last. */
 	autoclose int fd = restore ? fcntl(chain_fd(c), F_DUPFD_CLOEXEC, 0) : -1;
 	int r = chain_pop(c);
 
@@ -141,7 +145,7 @@ int layer_pop(struct chain *c, mode_t restore)
 	return r;
 }
 
-static int open_ours(int dirfd, const char *name, int flags, mode_t type)
+static int open_own_entry(int dirfd, const char *name, int flags, mode_t type)
 {
 	int fd = openat(dirfd, name, flags);
 	struct stat st;
@@ -169,12 +173,13 @@ static int open_ours(int dirfd, const char *name, int flags, mode_t type)
 
 int layer_open_file(int dirfd, const char *name)
 {
-	return open_ours(dirfd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, S_IFREG);
+	return open_own_entry(dirfd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC,
+			      S_IFREG);
 }
 
 int layer_open_directory(int dirfd, const char *name)
 {
-	return open_ours(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, S_IFDIR);
+	return open_own_entry(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, S_IFDIR);
 }
 
 int layer_read_link(int dirfd, const char *name, struct buf *ret)
@@ -192,8 +197,8 @@ int layer_read_link(int dirfd, const char *name, struct buf *ret)
 	return 0;
 }
 
-/* The next place from `at` on where there may be data, or `size`. */
-static off_t next_data(int fd, off_t at, off_t size)
+/* The next offset from `at` on that may have data, or `size`. */
+static off_t seek_data(int fd, off_t at, off_t size)
 {
 	off_t d = lseek(fd, at, SEEK_DATA);
 
@@ -202,14 +207,14 @@ static off_t next_data(int fd, off_t at, off_t size)
 	return errno == ENXIO ? size : at;
 }
 
-static off_t next_hole(int fd, off_t at, off_t size)
+static off_t seek_hole(int fd, off_t at, off_t size)
 {
 	off_t h = lseek(fd, at, SEEK_HOLE);
 
 	return h >= at && h < size ? h : size;
 }
 
-static ssize_t read_at(int fd, char *p, size_t len, off_t at)
+static ssize_t read_full_at(int fd, char *p, size_t len, off_t at)
 {
 	size_t done = 0;
 
@@ -229,11 +234,12 @@ static ssize_t read_at(int fd, char *p, size_t len, off_t at)
 
 #define CHUNK (64 << 10)
 
-static int same_range(int a, int b, off_t from, off_t to, char *space)
+static int same_bytes_in_range(int a, int b, off_t from, off_t to, char *space)
 {
 	while (from < to) {
 		size_t want = to - from < CHUNK ? (size_t)(to - from) : CHUNK;
-		ssize_t x = read_at(a, space, want, from), y = read_at(b, space + CHUNK, want, from);
+		ssize_t x = read_full_at(a, space, want, from),
+			y = read_full_at(b, space + CHUNK, want, from);
 
 		if (x < 0 || y < 0)
 			return x < 0 ? (int)x : (int)y;
@@ -254,19 +260,19 @@ int layer_same_content(int a, int b, off_t size)
 	if (!space)
 		return -ENOMEM;
 	while (at < size) {
-		off_t x = next_data(a, at, size), y = next_data(b, at, size);
+		off_t x = seek_data(a, at, size), y = seek_data(b, at, size);
 		off_t from = x < y ? x : y, to;
 		int r;
 
 		if (from >= size)
 			break;
-		/* As far as one of them has data; the other may have a hole there that reads as zeros. */
-		x = next_hole(a, from, size);
-		y = next_hole(b, from, size);
+		/* Where either file has data; the other may have a hole there, which reads as zeros. */
+		x = seek_hole(a, from, size);
+		y = seek_hole(b, from, size);
 		to = x > y ? x : y;
-		if (to == from) /* it changed between the two questions */
+		if (to == from) /* it changed between the two seeks */
 			to = size;
-		r = same_range(a, b, from, to, space);
+		r = same_bytes_in_range(a, b, from, to, space);
 		if (r <= 0)
 			return r;
 		at = to;

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Runs a function in a child that is root over the user's subordinate ids, and brings its output back (owner.h).
+ */
 #include "workspace/tree/owner.h"
 
 #include "base/fd.h"
@@ -15,12 +18,12 @@
 
 struct report {
 	int result;
-	uint64_t len; /* of what follows */
+	uint64_t len; /* of the bytes that follow */
 	struct err err;
 };
 
-static _Noreturn void work_in_child(int sock, int (*fn)(void *ctx, struct buf *out, struct err *e), void *ctx,
-				    pid_t parent)
+static _Noreturn void run_in_owner_child(int sock, int (*fn)(void *ctx, struct buf *out, struct err *e),
+					 void *ctx, pid_t parent)
 {
 	struct report rep = { .err = ERR_INIT };
 	autobuf struct buf out = BUF_INIT;
@@ -28,7 +31,7 @@ static _Noreturn void work_in_child(int sock, int (*fn)(void *ctx, struct buf *o
 
 	if (unshare(CLONE_NEWUSER) < 0)
 		rep.result = err_sys(&rep.err, -errno, "cannot make a user namespace for the run's ids");
-	/* Not before: the change of credentials undoes it. */
+	/* Not earlier: the change of credentials resets it. */
 	spawn_die_with(parent);
 	if (rep.result == 0 && (fd_write_all(sock, &go, 1) < 0 || fd_read_exact(sock, &go, 1) < 0))
 		_exit(1);
@@ -41,7 +44,7 @@ static _Noreturn void work_in_child(int sock, int (*fn)(void *ctx, struct buf *o
 	      fd_write_all(sock, buf_cstr(&out), (size_t)rep.len) < 0);
 }
 
-static int take_report(int sock, struct buf *out, struct err *e)
+static int take_owner_report(int sock, struct buf *out, struct err *e)
 {
 	struct report rep;
 	char *p;
@@ -63,7 +66,7 @@ static int take_report(int sock, struct buf *out, struct err *e)
 	return 0;
 }
 
-static int map_and_wait(int sock, pid_t pid, const struct ids *ids, struct buf *out, struct err *e)
+static int map_owner_and_wait(int sock, pid_t pid, const struct ids *ids, struct buf *out, struct err *e)
 {
 	char go = 0;
 	int r = fd_read_exact(sock, &go, 1);
@@ -74,7 +77,7 @@ static int map_and_wait(int sock, pid_t pid, const struct ids *ids, struct buf *
 		return r == -EPIPE ? err_set(e, -EPERM, "cannot make a user namespace for the run's ids") : r;
 	if (fd_write_all(sock, &go, 1) < 0)
 		return err_set(e, -EIO, "the process that works on the run's files died");
-	return take_report(sock, out, e);
+	return take_owner_report(sock, out, e);
 }
 
 int owner_call(bool mapped, int (*fn)(void *ctx, struct buf *out, struct err *e), void *ctx, struct buf *out,
@@ -98,11 +101,11 @@ int owner_call(bool mapped, int (*fn)(void *ctx, struct buf *out, struct err *e)
 	if (pid < 0)
 		return err_sys(e, -errno, "cannot start a process");
 	if (pid == 0) {
-		fd_close(ours); /* the parent's death is then an end of file */
-		work_in_child(theirs, fn, ctx, self);
+		fd_close(ours); /* so that the parent's death shows as end of file */
+		run_in_owner_child(theirs, fn, ctx, self);
 	}
 	theirs = fd_close(theirs);
-	r = map_and_wait(ours, pid, &ids, out, e);
+	r = map_owner_and_wait(ours, pid, &ids, out, e);
 	ours = fd_close(ours);
 	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
 		;

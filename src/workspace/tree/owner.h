@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Work on files that belong to an ordinary user's range of subordinate ids: only who is root over those ids may read and
- * make them. It is done by a child in a user namespace of its own, in which id 0 is the user himself.
+ * Work on files that belong to an ordinary user's range of subordinate ids, which only a process that is root over those
+ * ids may read and make. A child does it in a user namespace of its own, in which id 0 is the user.
  */
 #ifndef WORKSPACE_OWNER_H
 #define WORKSPACE_OWNER_H

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Normalises, compares and folds paths of a workspace (path.h). Pure: no file system is asked.
+ */
 #include "workspace/tree/path.h"
 
 #include "base/cleanup.h"
 
 #include <errno.h>
 
-/* Where the workspace is inside: people copy paths from there. */
+/* The workspace's path inside: users copy paths from there. */
 #define INSIDE "/workspace"
 
 static bool is_dots_part(const char *s, size_t len, size_t dots)
@@ -75,7 +78,7 @@ const char *path_covered(const struct strv *l, const char *path)
 	return NULL;
 }
 
-/* One code point; what is no UTF-8 is taken byte by byte. */
+/* One code point; invalid UTF-8 is taken byte by byte. */
 static unsigned path_decode(const char *s, size_t *ret_len)
 {
 	const unsigned char *b = (const unsigned char *)s;
@@ -94,7 +97,7 @@ static unsigned path_decode(const char *s, size_t *ret_len)
 }
 
 /* Unicode's Default_Ignorable_Code_Point. */
-static bool shows_nothing(unsigned c)
+static bool is_ignorable_char(unsigned c)
 {
 	static const struct {
 		unsigned from, to;
@@ -113,8 +116,8 @@ static bool shows_nothing(unsigned c)
 	return false;
 }
 
-/* The ASCII letters that Unicode's case folding turns a character into; NULL: it stays what it is. */
-static const char *ascii_of(unsigned c)
+/* The ASCII letters to which Unicode's case folding maps a character; NULL: it is not changed. */
+static const char *ascii_case_fold(unsigned c)
 {
 	static const struct {
 		unsigned c;
@@ -132,16 +135,16 @@ static const char *ascii_of(unsigned c)
 	return NULL;
 }
 
-/* One name; returns where the folded one ends. */
-static char *fold_name(const char *s, size_t len, char *out)
+/* Folds one name; returns the end of the result. */
+static char *fold_one_name(const char *s, size_t len, char *out)
 {
 	char *start = out;
 
 	for (size_t i = 0, n; i < len; i += n) {
 		unsigned c = path_decode(s + i, &n);
-		const char *ascii = n > 1 ? ascii_of(c) : NULL;
+		const char *ascii = n > 1 ? ascii_case_fold(c) : NULL;
 
-		if (n > 1 && shows_nothing(c))
+		if (n > 1 && is_ignorable_char(c))
 			continue;
 		if (c == ':' && out > start)
 			break;
@@ -156,7 +159,7 @@ static char *fold_name(const char *s, size_t len, char *out)
 	}
 	while (out > start && (out[-1] == '.' || out[-1] == ' '))
 		out--;
-	if (out == start) { /* nothing but such: itself */
+	if (out == start) { /* nothing but ignored characters: the name itself */
 		memcpy(out, s, len);
 		out += len;
 	}
@@ -172,7 +175,7 @@ char *path_fold(const char *path)
 	while (*path) {
 		size_t len = strcspn(path, "/");
 
-		at = fold_name(path, len, at);
+		at = fold_one_name(path, len, at);
 		path += len;
 		if (*path == '/')
 			*at++ = *path++;
@@ -189,7 +192,7 @@ int path_cmp(const char *a, const char *b)
 		a++;
 		b++;
 	}
-	/* The end comes before a slash, a slash before any other byte. */
+	/* The end sorts before a slash, a slash before any other byte. */
 	x = *a == '/' ? 1 : *a ? (unsigned char)*a + 1 : 0;
 	y = *b == '/' ? 1 : *b ? (unsigned char)*b + 1 : 0;
 	return x - y;

@@ -19,19 +19,19 @@ bool path_covers(const char *dir, const char *path);
 const char *path_covered(const struct strv *l, const char *path);
 
 /*
- * A path as a file system sees it that does not tell names apart which people cannot tell apart either: capitals are
- * small letters, characters that show nothing are left out (HFS+, and ext4 with casefold), so are dots and blanks at the
- * end of a name and what follows a colon (NTFS). As many names as before, none longer. NULL: out of memory.
+ * Folds a path as the most lenient file systems do, so that names which some of them take for equal become equal: letters
+ * are lower case; invisible characters are left out (HFS+, and ext4 with casefold), and so are dots and blanks at the end
+ * of a name and everything after a colon (NTFS). As many names as before, none longer. NULL: out of memory.
  */
 char *path_fold(const char *path);
 
-/* Order of a walk: a directory, then all that is in it, then its next neighbour. */
+/* The order of a walk: a directory, its entries, its next neighbour. */
 int path_cmp(const char *a, const char *b);
 
 /*
  * Could a symlink at `link` (relative to the workspace) with this target lead out of the workspace? True for an
- * absolute target, for more ".." than there are directories above, and for ".." behind a name, which is as
- * harmless as whatever that name may be a link to.
+ * absolute target, for more ".." than there are directories above, and for ".." after a name, since that name may be a
+ * symlink to anywhere.
  */
 bool path_link_leaves(const char *link, const char *target);
 

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Finds triggers in paths: files that programs of the host run or obey by their name (trigger.h; the names are in
+ * trigger_table.c). Pure. When in doubt a path is a trigger.
+ */
 #include "workspace/tree/trigger.h"
 
 #include "base/cleanup.h"
@@ -9,12 +13,12 @@
 #include <stdio.h>
 #include <strings.h>
 
-/* All names and paths here are folded (path_fold()): lower case, without what some file systems ignore. */
+/* All names and paths here are folded (path_fold()): lower case, without the characters that some file systems ignore. */
 
 /*
- * What git itself writes on a commit, a fetch or a merge, and does not obey: first names below .git. All else
- * there (config, hooks, info/attributes, modules, worktrees, commondir, a rebase's list of commands…) may make git
- * run something.
+ * First names below .git of files that git itself writes on a commit, a fetch or a merge, and does not obey. Everything
+ * else there (config, hooks, info/attributes, modules, worktrees, commondir, a rebase's list of commands…) may make git
+ * run a program.
  */
 static const char *const internals[] = {
 	"objects",     "refs",	      "logs",		"index",       "head",	      "orig_head",
@@ -23,8 +27,8 @@ static const char *const internals[] = {
 	"shallow",     "gc.log",      "squash_msg",
 };
 
-/* Names that git obeys in a repository. A directory that is a repository without being called .git may have other files too, a
- * project's own: only these names and `internals` are judged there. */
+/* Names that git obeys in a repository. A directory that is a repository without being called .git may also have files of
+ * the project: only these names and `internals` are judged there. */
 static const char *const obeyed_by_git[] = {
 	"config",	"config.worktree", "hooks",   "info",	  "modules",
 	"worktrees",	"commondir",	   "gitdir",  "common",	  "rebase-merge",
@@ -38,47 +42,47 @@ static const char why_bare[] = "its directory is or becomes a git repository";
 static const char why_bare_runs[] = "git may run or obey it: its directory is or becomes a git repository";
 static const char why_unknown[] = "there is not enough memory to judge it";
 
-static bool same(const char *s, size_t len, const char *word)
+static bool equals_word(const char *s, size_t len, const char *word)
 {
 	return len == strlen(word) && memcmp(s, word, len) == 0;
 }
 
-static bool is_one_of(const char *s, size_t len, const char *const *words, size_t n)
+static bool is_in_words(const char *s, size_t len, const char *const *words, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
-		if (same(s, len, words[i]))
+		if (equals_word(s, len, words[i]))
 			return true;
 	}
 	return false;
 }
 
 /*
- * Triggers by how they begin, for a path may have thousands of names and each is asked about: lists by the first letter,
- * or by the second where the first is a dot; those that begin with "*" in one of their own.
+ * An index of the triggers by their first letter (the second after a dot), because a path may have thousands of names and
+ * each is looked up. Those that begin with "*" are in a list of their own.
  */
 #define LISTS 512
 #define ROWS_MAX 1024
 static struct {
 	bool ready;
-	unsigned short head[LISTS + 1], next[ROWS_MAX]; /* places plus one; 0 ends */
+	unsigned short head[LISTS + 1], next[ROWS_MAX]; /* row number plus one; 0 ends a list */
 } lists;
 
-static unsigned char lower(char c)
+static unsigned char ascii_lower(char c)
 {
 	return (unsigned char)(c >= 'A' && c <= 'Z' ? c + 32 : c);
 }
 
-static size_t list_of(const char *name)
+static size_t row_list_of(const char *name)
 {
-	return name[0] == '.' ? 256u + lower(name[1]) : lower(name[0]);
+	return name[0] == '.' ? 256u + ascii_lower(name[1]) : ascii_lower(name[0]);
 }
 
-static void prepare_rows(void)
+static void index_rows(void)
 {
 	assert(n_trigger_rows <= ROWS_MAX);
 	for (size_t i = 0; i < n_trigger_rows; i++) {
 		const char *name = trigger_rows[i].name;
-		size_t at = name[0] == '*' ? LISTS : list_of(name);
+		size_t at = name[0] == '*' ? LISTS : row_list_of(name);
 
 		lists.next[i] = lists.head[at];
 		lists.head[at] = (unsigned short)(i + 1);
@@ -86,8 +90,8 @@ static void prepare_rows(void)
 	lists.ready = true;
 }
 
-/* A "*" of the pattern stands for any bytes. The table has names as people write them, so the pattern is folded here. */
-static bool fits_pattern(const char *s, size_t len, const char *pattern)
+/* A "*" of the pattern matches any bytes. The table has names in their usual spelling, so the pattern is folded here. */
+static bool matches_pattern(const char *s, size_t len, const char *pattern)
 {
 	const char *star = NULL;
 	size_t at = 0, from = 0;
@@ -96,7 +100,7 @@ static bool fits_pattern(const char *s, size_t len, const char *pattern)
 		if (*pattern == '*') {
 			star = ++pattern;
 			from = at;
-		} else if (*pattern && lower(*pattern) == (unsigned char)s[at]) {
+		} else if (*pattern && ascii_lower(*pattern) == (unsigned char)s[at]) {
 			pattern++;
 			at++;
 		} else if (star) {
@@ -113,69 +117,70 @@ static bool fits_pattern(const char *s, size_t len, const char *pattern)
 
 static bool is_dot_git(const char *s, size_t len)
 {
-	/* "git~1" is what a Windows file system may call .git. */
-	return same(s, len, ".git") || same(s, len, "git~1");
+	/* "git~1" is a short name of .git on Windows file systems. */
+	return equals_word(s, len, ".git") || equals_word(s, len, "git~1");
 }
 
-/* What is behind ".git/": does git only write it, or might it run it? */
+/* The reason for a path after ".git/": git only writes it, or git may run or obey it. */
 static const char *why_below_git(const char *rest, bool is_dir)
 {
 	size_t len = strcspn(rest, "/");
 	const char *more = rest[len] ? rest + len + 1 : "";
 
-	/* An empty directory of hooks does nothing, and so do a new repository's examples; a link in its place would. */
-	if (same(rest, len, "hooks")) {
+	/* A directory of hooks without files does nothing, nor do the samples of a new repository; a symlink in its place may. */
+	if (equals_word(rest, len, "hooks")) {
 		bool sample = str_ends(more, ".sample") && !strchr(more, '/');
 
 		return (*more ? sample : is_dir) ? why_internals : why_git_runs;
 	}
-	if (same(rest, len, "info"))
+	if (equals_word(rest, len, "info"))
 		return (*more ? str_eq(more, "exclude") : is_dir) ? why_internals : why_git_runs;
-	if (same(rest, len, "objects"))
+	if (equals_word(rest, len, "objects"))
 		return str_starts(more, "info/alternates") ? why_git_runs : why_internals;
-	return is_one_of(rest, len, internals, ARRAY_SIZE(internals)) ? why_internals : why_git_runs;
+	return is_in_words(rest, len, internals, ARRAY_SIZE(internals)) ? why_internals : why_git_runs;
 }
 
-/* The same in a directory that is a repository by what is in it. */
+/* The same in a directory that is a repository by its content. */
 static const char *why_in_bare(const char *rest, bool is_dir)
 {
 	size_t len = strcspn(rest, "/");
 
-	if (!is_one_of(rest, len, internals, ARRAY_SIZE(internals)) &&
-	    !is_one_of(rest, len, obeyed_by_git, ARRAY_SIZE(obeyed_by_git)))
+	if (!is_in_words(rest, len, internals, ARRAY_SIZE(internals)) &&
+	    !is_in_words(rest, len, obeyed_by_git, ARRAY_SIZE(obeyed_by_git)))
 		return NULL;
 	return why_below_git(rest, is_dir) == why_git_runs ? why_bare_runs : why_bare;
 }
 
-static const char *why_in_list(size_t list, const char *name, size_t len, const char *next, bool is_dir)
+static const char *why_by_list(size_t list, const char *name, size_t len, const char *next, bool is_dir)
 {
 	size_t next_len = strcspn(next, "/");
 
 	for (unsigned i = lists.head[list]; i; i = lists.next[i - 1]) {
 		const struct trigger_row *row = &trigger_rows[i - 1];
 
-		if (!fits_pattern(name, len, row->name))
+		if (!matches_pattern(name, len, row->name))
 			continue;
-		/* A link in place of .github leads to any workflows whatever. */
-		if (!row->below || (*next ? fits_pattern(next, next_len, row->below) : !is_dir))
+		/* A symlink in place of .github may lead to any workflows. */
+		if (!row->below || (*next ? matches_pattern(next, next_len, row->below) : !is_dir))
 			return row->why;
 	}
 	return NULL;
 }
 
-static const char *why_name(const char *name, size_t len, const char *next, bool is_dir)
+static const char *why_by_name(const char *name, size_t len, const char *next, bool is_dir)
 {
-	const char *why = why_in_list(list_of(name), name, len, next, is_dir);
+	const char *why = why_by_list(row_list_of(name), name, len, next, is_dir);
 
-	return why ? why : why_in_list(LISTS, name, len, next, is_dir);
+	return why ? why : why_by_list(LISTS, name, len, next, is_dir);
 }
 
-static bool is_run_by_git(const char *why)
+static bool is_git_reason(const char *why)
 {
 	return why == why_git_runs || why == why_bare_runs;
 }
 
-/* What git runs is worse than all else, wherever in the path it stands. `folded` has as many names as path. */
+/* Files that git runs take precedence over every other trigger, wherever in the path they are. `folded` has as many names
+ * as path. */
 static struct trigger find_trigger(const char *path, const char *folded, bool is_dir)
 {
 	struct trigger found = { 0 };
@@ -186,15 +191,15 @@ static struct trigger find_trigger(const char *path, const char *folded, bool is
 		const char *why;
 
 		if (!is_dot_git(f, len))
-			why = found.why ? NULL : why_name(f, len, next, is_dir);
+			why = found.why ? NULL : why_by_name(f, len, next, is_dir);
 		else if (*next)
 			why = why_below_git(next, is_dir);
 		else
-			why = is_dir ? why_internals : why_git_runs; /* a file says where the repository is */
+			why = is_dir ? why_internals : why_git_runs; /* a file .git names the repository */
 		p += strcspn(p, "/");
-		if (why && (!found.why || is_run_by_git(why))) {
+		if (why && (!found.why || is_git_reason(why))) {
 			found.why = why;
-			found.beyond = is_run_by_git(why) ? (size_t)(p - path) : 0;
+			found.beyond = is_git_reason(why) ? (size_t)(p - path) : 0;
 		}
 		p += *p == '/';
 		f += len + (f[len] == '/');
@@ -202,8 +207,8 @@ static struct trigger find_trigger(const char *path, const char *folded, bool is
 	return found;
 }
 
-/* The part of a folded path that is behind as many names as the path has before `at`. */
-static const char *folded_behind(const char *path, const char *folded, size_t at)
+/* The rest of a folded path, after as many names as the path has before `at`. */
+static const char *folded_rest(const char *path, const char *folded, size_t at)
 {
 	for (size_t i = 0; i < at; i++) {
 		if (path[i] == '/' || i + 1 == at) {
@@ -224,7 +229,7 @@ const char *trigger_above(const char *real)
 	return strrchr(real, '/') + 1;
 }
 
-static struct trigger find_below(const char *path, bool is_dir, const struct trigger_place *place)
+static struct trigger find_trigger_below(const char *path, bool is_dir, const struct trigger_place *place)
 {
 	autofree char *folded = path_fold(path);
 	struct trigger t;
@@ -233,17 +238,17 @@ static struct trigger find_below(const char *path, bool is_dir, const struct tri
 	if (!folded)
 		return (struct trigger){ why_unknown, strlen(path) };
 	if (!lists.ready)
-		prepare_rows();
+		index_rows();
 	t = find_trigger(path, folded, is_dir);
-	if (!place->in_git || is_run_by_git(t.why))
+	if (!place->in_git || is_git_reason(t.why))
 		return t;
-	why = place->runs ? why_bare_runs : why_in_bare(folded_behind(path, folded, place->git_at), is_dir);
-	if (is_run_by_git(why))
+	why = place->runs ? why_bare_runs : why_in_bare(folded_rest(path, folded, place->git_at), is_dir);
+	if (is_git_reason(why))
 		return (struct trigger){ why, place->git_at };
 	return t.why || !why ? t : (struct trigger){ why, 0 };
 }
 
-/* By its path from `above` on; what a yes has to be longer than counts in the path itself. */
+/* Judged by its path from `above` on; the length that a yes must exceed counts in the path itself. */
 struct trigger trigger_find(const char *path, bool is_dir, const struct trigger_place *place)
 {
 	const size_t n = place->above && *place->above ? strlen(place->above) + 1 : 0;
@@ -252,27 +257,27 @@ struct trigger trigger_find(const char *path, bool is_dir, const struct trigger_
 	struct trigger t;
 
 	if (!n)
-		return find_below(path, is_dir, place);
+		return find_trigger_below(path, is_dir, place);
 	if (asprintf(&whole, "%s/%s", place->above, path) < 0) {
 		whole = NULL;
 		return (struct trigger){ why_unknown, strlen(path) };
 	}
 	whole_place.git_at += place->git_at ? n : n - 1;
-	t = find_below(whole, is_dir, &whole_place);
+	t = find_trigger_below(whole, is_dir, &whole_place);
 	t.beyond -= t.beyond < n ? t.beyond : n;
 	return t;
 }
 
 bool trigger_is_run_by_git(const struct trigger *t)
 {
-	return is_run_by_git(t->why);
+	return is_git_reason(t->why);
 }
 
 enum trigger_git_part trigger_git_part(const char *name)
 {
 	autofree char *folded = NULL;
 
-	/* Most names need no second look. */
+	/* Most names are ruled out by their first letter. */
 	if ((unsigned char)name[0] < 0x80 && !strchr("hHoOrRcC", name[0]))
 		return 0;
 	folded = path_fold(name);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The names that programs of the host look for. What belongs here: a program reads the file because of its name or place,
- * and runs or obeys it although nobody asked for just that: on entering or opening the directory, at its own start, at a
- * commit, on a server after a push. What does not: sources, scripts, tests and build files, which run when somebody runs
- * the build; and settings that make nothing run (formatters, ignore lists).
+ * Names that programs of the host look for. A file belongs here if a program reads it because of its name or place and runs
+ * or obeys it without a request for just that: on entering or opening the directory, at its own start, at a commit, on a
+ * server after a push. Sources, scripts, tests and build files do not belong here, because they run when the user runs the
+ * build; nor do settings that run nothing (formatters, ignore lists).
  *
  * doc/triggers.md lists every row; tests/unit/test_trigger.c knows each, tests/cli/test_repo.py compares the two.
  */

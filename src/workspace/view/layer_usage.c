@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How much a layer uses. It runs while a sandbox writes to that layer, so entries vanish, change type and move under
- * it; none of that is an error. Depth and width cost no fds and little memory.
+ * Measures the bytes and inodes of a layer, for the disk limit. The sandbox may be writing to it, so entries vanish, change
+ * type and move during the walk; none of that is an error. Depth and width cost no fds and little memory.
  */
 #include "base/cleanup.h"
 #include "base/str.h"
@@ -14,13 +14,13 @@
 #include <fcntl.h>
 
 struct level {
-	size_t first;	/* how many names there were before its own */
+	size_t first;	/* number of names before its own */
 	mode_t restore; /* see layer_push() */
 };
 
 struct usage {
 	struct chain chain;
-	struct buf names; /* directories still to visit, of all levels, one behind the other */
+	struct buf names; /* directories still to visit, of all levels, one after the other */
 	size_t *starts;	  /* where each name starts */
 	size_t n, cap;
 	struct level *levels; /* one for each of the chain */
@@ -31,7 +31,7 @@ struct usage {
 	_Alignas(struct dirent64) char raw[32768];
 };
 
-/* Each name of a file counts for its share, so that the sum is right and nobody has to remember which were seen. */
+/* Each name of a file counts for its share (1/nlink), so that the sum is right without a table of seen inodes. */
 static void count_usage(struct usage *u, const struct stat *st)
 {
 	uint64_t links = S_ISDIR(st->st_mode) || st->st_nlink == 0 ? 1 : st->st_nlink;
@@ -43,12 +43,12 @@ static void count_usage(struct usage *u, const struct stat *st)
 		u->shared += ((1ULL << 32) + links - 1) / links;
 }
 
-static bool past_caps(const struct usage *u)
+static bool is_past_caps(const struct usage *u)
 {
 	return u->bytes > u->cap_bytes || u->inodes + (u->shared >> 32) > u->cap_inodes;
 }
 
-static int visit(struct usage *u, int fd, const char *name)
+static int visit_used_entry(struct usage *u, int fd, const char *name)
 {
 	struct stat st;
 
@@ -71,20 +71,20 @@ static int reserve_level(struct usage *u)
 	return VEC_ROOM(u->levels, u->n_levels, u->cap_levels, VEC_NO_MAX);
 }
 
-/* Counts all in the directory that the chain is in. */
+/* Counts the entries of the chain's current directory. */
 static int count_directory(struct usage *u, mode_t restore)
 {
 	int fd = chain_fd(&u->chain);
 	ssize_t len;
 
 	u->levels[u->n_levels++] = (struct level){ .first = u->n, .restore = restore };
-	while ((len = getdents64(fd, u->raw, sizeof(u->raw))) > 0 && !past_caps(u)) {
+	while ((len = getdents64(fd, u->raw, sizeof(u->raw))) > 0 && !is_past_caps(u)) {
 		for (ssize_t at = 0; at < len;) {
 			const struct dirent64 *de = (const void *)(u->raw + at);
 			int r;
 
 			at += de->d_reclen;
-			r = visit(u, fd, de->d_name);
+			r = visit_used_entry(u, fd, de->d_name);
 			if (r < 0)
 				return r;
 		}
@@ -92,7 +92,7 @@ static int count_directory(struct usage *u, mode_t restore)
 	return 0;
 }
 
-static int leave_level(struct usage *u)
+static int leave_usage_level(struct usage *u)
 {
 	struct level l = u->levels[--u->n_levels];
 
@@ -106,7 +106,7 @@ static int usage_step(struct usage *u)
 	int r;
 
 	if (u->n == u->levels[u->n_levels - 1].first)
-		return leave_level(u);
+		return leave_usage_level(u);
 	r = reserve_level(u);
 	if (r < 0)
 		return r;
@@ -114,13 +114,13 @@ static int usage_step(struct usage *u)
 	r = layer_push(&u->chain, u->names.data + u->names.len, &restore);
 	if (r >= 0)
 		return count_directory(u, restore);
-	/* Gone, or another thing, or not ours: it was counted itself. */
+	/* It is gone, no directory any more, or not ours; the entry itself was counted. */
 	return r == -EMFILE || r == -ENFILE || r == -ENOMEM || r == -ESTALE ? r : 0;
 }
 
-/* The top may have been closed by the sandbox, as any directory below it; its owner opens it up for the time of the walk.
- * *ret_mode is what it was, 0 when nothing was done. */
-static int open_top(struct usage *u, int upper_fd, mode_t *ret_mode)
+/* The sandbox may have closed the top like any other directory; its permissions are opened for the walk. *ret_mode is its
+ * old mode, 0 when it was not changed. */
+static int open_layer_top(struct usage *u, int upper_fd, mode_t *ret_mode)
 {
 	int r = chain_start(&u->chain, upper_fd);
 	struct stat st;
@@ -132,10 +132,10 @@ static int open_top(struct usage *u, int upper_fd, mode_t *ret_mode)
 	return chain_start(&u->chain, upper_fd);
 }
 
-static int measure(struct usage *u, int upper_fd)
+static int measure_layer(struct usage *u, int upper_fd)
 {
 	mode_t top;
-	int r = open_top(u, upper_fd, &top);
+	int r = open_layer_top(u, upper_fd, &top);
 
 	u->bytes = u->inodes = u->shared = 0;
 	u->n = u->names.len = 0;
@@ -143,10 +143,10 @@ static int measure(struct usage *u, int upper_fd)
 		r = reserve_level(u);
 	if (r == 0)
 		r = count_directory(u, 0);
-	while (r == 0 && !past_caps(u))
+	while (r == 0 && !is_past_caps(u))
 		r = usage_step(u);
-	while (u->n_levels) { /* puts modes back; of a directory that was moved, whatever there is */
-		if (leave_level(u) < 0 && r >= 0)
+	while (u->n_levels) { /* restores modes, also after an error */
+		if (leave_usage_level(u) < 0 && r >= 0)
 			r = -ESTALE;
 	}
 	chain_release(&u->chain);
@@ -165,9 +165,9 @@ int workspace_usage(int upper_fd, uint64_t cap_bytes, uint64_t cap_inodes, uint6
 		return err_set(e, -ENOMEM, "out of memory while measuring the workspace");
 	u->cap_bytes = cap_bytes;
 	u->cap_inodes = cap_inodes;
-	/* Who moves directories under our feet is measured again, and not let off. */
+	/* A sandbox that moves directories during the walk is measured again: it cannot escape the limit that way. */
 	for (unsigned tries = 0; tries < 3; tries++) {
-		r = measure(u, upper_fd);
+		r = measure_layer(u, upper_fd);
 		if (r != -ESTALE)
 			break;
 	}

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What of a workspace is hidden from a sandbox: one walk over the whole tree, by names and types alone (getdents64 tells
- * both), at the start of every run.
+ * Finds what is hidden from a sandbox in its workspace: one walk over the whole tree at the start of every run, by names
+ * and types alone (getdents64 returns both).
  *
  * Invariants
- *  M1  No symlink is followed on the way; one that is named like a credential hides what it leads to, if that is inside.
- *  M2  What cannot be searched is hidden: inside, the owner of a directory without rights may give himself some.
- *  M3  More than WORKSPACE_MASKS_MAX, or any other failure, is an error: nobody runs with half the masks.
+ *  M1  The walk follows no symlink; the target of one that is named like a credential is hidden, if that is inside.
+ *  M2  A directory that cannot be searched is hidden: inside, its owner could give itself permissions.
+ *  M3  More than WORKSPACE_MASKS_MAX, or any other failure, is an error: no sandbox runs with half of its masks.
  */
 #include "workspace/view/mask.h"
 
@@ -30,12 +30,12 @@
 /* A directory that the search is in. */
 struct frame {
 	size_t path_len;
-	size_t name_at; /* where its own name starts in path */
-	size_t first;	/* how many pending names there were before its own */
+	size_t name_at; /* offset of its own name in path */
+	size_t first;	/* number of pending names before its own */
 	bool git;	/* inside a git repository's own directory, or one that is named like it */
 	bool repo;	/* inside a .git */
-	bool all;	/* all in it is hidden but what was asked to be shown */
-	mode_t restore; /* of a copy: its own mode, to be set again; 0: it has it */
+	bool all;	/* everything in it is hidden but the paths of --show */
+	mode_t restore; /* of a copy: its own mode, to be set again; 0: not changed */
 };
 
 struct search {
@@ -51,7 +51,7 @@ struct search {
 	struct mask *masks;
 	size_t n_masks, cap_masks;
 	char root_path[PATH_MAX]; /* real path of the workspace; filled when first needed */
-	bool copied; /* a sandbox's layer, as a copy of our own: its pipes lead to nobody, its links are its own */
+	bool copied; /* our own copy of a sandbox's layer: its pipes have no other end, its links are the sandbox's */
 	struct err *e;
 	_Alignas(struct dirent64) char raw[32768];
 };
@@ -70,7 +70,7 @@ void masks_free(struct mask *m, size_t n)
 	free(m);
 }
 
-/* Takes content, also on failure. */
+/* Takes ownership of content, also on failure. */
 static int add_mask(struct search *s, char *path, bool is_dir, char *content, size_t len)
 {
 	if (!path || VEC_ROOM(s->masks, s->n_masks, s->cap_masks, WORKSPACE_MASKS_MAX) < 0) {
@@ -91,7 +91,7 @@ static int add_mask(struct search *s, char *path, bool is_dir, char *content, si
 }
 
 /* The path of an entry of the current directory; NULL when there is no memory. */
-static char *entry_path(const struct search *s, const char *name)
+static char *mask_entry_path(const struct search *s, const char *name)
 {
 	char *p = NULL;
 
@@ -102,8 +102,8 @@ static char *entry_path(const struct search *s, const char *name)
 
 enum shown { SHOWN_NO, SHOWN_YES, SHOWN_BELOW };
 
-/* Has the user asked for this, or for something below it? */
-static enum shown is_shown(const struct search *s, const char *path)
+/* Did the user name this path, or one below it, with --show? */
+static enum shown shown_by_user(const struct search *s, const char *path)
 {
 	if (path_covered(&s->show, path))
 		return SHOWN_YES;
@@ -130,10 +130,10 @@ static int add_pending(struct search *s, const char *name, char flags)
 
 /* --- one entry --------------------------------------------------------------------------------------------- */
 
-static int hide(struct search *s, const char *name, bool is_dir)
+static int hide_entry(struct search *s, const char *name, bool is_dir)
 {
-	char *path = entry_path(s, name);
-	enum shown shown = path && s->show.n ? is_shown(s, path) : SHOWN_NO;
+	char *path = mask_entry_path(s, name);
+	enum shown shown = path && s->show.n ? shown_by_user(s, path) : SHOWN_NO;
 
 	if (shown == SHOWN_YES || (shown == SHOWN_BELOW && is_dir)) {
 		free(path);
@@ -142,7 +142,7 @@ static int hide(struct search *s, const char *name, bool is_dir)
 	return add_mask(s, path, is_dir, NULL, 0);
 }
 
-static int find_root_path(struct search *s)
+static int find_workspace_path(struct search *s)
 {
 	char proc[32];
 	ssize_t n;
@@ -157,11 +157,11 @@ static int find_root_path(struct search *s)
 	return 0;
 }
 
-/* M1: a link that is named like a credential. The rule may be NULL. */
-static int hide_target(struct search *s, const char *name, const struct secret_rule *rule)
+/* mask.M1: hides the target of a link that is named like a credential. The rule may be NULL. */
+static int hide_link_target(struct search *s, const char *name, const struct secret_rule *rule)
 {
 	autoclose int fd = openat(chain_fd(&s->chain), name, O_PATH | O_CLOEXEC);
-	autofree char *link = entry_path(s, name);
+	autofree char *link = mask_entry_path(s, name);
 	char proc[32], target[PATH_MAX];
 	struct stat st;
 	size_t len;
@@ -169,12 +169,12 @@ static int hide_target(struct search *s, const char *name, const struct secret_r
 	int r;
 
 	if (fd < 0 || fstat(fd, &st) < 0 || (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)))
-		return 0; /* it leads nowhere */
+		return 0; /* its target does not exist */
 	if (!link)
 		return masks_no_memory(s);
 	if (path_covered(&s->show, link))
 		return 0;
-	r = find_root_path(s);
+	r = find_workspace_path(s);
 	if (r < 0)
 		return r;
 	snprintf(proc, sizeof(proc), "/proc/self/fd/%d", fd);
@@ -184,7 +184,7 @@ static int hide_target(struct search *s, const char *name, const struct secret_r
 	target[n] = '\0';
 	len = strlen(s->root_path);
 	if (strncmp(target, s->root_path, len) != 0 || target[len] != '/')
-		return 0; /* outside: there is nothing there for the sandbox */
+		return 0; /* its target is outside, where the sandbox sees nothing */
 	if (path_covered(&s->show, target + len + 1))
 		return 0;
 	if (rule && secret_needs_look(rule) && !secret_look(rule, AT_FDCWD, target))
@@ -192,8 +192,8 @@ static int hide_target(struct search *s, const char *name, const struct secret_r
 	return add_mask(s, strdup(target + len + 1), S_ISDIR(st.st_mode), NULL, 0);
 }
 
-/* A git configuration is needed inside, but not the passwords in it. */
-static int redact(struct search *s, const char *name)
+/* A git configuration is needed inside, without the passwords in it. */
+static int redact_git_config(struct search *s, const char *name)
 {
 	autobuf struct buf in = BUF_INIT, out = BUF_INIT;
 	bool changed = false;
@@ -203,13 +203,13 @@ static int redact(struct search *s, const char *name)
 	if (r == -ENOENT)
 		return 0;
 	if (r < 0)
-		return hide(s, name, false);
+		return hide_entry(s, name, false);
 	secret_redact_git(buf_cstr(&in), in.len, &out, &changed);
 	if (buf_error(&out))
 		return masks_no_memory(s);
 	if (!changed)
 		return 0;
-	path = entry_path(s, name);
+	path = mask_entry_path(s, name);
 	if (path && s->show.n && path_covered(&s->show, path)) {
 		free(path);
 		return 0;
@@ -222,53 +222,53 @@ static int redact(struct search *s, const char *name)
 	return s->masks[s->n_masks - 1].content ? 0 : masks_no_memory(s);
 }
 
-static const char *parent_name(struct search *s, const struct frame *f)
+static const char *parent_dir_name(struct search *s, const struct frame *f)
 {
 	const char *slash;
 
 	if (s->n_frames > 1)
 		return s->path.data + f->name_at;
-	if (find_root_path(s) < 0)
+	if (find_workspace_path(s) < 0)
 		return "";
 	slash = strrchr(s->root_path, '/');
 	return slash ? slash + 1 : "";
 }
 
-static bool is_git_dir(const char *name)
+static bool is_git_dir_name(const char *name)
 {
 	size_t n = strlen(name);
 
 	return n >= 4 && strcasecmp(name + n - 4, ".git") == 0; /* also "project.git" */
 }
 
-static int visit_dir(struct search *s, const struct frame *f, const char *name)
+static int mask_visit_dir(struct search *s, const struct frame *f, const char *name)
 {
-	bool git = f->git || is_git_dir(name), repo = f->repo || str_eq(name, ".git");
+	bool git = f->git || is_git_dir_name(name), repo = f->repo || str_eq(name, ".git");
 
-	if (secret_match(parent_name(s, f), name, true))
-		return hide(s, name, true);
-	/* Where git keeps its objects there are thousands of entries, all named by their hash. */
+	if (secret_match(parent_dir_name(s, f), name, true))
+		return hide_entry(s, name, true);
+	/* git's object directory has thousands of entries, all named by their hash: it is not searched. */
 	if (f->repo && str_eq(name, "objects"))
 		return 0;
 	return add_pending(s, name, (char)((git ? PENDING_GIT : 0) | (repo ? PENDING_REPO : 0)));
 }
 
-static int visit_link(struct search *s, const struct frame *f, const char *name)
+static int mask_visit_link(struct search *s, const struct frame *f, const char *name)
 {
-	const struct secret_rule *rule = secret_match(parent_name(s, f), name, false);
+	const struct secret_rule *rule = secret_match(parent_dir_name(s, f), name, false);
 
-	if (!rule) /* to what, is not known yet */
-		rule = secret_match(parent_name(s, f), name, true);
-	return rule ? hide_target(s, name, rule) : 0;
+	if (!rule) /* the type of its target is not known yet */
+		rule = secret_match(parent_dir_name(s, f), name, true);
+	return rule ? hide_link_target(s, name, rule) : 0;
 }
 
-static int visit_file(struct search *s, const struct frame *f, const char *name)
+static int mask_visit_file(struct search *s, const struct frame *f, const char *name)
 {
-	const struct secret_rule *rule = secret_match(parent_name(s, f), name, false);
+	const struct secret_rule *rule = secret_match(parent_dir_name(s, f), name, false);
 
 	if (!rule || (secret_needs_look(rule) && !secret_look(rule, chain_fd(&s->chain), name)))
 		return 0;
-	return hide(s, name, false);
+	return hide_entry(s, name, false);
 }
 
 static bool is_git_config(const struct frame *f, const char *name)
@@ -276,7 +276,7 @@ static bool is_git_config(const struct frame *f, const char *name)
 	return f->git && (strcasecmp(name, "config") == 0 || strcasecmp(name, "config.worktree") == 0);
 }
 
-static int visit_entry(struct search *s, const struct frame *f, const char *name, unsigned char type)
+static int mask_visit_entry(struct search *s, const struct frame *f, const char *name, unsigned char type)
 {
 	if (name[0] == '.' && (!name[1] || (name[1] == '.' && !name[2])))
 		return 0;
@@ -284,32 +284,32 @@ static int visit_entry(struct search *s, const struct frame *f, const char *name
 		struct stat st;
 
 		if (fstatat(chain_fd(&s->chain), name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-			return errno == ENOENT ? 0 : hide(s, name, false);
+			return errno == ENOENT ? 0 : hide_entry(s, name, false);
 		type = (unsigned char)IFTODT(st.st_mode);
 	}
 	if (f->all)
-		return hide(s, name, type == DT_DIR);
+		return hide_entry(s, name, type == DT_DIR);
 	switch (type) {
 	case DT_DIR:
-		return visit_dir(s, f, name);
+		return mask_visit_dir(s, f, name);
 	case DT_REG:
-		return is_git_config(f, name) ? redact(s, name) : visit_file(s, f, name);
+		return is_git_config(f, name) ? redact_git_config(s, name) : mask_visit_file(s, f, name);
 	case DT_LNK:
 		if (s->copied)
 			return 0;
-		return is_git_config(f, name) ? hide_target(s, name, NULL) : visit_link(s, f, name);
+		return is_git_config(f, name) ? hide_link_target(s, name, NULL) : mask_visit_link(s, f, name);
 	case DT_SOCK:
 	case DT_FIFO:
-		return s->copied ? 0 : hide(s, name, false);
+		return s->copied ? 0 : hide_entry(s, name, false);
 	default:
 		return 0;
 	}
 }
 
-/* M2: a directory that we may not look into. */
-static int hide_closed(struct search *s, const char *name)
+/* mask.M2: hides a directory that we cannot search. */
+static int hide_closed_dir(struct search *s, const char *name)
 {
-	char *path = entry_path(s, name);
+	char *path = mask_entry_path(s, name);
 
 	if (path && path_covered(&s->show, path)) {
 		free(path);
@@ -336,7 +336,7 @@ static int search_directory(struct search *s, struct frame f)
 			const struct dirent64 *de = (const void *)(s->raw + at);
 
 			at += de->d_reclen;
-			r = visit_entry(s, &f, de->d_name, de->d_type);
+			r = mask_visit_entry(s, &f, de->d_name, de->d_type);
 			if (r < 0)
 				return r;
 		}
@@ -344,7 +344,7 @@ static int search_directory(struct search *s, struct frame f)
 	return len < 0 && errno != ENOENT ? err_sys(s->e, -errno, "cannot search the workspace") : 0;
 }
 
-static int leave_directory(struct search *s)
+static int leave_searched_dir(struct search *s)
 {
 	mode_t restore = s->frames[s->n_frames - 1].restore;
 	int r;
@@ -369,16 +369,16 @@ static int search_step(struct search *s)
 	int r;
 
 	if (s->n_starts == s->frames[s->n_frames - 1].first)
-		return leave_directory(s);
+		return leave_searched_dir(s);
 	s->names.len = s->starts[--s->n_starts];
 	flags = s->names.data[s->names.len];
 	name = s->names.data + s->names.len + 1;
-	/* A copy is ours, to be opened up where its sandbox let nobody in. */
+	/* A copy is ours: directories that its sandbox closed are opened for the search. */
 	r = s->copied ? layer_push(&s->chain, name, &below.restore) : chain_push(&s->chain, name);
 	if (r == -ENOENT || r == -ENOTDIR || r == -ELOOP)
 		return 0; /* gone since its name was read */
 	if (r == -EACCES)
-		return hide_closed(s, name);
+		return hide_closed_dir(s, name);
 	if (r < 0)
 		return err_sys(s->e, r, "cannot search the workspace");
 	below.git = flags & PENDING_GIT;
@@ -391,7 +391,7 @@ static int search_step(struct search *s)
 	return buf_error(&s->path) ? masks_no_memory(s) : search_directory(s, below);
 }
 
-static int cmp_masks(const void *a, const void *b)
+static int compare_masks(const void *a, const void *b)
 {
 	return path_cmp(((const struct mask *)a)->path, ((const struct mask *)b)->path);
 }
@@ -401,7 +401,7 @@ void masks_tidy(struct mask *v, size_t *n)
 	size_t kept = 0;
 
 	if (*n)
-		qsort(v, *n, sizeof(*v), cmp_masks);
+		qsort(v, *n, sizeof(*v), compare_masks);
 	for (size_t i = 0; i < *n; i++) {
 		struct mask *last = kept ? &v[kept - 1] : NULL;
 
@@ -416,7 +416,7 @@ void masks_tidy(struct mask *v, size_t *n)
 	*n = kept;
 }
 
-static int run_search(struct search *s)
+static int run_mask_search(struct search *s)
 {
 	struct frame top = { 0 };
 	int r = chain_start(&s->chain, s->root);
@@ -446,7 +446,7 @@ int mask_search(int dir_fd, const struct strv *show, const char *copy_of, struct
 		snprintf(s->root_path, sizeof(s->root_path), "%s", copy_of);
 	r = path_normalise_all(show, &s->show, e);
 	if (r == 0 && !path_covered(&s->show, "."))
-		r = run_search(s);
+		r = run_mask_search(s);
 	if (r == 0) {
 		*ret_masks = s->masks;
 		*ret_n = s->n_masks;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the two searches for things to hide share. */
+/* Shared by mask.c and mask_layer.c: the search for entries to hide. */
 #ifndef WORKSPACE_MASK_H
 #define WORKSPACE_MASK_H
 

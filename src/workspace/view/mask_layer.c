@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is hidden where a copied layer lies over the original: what is in either, as far as it is seen.
+ * Masks for an original with a copied layer over it: entries to hide in either, as far as they are visible.
  *
- * A mask of the original stays although the layer has another file in its place: what is hidden by its name is so whoever
- * wrote it. It goes only where nothing of that name is seen any more, or something that holds no content.
+ * A mask of the original stays even if the layer has another file in its place: a name is hidden whoever wrote the file. It
+ * is dropped only where nothing of that name is visible any more, or only an entry without content.
  */
 #include "base/buf.h"
 #include "workspace/tree/owner.h"
@@ -20,13 +20,13 @@ struct search_both {
 	size_t n;
 };
 
-/* One mask on its way from the process that may look. */
+/* Packs one mask for the way from the child that may read the layer. */
 struct head {
 	uint32_t path_len, content_len;
 	bool is_dir, has_content;
 };
 
-static void put_mask(struct buf *out, const struct mask *m, bool is_dir)
+static void pack_mask(struct buf *out, const struct mask *m, bool is_dir)
 {
 	struct head h = { .path_len = (uint32_t)strlen(m->path),
 			  .content_len = (uint32_t)m->content_len,
@@ -39,8 +39,8 @@ static void put_mask(struct buf *out, const struct mask *m, bool is_dir)
 		buf_add(out, m->content, h.content_len);
 }
 
-/* Is there still something to hide at the original's mask? *ret_dir tells of which kind. */
-static int is_seen(struct base b, const struct mask *m, bool *ret_dir)
+/* Is there still an entry to hide at the original's mask? *ret_dir: it is a directory. */
+static int mask_is_seen(struct base b, const struct mask *m, bool *ret_dir)
 {
 	const char *name;
 	struct stat st = { 0 };
@@ -55,7 +55,7 @@ static int is_seen(struct base b, const struct mask *m, bool *ret_dir)
 	return !S_ISLNK(st.st_mode);
 }
 
-static int search(void *ctx, struct buf *out, struct err *e)
+static int search_copied_layer(void *ctx, struct buf *out, struct err *e)
 {
 	const struct search_both *s = ctx;
 	struct mask *found = NULL;
@@ -65,21 +65,21 @@ static int search(void *ctx, struct buf *out, struct err *e)
 	for (size_t i = 0; i < s->n; i++) {
 		bool is_dir = s->masks[i].is_dir;
 
-		r = is_seen(s->base, &s->masks[i], &is_dir);
+		r = mask_is_seen(s->base, &s->masks[i], &is_dir);
 		if (r < 0)
 			return err_sys(e, r, "cannot look for %s in the copied layer", s->masks[i].path);
 		if (r > 0)
-			put_mask(out, &s->masks[i], is_dir);
+			pack_mask(out, &s->masks[i], is_dir);
 	}
 	r = mask_search(s->base.layer, s->show, s->path, &found, &n, e);
 	for (size_t i = 0; r == 0 && i < n; i++)
-		put_mask(out, &found[i], found[i].is_dir);
+		pack_mask(out, &found[i], found[i].is_dir);
 	masks_free(r == 0 ? found : NULL, r == 0 ? n : 0);
 	return r;
 }
 
-/* The next of them; the bytes are our own child's. */
-static int take_mask(const struct buf *b, size_t *at, struct mask *ret)
+/* Unpacks the next mask; the bytes come from our own child. */
+static int unpack_mask(const struct buf *b, size_t *at, struct mask *ret)
 {
 	struct head h;
 
@@ -100,7 +100,7 @@ static int take_mask(const struct buf *b, size_t *at, struct mask *ret)
 	return 0;
 }
 
-static size_t count_masks(const struct buf *b)
+static size_t count_packed_masks(const struct buf *b)
 {
 	size_t n = 0;
 
@@ -120,16 +120,16 @@ int workspace_merge_masks(struct base base, const char *path, const struct strv 
 	autobuf struct buf out = BUF_INIT;
 	struct mask *v;
 	size_t n, at = 0;
-	int r = owner_call(mapped, search, &s, &out, e);
+	int r = owner_call(mapped, search_copied_layer, &s, &out, e);
 
 	if (r == 0 && buf_error(&out))
 		r = err_set(e, -ENOMEM, "out of memory");
 	if (r < 0)
 		return r;
-	n = count_masks(&out);
+	n = count_packed_masks(&out);
 	v = calloc(n + 1, sizeof(*v));
 	for (size_t i = 0; v && i < n && r == 0; i++)
-		r = take_mask(&out, &at, &v[i]);
+		r = unpack_mask(&out, &at, &v[i]);
 	if (!v || r < 0) {
 		masks_free(v, v ? n : 0);
 		return err_set(e, -ENOMEM, "out of memory");

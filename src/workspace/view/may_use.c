@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which directories may be shown to a sandbox at all.
+ * Decides which directories may be shown to a sandbox at all. When in doubt it refuses.
  *
- * Directories are compared by device and inode while walking up from them, never by their text: a symlink, a bind mount
- * or a ".." does not make another directory of one. This is on the way of every start, so it asks the kernel for a few
- * dozen things and no more.
+ * Directories are compared by device and inode while walking up from them, never by their text: a symlink, a bind mount or
+ * a ".." does not make a directory another one. Every start runs this, so it makes a few dozen system calls and no more.
  */
 #include "base/cleanup.h"
 #include "base/fd.h"
@@ -29,7 +28,7 @@ struct node {
 	ino_t ino;
 };
 
-/* A directory and all above it, itself first. */
+/* A directory and all directories above it, itself first. */
 struct lineage {
 	struct node v[ANCESTORS_MAX];
 	size_t n;
@@ -49,7 +48,7 @@ static bool has_node(const struct lineage *l, struct node x)
 	return false;
 }
 
-/* False when there is nothing there, or nothing that we may see; errno tells. */
+/* False when the path does not exist or is not visible to us; errno tells which. */
 static bool node_at(int dirfd, const char *path, int flags, struct node *ret)
 {
 	struct stat st;
@@ -61,7 +60,7 @@ static bool node_at(int dirfd, const char *path, int flags, struct node *ret)
 }
 
 /* Up to the root, which is its own parent. */
-static int lineage_of(int dirfd, struct lineage *ret)
+static int read_lineage(int dirfd, struct lineage *ret)
 {
 	char path[3 * ANCESTORS_MAX + 2] = ".";
 	struct node x = { 0 };
@@ -94,7 +93,7 @@ static bool node_above(const char *path, unsigned ups, struct node *ret)
 		memcpy(walk + len + 3 * (size_t)i, "/..", 4);
 	if (node_at(AT_FDCWD, walk, 0, ret))
 		return true;
-	/* In somebody else's home ".." may not be asked for; there the text of the path has to do. */
+	/* In another user's home we may not resolve ".."; there the text of the path is used. */
 	slash = strrchr(path, '/');
 	if (errno != EACCES || ups != 1 || !slash)
 		return false;
@@ -104,8 +103,8 @@ static bool node_above(const char *path, unsigned ups, struct node *ret)
 }
 
 /*
- * How the directory that `up` starts with stands to the one at path. Walks up from path only until the two ways meet.
- * `seen` (may be NULL) remembers parents that need not be walked over again.
+ * The relation of the directory that `up` starts with to the one at path. Walks up from path only until the two lineages
+ * meet. `seen` (may be NULL) remembers parents that need not be walked again.
  */
 static enum relation relation_to(const struct lineage *up, const char *path, struct lineage *seen)
 {
@@ -126,14 +125,14 @@ static enum relation relation_to(const struct lineage *up, const char *path, str
 	return REL_NONE;
 }
 
-/* One question: a directory, its way up, and how to call it. */
-struct guard {
+/* One check: a directory, its lineage, and its name in messages. */
+struct use_check {
 	struct lineage up;
 	const char *path;
 	struct err *e;
 };
 
-static int refuse_workspace(const struct guard *g, const char *why, const char *hint)
+static int refuse_workspace(const struct use_check *g, const char *why, const char *hint)
 {
 	char shown[512];
 	int r = err_set(g->e, -EPERM, "%s cannot be shown to a sandbox: %s",
@@ -149,7 +148,7 @@ static const char hint_project[] = "choose the directory of one project: -C DIR"
 
 enum reach {
 	REACH_SELF, /* the directory itself */
-	REACH_BELOW /* and all that is below it */
+	REACH_BELOW /* and everything below it */
 };
 
 static const struct {
@@ -182,10 +181,10 @@ static const struct {
 	{ DEVPTS_SUPER_MAGIC, "it holds terminals" },
 };
 
-/* Directories of this depth and less can be one of those that only stand for themselves. */
+/* The greatest depth of a directory that is listed for itself only. */
 #define SELF_DEPTH_MAX 2
 
-static int check_kernel(const struct guard *g, int dir_fd)
+static int refuse_kernel_fs(const struct use_check *g, int dir_fd)
 {
 	struct statfs fs;
 
@@ -198,7 +197,7 @@ static int check_kernel(const struct guard *g, int dir_fd)
 	return 0;
 }
 
-static int check_system(const struct guard *g)
+static int refuse_system_dir(const struct use_check *g)
 {
 	bool shallow = g->up.n <= SELF_DEPTH_MAX + 1;
 	struct node x = { 0 };
@@ -212,7 +211,7 @@ static int check_system(const struct guard *g)
 			continue;
 		if (!(self ? same_node(g->up.v[0], x) : has_node(&g->up, x)))
 			continue;
-		/* Shared memory is a place for temporary files that happens to be below /dev. */
+		/* Shared memory holds temporary files and happens to be below /dev. */
 		if (!self && node_at(AT_FDCWD, "/dev/shm", 0, &x) && has_node(&g->up, x))
 			continue;
 		return refuse_workspace(g, system_dirs[i].why, hint_project);
@@ -222,10 +221,10 @@ static int check_system(const struct guard *g)
 
 /* --- home directories ----------------------------------------------------------------------------------------- */
 
-typedef int home_visit(const struct guard *g, const char *home, void *arg);
+typedef int home_visit(const struct use_check *g, const char *home, void *arg);
 
-/* The fields of one line of passwd that matter; false when it is no person's. */
-static bool parse_passwd(char *line, uid_t euid, const char **ret_home)
+/* The home in one line of passwd; false when the account is not a person's. */
+static bool parse_passwd_home(char *line, uid_t euid, const char **ret_home)
 {
 	char *field[7];
 	size_t n = 0;
@@ -236,12 +235,12 @@ static bool parse_passwd(char *line, uid_t euid, const char **ret_home)
 	if (n < 6 || str_to_u64(field[2], &uid) < 0 || field[5][0] != '/')
 		return false;
 	*ret_home = field[5];
-	/* Homes of daemons are places such as /var/www, where people do work. */
+	/* Homes of daemons are directories such as /var/www, in which users do work. */
 	return uid == 0 || uid == euid || (uid >= UID_FIRST_PERSON && uid != UID_NOBODY);
 }
 
 /* All homes: of the environment, and of the people in passwd (read by hand: there is no NSS in a static program). */
-static int each_home(const struct guard *g, home_visit *visit, void *arg)
+static int visit_homes(const struct use_check *g, home_visit *visit, void *arg)
 {
 	autobuf struct buf b = BUF_INIT;
 	const char *env = getenv("HOME"), *home;
@@ -258,7 +257,7 @@ static int each_home(const struct guard *g, home_visit *visit, void *arg)
 		return err_sys(g->e, r, "cannot find out which directories are homes: /etc/passwd");
 	rest = b.data;
 	while ((line = strsep(&rest, "\n"))) {
-		if (!parse_passwd(line, euid, &home) || (env && str_eq(env, home)))
+		if (!parse_passwd_home(line, euid, &home) || (env && str_eq(env, home)))
 			continue;
 		r = visit(g, home, arg);
 		if (r < 0)
@@ -267,7 +266,7 @@ static int each_home(const struct guard *g, home_visit *visit, void *arg)
 	return 0;
 }
 
-static int check_home(const struct guard *g, const char *home, void *arg)
+static int refuse_home(const struct use_check *g, const char *home, void *arg)
 {
 	switch (relation_to(&g->up, home, arg)) {
 	case REL_SELF:
@@ -281,7 +280,7 @@ static int check_home(const struct guard *g, const char *home, void *arg)
 
 /* --- the state directory ------------------------------------------------------------------------------------- */
 
-static int check_state(const struct guard *g, const char *state_path)
+static int refuse_state_dir(const struct use_check *g, const char *state_path)
 {
 	if (relation_to(&g->up, state_path, NULL) == REL_NONE)
 		return 0;
@@ -291,7 +290,7 @@ static int check_state(const struct guard *g, const char *state_path)
 /* --- directories that hold keys ------------------------------------------------------------------------------- */
 
 /* The real path of an fd, for its names; "" when there is none. */
-static void real_path(int fd, char out[PATH_MAX])
+static void fd_real_path(int fd, char out[PATH_MAX])
 {
 	char proc[32];
 	ssize_t n;
@@ -301,24 +300,24 @@ static void real_path(int fd, char out[PATH_MAX])
 	out[n > 0 ? n : 0] = '\0';
 }
 
-static int check_names(const struct guard *g, int fd, bool is_dir, const char *hint)
+static int refuse_key_names(const struct use_check *g, int fd, bool is_dir, const char *hint)
 {
 	const struct secret_rule *rule;
 	char real[PATH_MAX], why[128];
 	size_t end;
 
-	real_path(fd, real);
+	fd_real_path(fd, real);
 	end = real[0] == '/' ? secret_match_path(real + 1, is_dir, &rule) : 0;
 	if (!end)
 		return 0;
-	/* A name that is only a suspicion does not count for what is itself named so: -v says it on purpose. */
+	/* A name that is only a suspicion does not count for the bound file itself: with -v the user named it on purpose. */
 	if (!is_dir && !real[end + 1] && secret_needs_look(rule) && !secret_look(rule, AT_FDCWD, real))
 		return 0;
 	snprintf(why, sizeof(why), "by its name it holds %s", secret_what(rule));
 	return refuse_workspace(g, why, hint);
 }
 
-/* What holds keys in a home; "holds" also for what is above it, such as ~/.config. */
+/* Refuses directories of a home that hold keys, and those above such a directory, as ~/.config. */
 static const char *const key_places[] = {
 	".ssh",
 	".gnupg",
@@ -337,7 +336,7 @@ static const char *const key_places[] = {
 	".git-credentials",
 };
 
-static int check_keys(const struct guard *g, const char *home_path, void *arg)
+static int refuse_home_keys(const struct use_check *g, const char *home_path, void *arg)
 {
 	autoclose int home_fd = open(home_path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	struct node home = { 0 }, place = { 0 };
@@ -370,7 +369,7 @@ static int check_keys(const struct guard *g, const char *home_path, void *arg)
 static const char hint_iknow[] =
 	"--i-know shows it all the same: what is inside can then talk to that process";
 
-static int check_type(const struct guard *g, const struct stat *st)
+static int refuse_special_file(const struct use_check *g, const struct stat *st)
 {
 	if (S_ISSOCK(st->st_mode))
 		return refuse_workspace(g, "it is a socket, a way to command a process of the host",
@@ -382,8 +381,8 @@ static int check_type(const struct guard *g, const struct stat *st)
 	return 0;
 }
 
-/* Paths in the environment where sockets are: of an agent that signs with keys, of a container engine. */
-static int check_env_sockets(const struct guard *g)
+/* Sockets named in the environment: of an agent that signs with keys, of a container engine. */
+static int refuse_env_sockets(const struct use_check *g)
 {
 	static const char *const names[] = { "SSH_AUTH_SOCK", "DOCKER_HOST", "XDG_RUNTIME_DIR",
 					     "GPG_AGENT_INFO" };
@@ -404,7 +403,7 @@ static int check_env_sockets(const struct guard *g)
 			*strrchr(dir, '/') = '\0';
 			fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
 		}
-		if (fd >= 0 && lineage_of(fd, &l) == 0 && l.n > 1 && has_node(&l, g->up.v[0]))
+		if (fd >= 0 && read_lineage(fd, &l) == 0 && l.n > 1 && has_node(&l, g->up.v[0]))
 			return refuse_workspace(g, "sockets of running programs are in it", hint_iknow);
 	}
 	return 0;
@@ -412,8 +411,8 @@ static int check_env_sockets(const struct guard *g)
 
 #define SOCKETS_LOOK_MAX 10000
 
-/* Sockets right in the directory. */
-static int check_dir_sockets(const struct guard *g, int dirfd)
+/* Sockets directly in the directory. */
+static int refuse_dir_with_sockets(const struct use_check *g, int dirfd)
 {
 	autoclose int fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	_Alignas(struct dirent64) char raw[8192];
@@ -437,39 +436,39 @@ static int check_dir_sockets(const struct guard *g, int dirfd)
 
 /* --- the two questions ------------------------------------------------------------------------------------------ */
 
-static int may_use_directory(struct guard *g, int dir_fd, const char *state_path)
+static int may_use_directory(struct use_check *g, int dir_fd, const char *state_path)
 {
 	struct lineage seen = { .n = 0 };
-	int r = lineage_of(dir_fd, &g->up);
+	int r = read_lineage(dir_fd, &g->up);
 
 	if (r < 0)
 		return err_sys(g->e, r, "cannot look at %s", g->path);
-	r = check_system(g);
+	r = refuse_system_dir(g);
 	if (r == 0)
-		r = check_kernel(g, dir_fd);
+		r = refuse_kernel_fs(g, dir_fd);
 	if (r == 0)
-		r = each_home(g, check_home, &seen);
+		r = visit_homes(g, refuse_home, &seen);
 	if (r == 0 && state_path)
-		r = check_state(g, state_path);
+		r = refuse_state_dir(g, state_path);
 	return r;
 }
 
 int workspace_may_use(int dir_fd, const char *path, const char *state_path, struct err *e)
 {
-	struct guard g = { .path = path, .e = e };
+	struct use_check g = { .path = path, .e = e };
 	int r = may_use_directory(&g, dir_fd, state_path);
 
-	return r < 0 ? r : check_names(&g, dir_fd, true, hint_project);
+	return r < 0 ? r : refuse_key_names(&g, dir_fd, true, hint_project);
 }
 
-/* The directory that a file is in, by its real path, and only if the file is really there. */
-static int open_holder(int fd, const struct stat *st)
+/* Opens the directory of a file by its real path, and verifies that the file is there. */
+static int open_file_parent_dir(int fd, const struct stat *st)
 {
 	autoclose int dir = -1;
 	char real[PATH_MAX], *slash;
 	struct node x = { 0 };
 
-	real_path(fd, real);
+	fd_real_path(fd, real);
 	slash = strrchr(real, '/');
 	if (!slash)
 		return -ENOENT;
@@ -482,21 +481,21 @@ static int open_holder(int fd, const struct stat *st)
 	return TAKE_FD(dir);
 }
 
-/* A file: what it is, where it is, and what its name says. */
-static int may_bind_file(struct guard *g, int fd, const struct stat *st, const char *state_path)
+/* Checks a file: its type, its directories, and its name. */
+static int may_bind_file(struct use_check *g, int fd, const struct stat *st, const char *state_path)
 {
 	autoclose int dir = -1;
 	struct lineage seen = { .n = 0 };
 	struct node state = { 0 };
-	int r = check_type(g, st);
+	int r = refuse_special_file(g, st);
 
 	if (r < 0)
 		return r;
-	dir = open_holder(fd, st);
+	dir = open_file_parent_dir(fd, st);
 	if (dir < 0)
 		return err_sys(g->e, dir, "cannot tell where %s is", g->path);
-	/* The file stands in front of its directories: "below" is then the same question as for a directory. */
-	r = lineage_of(dir, &seen);
+	/* The file is the first of the lineage, so that "below" is tested as for a directory. */
+	r = read_lineage(dir, &seen);
 	if (r < 0)
 		return err_sys(g->e, r, "cannot look at %s", g->path);
 	g->up.v[0] = (struct node){ .dev = st->st_dev, .ino = st->st_ino };
@@ -506,13 +505,13 @@ static int may_bind_file(struct guard *g, int fd, const struct stat *st, const c
 	if (state_path && node_at(AT_FDCWD, state_path, 0, &state) && has_node(&g->up, state))
 		return refuse_workspace(g, "coffer keeps its log and its layers there",
 					"choose another file");
-	r = check_names(g, fd, false, hint_shown);
-	return r < 0 ? r : each_home(g, check_keys, NULL);
+	r = refuse_key_names(g, fd, false, hint_shown);
+	return r < 0 ? r : visit_homes(g, refuse_home_keys, NULL);
 }
 
 int workspace_may_bind(int fd, const char *path, const char *state_path, struct err *e)
 {
-	struct guard g = { .path = path, .e = e };
+	struct use_check g = { .path = path, .e = e };
 	struct stat st;
 	int r;
 
@@ -522,10 +521,10 @@ int workspace_may_bind(int fd, const char *path, const char *state_path, struct 
 		return may_bind_file(&g, fd, &st, state_path);
 	r = may_use_directory(&g, fd, state_path);
 	if (r == 0)
-		r = check_names(&g, fd, true, hint_shown);
+		r = refuse_key_names(&g, fd, true, hint_shown);
 	if (r == 0)
-		r = each_home(&g, check_keys, NULL);
+		r = visit_homes(&g, refuse_home_keys, NULL);
 	if (r == 0)
-		r = check_env_sockets(&g);
-	return r < 0 ? r : check_dir_sockets(&g, fd);
+		r = refuse_env_sockets(&g);
+	return r < 0 ? r : refuse_dir_with_sockets(&g, fd);
 }

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The table of names that usually hold credentials, and the look at a file's content where the name is only a suspicion
+ * (secret.h). A file that cannot be read counts as holding some.
+ */
 #include "workspace/view/secret.h"
 
 #include "base/cleanup.h"
@@ -11,9 +15,9 @@
 
 enum how { EXACT, PREFIX, SUFFIX };
 
-/* What must stand in the file for the name to count. */
+/* The content that a file must have for its name to count. */
 enum look {
-	LOOK_NONE,	  /* the name says it all */
+	LOOK_NONE,	  /* the name is enough */
 	LOOK_PRIVATE_KEY, /* PEM and SSH keys: certificates and public keys have the same names */
 	LOOK_NPM,	  /* package registries: most of these files only name one */
 	LOOK_URL,	  /* user:password@ in an address */
@@ -38,7 +42,7 @@ struct secret_rule {
 #define TOKEN "an access token"
 #define ENVIRONMENT "credentials in environment variables"
 
-/* Those with the same first letter stand together; suffixes stand in a table of their own. */
+/* Rules with the same first letter are adjacent; suffixes are in a table of their own. */
 static const struct secret_rule rules[] = {
 	{ ".authinfo", NULL, PREFIX, IS_FILE, LOOK_NONE, PASSWORDS },
 	{ ".aws", NULL, EXACT, IS_DIR, LOOK_NONE, CLOUD },
@@ -125,19 +129,19 @@ static const struct secret_rule suffixes[] = {
 static const char *const env_examples[] = { "example", "sample",   "template", "tmpl",
 					    "dist",    "defaults", "schema" };
 
-/* Where the rules of a first letter begin and end, and which letters suffixes end with. */
+/* First and last rule for each first letter, and the letters that suffixes end with. */
 static struct {
 	bool ready;
 	unsigned char first[256], end[256];
 	bool last[256];
 } at;
 
-static unsigned char lower(char c)
+static unsigned char ascii_tolower(char c)
 {
 	return (unsigned char)(c >= 'A' && c <= 'Z' ? c + 32 : c);
 }
 
-static void prepare_rules(void)
+static void index_secret_rules(void)
 {
 	static_assert(ARRAY_SIZE(rules) < 256, "places of rules fit a byte");
 
@@ -154,7 +158,7 @@ static void prepare_rules(void)
 	at.ready = true;
 }
 
-static bool ends_nocase(const char *s, size_t len, const char *suffix)
+static bool has_suffix_nocase(const char *s, size_t len, const char *suffix)
 {
 	size_t n = strlen(suffix);
 
@@ -163,19 +167,19 @@ static bool ends_nocase(const char *s, size_t len, const char *suffix)
 
 static bool is_shown_anyway(const char *name, size_t len)
 {
-	if (ends_nocase(name, len, ".pub"))
+	if (has_suffix_nocase(name, len, ".pub"))
 		return true;
 	if (strncasecmp(name, ".env", 4) != 0)
 		return false;
 	for (size_t i = 0; i < ARRAY_SIZE(env_examples); i++) {
-		if (ends_nocase(name, len, env_examples[i]))
+		if (has_suffix_nocase(name, len, env_examples[i]))
 			return true;
 	}
 	return false;
 }
 
-static bool rule_fits(const struct secret_rule *r, const char *parent, const char *name, size_t len,
-		      bool is_dir)
+static bool secret_rule_matches(const struct secret_rule *r, const char *parent, const char *name, size_t len,
+				bool is_dir)
 {
 	if (!(r->kind & (is_dir ? IS_DIR : IS_FILE)))
 		return false;
@@ -183,7 +187,7 @@ static bool rule_fits(const struct secret_rule *r, const char *parent, const cha
 		return false;
 	if (r->how == PREFIX && strncasecmp(name, r->name, strlen(r->name)) != 0)
 		return false;
-	if (r->how == SUFFIX && !(len > strlen(r->name) && ends_nocase(name, len, r->name)))
+	if (r->how == SUFFIX && !(len > strlen(r->name) && has_suffix_nocase(name, len, r->name)))
 		return false;
 	return !r->parent || strcasecmp(parent, r->parent) == 0;
 }
@@ -191,21 +195,21 @@ static bool rule_fits(const struct secret_rule *r, const char *parent, const cha
 const struct secret_rule *secret_match(const char *parent, const char *name, bool is_dir)
 {
 	const struct secret_rule *found = NULL;
-	unsigned char c = lower(name[0]);
+	unsigned char c = ascii_tolower(name[0]);
 	size_t len;
 
 	if (!at.ready)
-		prepare_rules();
+		index_secret_rules();
 	for (size_t i = at.first[c]; i < at.end[c] && !found; i++) {
-		/* Second letters differ more often than anything else. */
-		if (lower(name[1]) != (unsigned char)rules[i].name[1])
+		/* The second letter rules out most names. */
+		if (ascii_tolower(name[1]) != (unsigned char)rules[i].name[1])
 			continue;
-		if (rule_fits(&rules[i], parent, name, strlen(name), is_dir))
+		if (secret_rule_matches(&rules[i], parent, name, strlen(name), is_dir))
 			found = &rules[i];
 	}
 	len = strlen(name);
-	for (size_t i = 0; i < ARRAY_SIZE(suffixes) && !found && at.last[lower(name[len - 1])]; i++) {
-		if (rule_fits(&suffixes[i], parent, name, len, is_dir))
+	for (size_t i = 0; i < ARRAY_SIZE(suffixes) && !found && at.last[ascii_tolower(name[len - 1])]; i++) {
+		if (secret_rule_matches(&suffixes[i], parent, name, len, is_dir))
 			found = &suffixes[i];
 	}
 	return found && is_shown_anyway(name, len) ? NULL : found;
@@ -223,7 +227,7 @@ const char *secret_what(const struct secret_rule *r)
 
 #define LOOK_MAX 65536
 
-static bool has_word(const struct buf *b, const char *word)
+static bool content_has_word(const struct buf *b, const char *word)
 {
 	return memmem(buf_cstr(b), b->len, word, strlen(word)) != NULL;
 }
@@ -253,15 +257,15 @@ bool secret_look(const struct secret_rule *r, int dirfd, const char *name)
 		return true;
 	switch (r->look) {
 	case LOOK_PRIVATE_KEY:
-		return has_word(&b, "PRIVATE KEY");
+		return content_has_word(&b, "PRIVATE KEY");
 	case LOOK_NPM:
-		return has_word(&b, "_auth") || has_word(&b, "_password") || has_word(&b, "npmAuth") ||
-		       has_url_password(&b);
+		return content_has_word(&b, "_auth") || content_has_word(&b, "_password") ||
+		       content_has_word(&b, "npmAuth") || has_url_password(&b);
 	case LOOK_URL:
 		return has_url_password(&b);
 	case LOOK_JSON_KEY:
-		return has_word(&b, "private_key") || has_word(&b, "client_secret") ||
-		       has_word(&b, "refresh_token");
+		return content_has_word(&b, "private_key") || content_has_word(&b, "client_secret") ||
+		       content_has_word(&b, "refresh_token");
 	default:
 		return true;
 	}

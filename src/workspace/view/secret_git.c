@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A git configuration without its credentials. Works on logical lines (a backslash at the end joins the next one), so
- * that a value which is spread over lines is seen whole; a line that holds nothing secret is copied byte for byte.
+ * Removes the credentials from a git configuration. Works on logical lines (a backslash at the end joins the next one), so
+ * that a value over several lines is seen as a whole; a line without secrets is copied byte for byte. Pure.
  */
 #include "workspace/view/secret.h"
 
@@ -12,18 +12,18 @@
 
 #define REDACTED "REDACTED"
 
-/* Keys whose whole value goes. */
+/* Keys whose whole value is removed. */
 static const char *const secret_keys[] = {
 	"extraheader", "password", "smtppass", "token",	 "oauth-token", "oauthtoken",
 	"apikey",      "api-key",  "pass",     "secret", "privatekey",	"cookie",
 };
 
-static bool is_space(char c)
+static bool is_config_space(char c)
 {
 	return c == ' ' || c == '\t' || c == '\r';
 }
 
-/* One logical line from *at on: its end in the text; `joined` gets it without the joints. */
+/* One logical line from `at` on: returns its end in the text; `joined` gets it without the joining backslashes. */
 static size_t next_logical_line(const char *text, size_t len, size_t at, struct buf *joined)
 {
 	buf_clear(joined);
@@ -46,13 +46,13 @@ static size_t next_logical_line(const char *text, size_t len, size_t at, struct 
 	return len;
 }
 
-/* Behind "[section "name"]", which may stand in front of a key on the same line; a "]" in quotes does not end it. */
+/* Skips "[section "name"]", which may precede a key on the same line; a "]" in quotes does not end it. */
 static size_t skip_section(const char *s, size_t len)
 {
 	bool quoted = false;
 	size_t i = 0;
 
-	while (i < len && is_space(s[i]))
+	while (i < len && is_config_space(s[i]))
 		i++;
 	if (i == len || s[i] != '[')
 		return 0;
@@ -68,18 +68,18 @@ static size_t skip_section(const char *s, size_t len)
 }
 
 /* The key of "  key = value" when it is one of the table: the length up to and with "=". */
-static size_t secret_key(const struct buf *line)
+static size_t secret_key_length(const struct buf *line)
 {
 	const char *s = buf_cstr(line);
 	size_t i = skip_section(s, line->len), start, len;
 
-	while (i < line->len && is_space(s[i]))
+	while (i < line->len && is_config_space(s[i]))
 		i++;
 	start = i;
-	while (i < line->len && s[i] != '=' && !is_space(s[i]))
+	while (i < line->len && s[i] != '=' && !is_config_space(s[i]))
 		i++;
 	len = i - start;
-	while (i < line->len && is_space(s[i]))
+	while (i < line->len && is_config_space(s[i]))
 		i++;
 	if (i >= line->len || s[i] != '=')
 		return 0;
@@ -90,7 +90,7 @@ static size_t secret_key(const struct buf *line)
 	return 0;
 }
 
-/* user:password in front of an "@"; for http a user alone is as a rule a token. `ssh://git@host` stays. */
+/* user:password before an "@"; for http a user alone is usually a token. `ssh://git@host` stays. */
 static bool is_credential(const char *scheme_end, const char *line, const char *user, size_t len)
 {
 	const char *s = scheme_end;
@@ -102,7 +102,7 @@ static bool is_credential(const char *scheme_end, const char *line, const char *
 	return strncasecmp(s, "http", 4) == 0;
 }
 
-/* Copies a line; the user part of each URL in it that is a credential goes. */
+/* Copies a line without the user part of each URL in it that is a credential. */
 static bool redact_urls(const struct buf *line, struct buf *out)
 {
 	const char *s = buf_cstr(line), *end = s + line->len, *p = s;
@@ -129,11 +129,11 @@ static bool redact_urls(const struct buf *line, struct buf *out)
 	return changed;
 }
 
-/* A logical line without its credentials; false when it held none. URLs go first, for one may stand in front of a key. */
+/* A logical line without its credentials; false when it held none. URLs come first, since one may precede a key. */
 static bool redact_line(const struct buf *line, struct buf *out)
 {
 	bool changed = redact_urls(line, out);
-	size_t key = secret_key(out);
+	size_t key = secret_key_length(out);
 
 	if (!key)
 		return changed;
