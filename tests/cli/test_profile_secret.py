@@ -231,7 +231,7 @@ def rules(b):
                  f"{named[1]}: and not where it says nothing", r)
     policy = c.put(os.path.join(c.home, "rules.yaml"), RULES.replace("AS", "query:k"))
     r = c("run", "--engine", c.engine, "--policy", policy, "--secret", "two@model.test", "--", "true")
-    b.ok(r.code == 125 and "another way" in r.err, "a rule that leaves no way is refused before anything", r)
+    b.ok(r.code == 125 and "another form" in r.err, "a rule that leaves no way is refused before anything", r)
 
 
 def main():
