@@ -2,7 +2,7 @@
 /*
  * Base64 for the rooms that have no libsodium. Pure.
  *
- * What is encoded may be a secret: neither a branch nor the place of a read depends on it.
+ * The bytes may be a secret, so the encoder runs in constant time: no branch and no memory address depends on them.
  */
 #ifndef BASE_BASE64_H
 #define BASE_BASE64_H
@@ -19,7 +19,7 @@ static inline unsigned base64_less(unsigned a, unsigned b)
 	return (a - b) >> 8 & 0xff;
 }
 
-/* The digit of six bits; `url` is the alphabet that may stand in a URL. */
+/* The digit for six bits; `url` selects the alphabet that is safe in a URL. */
 static inline char base64_digit(unsigned v, bool url)
 {
 	unsigned c62 = url ? '-' : '+', c63 = url ? '_' : '/';
@@ -31,7 +31,7 @@ static inline char base64_digit(unsigned v, bool url)
 	return (char)c;
 }
 
-/* With padding. */
+/* Appends `len` bytes in the standard alphabet, with padding. */
 static inline void base64_add(struct buf *out, const void *data, size_t len)
 {
 	const uint8_t *s = data;

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The growing byte buffer of buf.h. The error is sticky, and the byte after the last one is always NUL. A buffer with
+ * `wipe` never leaves a copy of its bytes in memory that it gives back. Must not use explicit_bzero(): some programs
+ * link this file without the C library that has it.
+ */
 #include "base/buf.h"
 
 #include <errno.h>
@@ -7,8 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* explicit_bzero() is not there for those who do without the C library. */
-static void zero(void *p, size_t len)
+/* Like explicit_bzero(), which is missing in programs that are linked without the C library: the empty asm keeps the
+ * compiler from removing the memset(). */
+static void wipe_memory(void *p, size_t len)
 {
 	memset(p, 0, len);
 	__asm__ volatile("" : : "r"(p) : "memory");
@@ -17,7 +23,7 @@ static void zero(void *p, size_t len)
 void buf_release(struct buf *b)
 {
 	if (b->wipe && b->data)
-		zero(b->data, b->cap);
+		wipe_memory(b->data, b->cap);
 	free(b->data);
 	*b = (struct buf){ .wipe = b->wipe };
 }
@@ -25,14 +31,14 @@ void buf_release(struct buf *b)
 void buf_clear(struct buf *b)
 {
 	if (b->wipe && b->data)
-		zero(b->data, b->len);
+		wipe_memory(b->data, b->len);
 	b->len = 0;
 	b->error = 0;
 	if (b->data)
 		b->data[0] = '\0';
 }
 
-/* realloc() may leave a copy behind. */
+/* With `wipe`, copies by hand: realloc() may free the old block without zeroing it. */
 static char *buf_move_to_larger(const struct buf *b, size_t want)
 {
 	char *data;
@@ -42,7 +48,7 @@ static char *buf_move_to_larger(const struct buf *b, size_t want)
 	data = malloc(want);
 	if (data && b->data) {
 		memcpy(data, b->data, b->len + 1);
-		zero(b->data, b->cap);
+		wipe_memory(b->data, b->cap);
 		free(b->data);
 	}
 	return data;
@@ -151,7 +157,7 @@ void buf_consume(struct buf *b, size_t len)
 	memmove(b->data, b->data + len, b->len - len);
 	b->len -= len;
 	if (b->wipe)
-		zero(b->data + b->len, len);
+		wipe_memory(b->data + b->len, len);
 	b->data[b->len] = '\0';
 }
 

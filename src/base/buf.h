@@ -21,13 +21,13 @@ struct buf {
 	size_t len;
 	size_t cap;
 	int error; /* 0, or -ENOMEM */
-	bool wipe; /* zeroed wherever they are left: for bytes that nobody is to find later. Stays set */
+	bool wipe; /* for secrets: memory is zeroed before it is freed or reused. Stays set */
 };
 
 #define BUF_INIT ((struct buf){ 0 })
 
 void buf_release(struct buf *b);
-void buf_clear(struct buf *b); /* forgets the bytes and the error, keeps the memory */
+void buf_clear(struct buf *b); /* drops the bytes and the error, keeps the memory */
 void buf_add(struct buf *b, const void *data, size_t len);
 void buf_adds(struct buf *b, const char *s);
 void buf_addc(struct buf *b, char c);
@@ -35,7 +35,7 @@ void buf_addu(struct buf *b, uint64_t v); /* decimal */
 void buf_addf(struct buf *b, const char *fmt, ...) PRINTF_LIKE(2, 3);
 void buf_vaddf(struct buf *b, const char *fmt, va_list ap) PRINTF_LIKE(2, 0);
 
-/* Room for `len` more bytes at the end, to be filled by the caller who then adds to b->len. NULL on failure. */
+/* Makes room for `len` more bytes at the end; the caller fills them and adds to b->len. NULL on failure. */
 char *buf_reserve(struct buf *b, size_t len) MUST_CHECK;
 
 /* Drops the first `len` bytes. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ownership by attribute: a local that owns something says so where it is declared, and is released on every
- * way out of its scope. TAKE_PTR() and TAKE_FD() hand the thing on and leave the local empty.
+ * Ownership by attribute: a local that owns a resource is declared with it, and the resource is released on every
+ * way out of its scope. TAKE_PTR() and TAKE_FD() pass the resource on and leave the local empty.
  * Every fd is CLOEXEC, and -1 when empty.
  */
 #ifndef BASE_CLEANUP_H
@@ -20,7 +20,7 @@ static inline void cleanup_freep(void *p)
 	free(*(void **)p);
 }
 
-/* Closes and keeps errno, so that an error path may read errno after a scope has ended. */
+/* Closes and preserves errno, so that an error path may read errno after a scope has ended. Returns -1. */
 static inline int fd_close(int fd)
 {
 	if (fd >= 0) {

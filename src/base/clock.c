@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reading the kernel's clocks, and times as text: RFC 3339 for logs, spans for people. All text is UTC; nothing here
+ * reads the time zone of the host.
+ */
 #include "base/clock.h"
 
 #include "base/str.h"
@@ -16,7 +20,7 @@ uint64_t clock_nsec(clockid_t id)
 	return (uint64_t)ts.tv_sec * NSEC_PER_SEC + (uint64_t)ts.tv_nsec;
 }
 
-static void put_digits(char *out, unsigned v, int n)
+static void write_digits(char *out, unsigned v, int n)
 {
 	while (n-- > 0) {
 		out[n] = (char)('0' + v % 10);
@@ -24,13 +28,13 @@ static void put_digits(char *out, unsigned v, int n)
 	}
 }
 
-/* Without gmtime_r(), which reads /etc/localtime even for UTC: this stands on the way of every audit event. */
+/* Does not use gmtime_r(), which reads /etc/localtime even for UTC: every audit event is formatted here. */
 char *clock_format(uint64_t realtime_ns, char out[CLOCK_TEXT_LEN])
 {
 	static const char shape[] = "0000-00-00T00:00:00.000000Z";
 	uint64_t sec = realtime_ns / NSEC_PER_SEC;
 	unsigned day_sec = (unsigned)(sec % 86400);
-	/* Days since 0000-03-01: years of 400 have 146097, and a leap day is always the last day of its year. */
+	/* Days since 0000-03-01: 400 years have 146097 days, and in years from March a leap day is always the last day. */
 	unsigned days = (unsigned)(sec / 86400) + 719468;
 	unsigned era = days / 146097, doe = days % 146097;
 	unsigned yoe = (doe - doe / 1460 + doe / 36524 - doe / 146096) / 365;
@@ -38,18 +42,18 @@ char *clock_format(uint64_t realtime_ns, char out[CLOCK_TEXT_LEN])
 	unsigned month = (5 * doy + 2) / 153; /* from March */
 
 	memcpy(out, shape, sizeof(shape));
-	put_digits(out, era * 400 + yoe + (month >= 10), 4);
-	put_digits(out + 5, month < 10 ? month + 3 : month - 9, 2);
-	put_digits(out + 8, doy - (153 * month + 2) / 5 + 1, 2);
-	put_digits(out + 11, day_sec / 3600, 2);
-	put_digits(out + 14, day_sec / 60 % 60, 2);
-	put_digits(out + 17, day_sec % 60, 2);
-	put_digits(out + 20, (unsigned)(realtime_ns % NSEC_PER_SEC / 1000), 6);
+	write_digits(out, era * 400 + yoe + (month >= 10), 4);
+	write_digits(out + 5, month < 10 ? month + 3 : month - 9, 2);
+	write_digits(out + 8, doy - (153 * month + 2) / 5 + 1, 2);
+	write_digits(out + 11, day_sec / 3600, 2);
+	write_digits(out + 14, day_sec / 60 % 60, 2);
+	write_digits(out + 17, day_sec % 60, 2);
+	write_digits(out + 20, (unsigned)(realtime_ns % NSEC_PER_SEC / 1000), 6);
 	return out;
 }
 
-/* "…:56.789Z" or "…+02:00" behind a date and time: adds the fraction and takes the offset away. */
-static int parse_zone(const char *s, uint64_t *ns)
+/* Parses what follows a date and time, such as ".789Z" or "+02:00": adds the fraction to *ns and subtracts the offset. */
+static int parse_fraction_and_zone(const char *s, uint64_t *ns)
 {
 	unsigned h, m;
 	uint64_t unit = NSEC_PER_SEC / 10;
@@ -97,7 +101,7 @@ int clock_parse(const char *s, uint64_t now_ns, uint64_t *ret)
 	if (tm.tm_year < 70)
 		return -EINVAL;
 	ns = (uint64_t)timegm(&tm) * NSEC_PER_SEC;
-	r = parse_zone(rest, &ns);
+	r = parse_fraction_and_zone(rest, &ns);
 	if (r < 0)
 		return r;
 	*ret = ns;

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Filling in a struct err: message, cause, context, hint. A message that is too long is cut, never refused. Only
+ * bug_at() prints and aborts; all others return the code that they were given.
+ */
 #include "base/err.h"
 
 #include <stdio.h>

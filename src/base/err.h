@@ -26,7 +26,7 @@ struct err {
 /* Sets the message and returns `code`, so that `return err_set(e, -EINVAL, ...)` reads well. */
 int err_set(struct err *e, int code, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
-/* As err_set(), with ": " and the text of `-code` behind the message. */
+/* As err_set(), with ": " and the text of errno `-code` after the message. */
 int err_sys(struct err *e, int code, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
 /* Puts "context: " in front of the message already there. Returns `code`. */
@@ -35,7 +35,7 @@ int err_wrap(struct err *e, int code, const char *fmt, ...) PRINTF_LIKE(3, 4);
 /* Says what to do next. Returns `code` unchanged. */
 int err_hint(struct err *e, int code, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
-/* For what cannot happen: a broken invariant of ours, never an input. Aborts without unwinding. */
+/* For a broken invariant of our own code, never for bad input. Aborts without unwinding. */
 _Noreturn void bug_at(const char *file, int line, const char *what);
 #define BUG(what) bug_at(__FILE__, __LINE__, what)
 #define BUG_ON(cond)                \

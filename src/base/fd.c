@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Whole reads and writes, small files in one call, and the few path operations that must not follow a symlink.
+ * Every read has a cap from its caller, and every descriptor opened here is CLOEXEC. Removal of trees is in rmtree.c.
+ */
 #include "base/fd.h"
 
 #include <errno.h>
@@ -92,7 +96,7 @@ int fd_read_all(int fd, size_t cap, struct buf *b)
 
 int fd_read_file(int dirfd, const char *path, size_t cap, struct buf *b)
 {
-	/* A pipe in a file's place is read as an empty one, not waited for. */
+	/* O_NONBLOCK: a pipe that was put in the file's place reads as empty instead of blocking. */
 	autoclose int fd = openat(dirfd, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK);
 
 	return fd < 0 ? -errno : fd_read_all(fd, cap, b);
@@ -165,7 +169,7 @@ int fd_openat2(int dirfd, const char *path, int flags, mode_t mode, uint64_t res
 	struct open_how how = { .flags = (uint64_t)(flags | O_CLOEXEC), .mode = mode, .resolve = resolve };
 	long fd;
 
-	/* EAGAIN: something was renamed while the kernel looked for "..". */
+	/* EAGAIN: a directory was renamed while the kernel resolved "..". */
 	for (int tries = 0; tries < 64; tries++) {
 		fd = syscall(SYS_openat2, dirfd, path, &how, sizeof(how));
 		if (fd >= 0)
@@ -187,12 +191,13 @@ int fd_chmod_nofollow(int dirfd, const char *name, mode_t mode)
 
 	if (syscall(SYS_fchmodat2, dirfd, name, mode, AT_SYMLINK_NOFOLLOW) == 0)
 		return 0;
-	if (errno != ENOSYS && errno != EPERM) /* EPERM: also a seccomp filter that does not know the call */
+	if (errno != ENOSYS &&
+	    errno != EPERM) /* EPERM: also from a seccomp filter that does not know the call */
 		return -errno;
 	fd = openat(dirfd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
-	/* Of a symlink this changes nothing: the kernel answers EOPNOTSUPP. */
+	/* For a symlink this changes nothing: the kernel returns EOPNOTSUPP. */
 	snprintf(proc, sizeof(proc), "/proc/self/fd/%d", fd);
 	return chmod(proc, mode) < 0 ? -errno : 0;
 }

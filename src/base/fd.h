@@ -18,7 +18,7 @@ int fd_write_all(int fd, const void *data, size_t len) MUST_CHECK;
 /* Reads exactly len bytes; -EPIPE when the other side ended first. */
 int fd_read_exact(int fd, void *data, size_t len) MUST_CHECK;
 
-/* Fills `to` from the file's place `at`; short only at its end. */
+/* Fills `to` from offset `at` of the file; returns less than `len` only at the end of the file. */
 ssize_t fd_read_at(int fd, void *to, size_t len, uint64_t at) MUST_CHECK;
 
 /* Appends all that can be read to b; -EFBIG past `cap` bytes. */
@@ -30,7 +30,7 @@ int fd_read_file(int dirfd, const char *path, size_t cap, struct buf *b) MUST_CH
 /* Writes one string to an existing file in one write(): /proc and cgroup files. */
 int fd_write_file(int dirfd, const char *path, const char *text) MUST_CHECK;
 
-/* Creates or replaces path atomically (temporary file, rename); mode 0600 unless said. */
+/* Creates or replaces path atomically (temporary file, rename). mode 0 means 0600. */
 int fd_replace_file(int dirfd, const char *path, const void *data, size_t len, mode_t mode) MUST_CHECK;
 
 /* mkdir -p below dirfd, each new directory with `mode`. */
@@ -45,15 +45,15 @@ int fd_chmod_nofollow(int dirfd, const char *name, mode_t mode) MUST_CHECK;
 /*
  * Removes a whole tree below dirfd without following symlinks or leaving its mount. -ENOENT is 0. Survives trees of
  * any depth and size with a few fds and little memory; makes directories writable on the way where their
- * owner may. *ret_n (may be NULL) gets how many entries were removed, also when it fails.
+ * owner may. *ret_n (may be NULL) gets the number of removed entries, also on failure.
  */
 int fd_rm_tree(int dirfd, const char *path, uint64_t *ret_n, struct err *e) MUST_CHECK;
 
-/* The same without the number. */
+/* fd_rm_tree() without the number. */
 int fd_rm_rf(int dirfd, const char *path, struct err *e) MUST_CHECK;
 
-/* Is `place`, a file or a directory, on the way that an absolute path leads? By device and inode, for another mount of it is the
- * same place. */
+/* Is `place`, a file or a directory, the absolute path or one of its parents? Compares device and inode, because the same
+ * directory may be mounted in several places. */
 bool fd_path_leads_through(const char *path, const char *place);
 
 int fd_set_nonblock(int fd, bool on) MUST_CHECK;

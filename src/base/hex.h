@@ -6,7 +6,7 @@
 #define HEX_LOWER "0123456789abcdef"
 #define HEX_UPPER "0123456789ABCDEF"
 
-/* The value of a digit in either case, -1 when it is none. */
+/* The value of a digit in either case; -1 for any other character. */
 static inline int hex_digit(char c)
 {
 	if (c >= '0' && c <= '9')
@@ -15,7 +15,7 @@ static inline int hex_digit(char c)
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* The byte that two digits stand for, -1 when one of them is none; the second is not read when the first is none. */
+/* The byte that two digits encode, or -1. The second is not read when the first is no digit, so a string may end there. */
 static inline int hex_byte(const char *two)
 {
 	int hi = hex_digit(two[0]), lo = hi < 0 ? -1 : hex_digit(two[1]);

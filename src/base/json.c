@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The JSON writer of json.h. It escapes as it copies, so that no string, however hostile, can end its own quotes, break
+ * the line or send a control sequence to the terminal of a reader. Keys are constants of ours and are not escaped.
+ */
 #include "base/json.h"
 
 #include "base/str.h"
@@ -52,7 +56,7 @@ void json_end_arr(struct json *j)
 	j->comma = true;
 }
 
-/* How many of the bytes at p form one valid UTF-8 sequence above ASCII; 0 when none do. */
+/* The length of the valid UTF-8 sequence above ASCII at p; 0 when there is no valid one. */
 static size_t utf8_len(const unsigned char *p, size_t len)
 {
 	size_t n = p[0] >= 0xf0 && p[0] <= 0xf4 ? 4 : p[0] >= 0xe0 ? 3 : 2;
@@ -85,7 +89,7 @@ bool json_is_utf8(const char *s)
 	return true;
 }
 
-static void add_ascii(struct buf *b, unsigned char c)
+static void add_ascii_escaped(struct buf *b, unsigned char c)
 {
 	if (c == '"' || c == '\\') {
 		buf_addc(b, '\\');
@@ -101,8 +105,8 @@ static void add_ascii(struct buf *b, unsigned char c)
 	}
 }
 
-/* How many bytes stand for themselves. */
-static size_t plain_len(const unsigned char *p, size_t len)
+/* The number of bytes at p that need no escape. */
+static size_t unescaped_len(const unsigned char *p, size_t len)
 {
 	size_t n = 0;
 
@@ -111,8 +115,9 @@ static size_t plain_len(const unsigned char *p, size_t len)
 	return n;
 }
 
-/* One character past ASCII. JSON is also read on terminals: what one of them obeys is escaped. */
-static size_t add_utf8(struct buf *b, const unsigned char *p, size_t len)
+/* Adds one character above ASCII and returns its length. JSON is also read on terminals, so characters that steer a
+ * terminal are escaped. */
+static size_t add_utf8_escaped(struct buf *b, const unsigned char *p, size_t len)
 {
 	size_t n = utf8_len(p, len);
 	uint32_t cp = n == 2 ? p[0] & 0x1fu : p[0] & 0x0fu;
@@ -138,15 +143,15 @@ void json_strn(struct json *j, const char *key, const char *s, size_t len)
 	json_begin_value(j, key);
 	buf_addc(b, '"');
 	while (len) {
-		size_t n = plain_len(p, len);
+		size_t n = unescaped_len(p, len);
 
 		if (n) {
 			buf_add(b, p, n);
 		} else if (*p < 0x80) {
-			add_ascii(b, *p);
+			add_ascii_escaped(b, *p);
 			n = 1;
 		} else {
-			n = add_utf8(b, p, len);
+			n = add_utf8_escaped(b, p, len);
 		}
 		p += n;
 		len -= n;
@@ -170,7 +175,7 @@ void json_bytes(struct json *j, const char *key, const char *s, size_t len)
 	buf_addc(j->out, '"');
 	for (size_t i = 0; i < len; i++) {
 		if (p[i] < 0x80)
-			add_ascii(j->out, p[i]);
+			add_ascii_escaped(j->out, p[i]);
 		else
 			buf_addf(j->out, "\\u%04x", p[i]);
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading members of a JSON object (jansson). What is missing, or of another type, is the value that the name of the function
- * says, so that text from outside cannot make a NULL where one is not looked for. The text lives as long as the object.
+ * Reading members of a JSON object (jansson). A member that is missing or has another type gives a default value, so that
+ * input from outside cannot produce a NULL that the caller does not check. The text lives as long as the object.
  */
 #ifndef BASE_JSONGET_H
 #define BASE_JSONGET_H
@@ -17,7 +17,7 @@ static inline const char *jsonget_text(const json_t *o, const char *key)
 	return s ? s : "";
 }
 
-/* NULL where there is no text: for those to whom that differs from an empty one. */
+/* NULL where there is no text: for a caller that must tell a missing text from an empty one. */
 static inline const char *jsonget_text_or_null(const json_t *o, const char *key)
 {
 	return json_string_value(json_object_get(o, key));

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Removing a tree that somebody hostile built: a hundred thousand levels deep, a million entries wide, directories
- * without rights, and few fds left to do it with.
+ * Removing a tree that an attacker built: a hundred thousand levels deep, a million entries wide, directories without
+ * permissions, while few descriptors are left.
  *
  * Invariants
  *  T1  At most DEPTH_MAX directories are open at once, and nothing recurses. A directory further down is first moved up
  *      to the top under a fresh name; so each is moved once in DEPTH_MAX levels, and the cost stays linear.
  *  T2  Nothing outside the tree is touched: no symlink is followed, no mount entered, and names are used only with
  *      the fd of the directory that they were read from.
- *  T3  With no fds to spare it goes on with the two that it cannot do without.
+ *  T3  When no more descriptors can be opened, the removal continues with two: the top and the directory below it.
  */
 #include "base/fd.h"
 #include "base/str.h"
@@ -36,40 +36,40 @@ struct level {
 struct rmtree {
 	struct level v[DEPTH_MAX];
 	unsigned depth;
-	uint64_t salt; /* so that nobody could take our fresh names beforehand */
+	uint64_t salt; /* random, so that the attacker cannot create our fresh names in advance */
 	uint64_t moved;
 	uint64_t n;
 	_Alignas(struct dirent64) char raw[8192];
 };
 
-static int say_cannot_remove(struct err *e, int code, const char *name)
+static int cannot_remove(struct err *e, int code, const char *name)
 {
 	char shown[NAME_SHOWN];
 
 	return err_sys(e, code, "cannot remove %s", str_safe(name, shown, sizeof(shown)));
 }
 
-static int rename_new(int from, const char *name, int to, const char *fresh)
+static int rename_to_fresh_name(int from, const char *name, int to, const char *fresh)
 {
 	if (renameat2(from, name, to, fresh, RENAME_NOREPLACE) == 0)
 		return 0;
-	if (errno == EINVAL) /* a file system that does not know the flag; the name is fresh all the same */
+	if (errno == EINVAL) /* the file system does not know the flag; the name is fresh anyway */
 		return renameat(from, name, to, fresh) < 0 ? -errno : 0;
 	return -errno;
 }
 
 /* Moves a directory to the top of the tree, where a later pass finds it. */
-static int move_up(struct rmtree *t, int dirfd, const char *name, struct err *e)
+static int move_to_top(struct rmtree *t, int dirfd, const char *name, struct err *e)
 {
 	char fresh[64];
 	int r;
 
 	snprintf(fresh, sizeof(fresh), ".rm-%016llx-%llu", (unsigned long long)t->salt,
 		 (unsigned long long)++t->moved);
-	r = rename_new(dirfd, name, t->v[0].fd, fresh);
-	if (r == -EACCES && fd_chmod_nofollow(dirfd, name, 0700) == 0) /* its ".." has to be written */
-		r = rename_new(dirfd, name, t->v[0].fd, fresh);
-	return r < 0 && r != -ENOENT ? say_cannot_remove(e, r, name) : 0;
+	r = rename_to_fresh_name(dirfd, name, t->v[0].fd, fresh);
+	if (r == -EACCES && fd_chmod_nofollow(dirfd, name, 0700) == 0) /* the rename writes its ".." entry */
+		r = rename_to_fresh_name(dirfd, name, t->v[0].fd, fresh);
+	return r < 0 && r != -ENOENT ? cannot_remove(e, r, name) : 0;
 }
 
 static int open_dir_beneath(int dirfd, const char *name)
@@ -83,13 +83,13 @@ static int open_dir_beneath(int dirfd, const char *name)
 		fd = fd_openat2(dirfd, name, flags, 0, resolve);
 	if (fd < 0)
 		return fd;
-	/* Entries can be taken out only with all three; who does not own it hears so from unlink. */
+	/* Removing entries needs read, write and search. Where fchmod() fails, unlinkat() reports the error later. */
 	if (fstat(fd, &st) == 0 && (st.st_mode & 0700) != 0700 && fchmod(fd, 0700) < 0)
 		return fd;
 	return fd;
 }
 
-static void push(struct rmtree *t, int fd, const char *name)
+static void push_level(struct rmtree *t, int fd, const char *name)
 {
 	struct level *l = &t->v[t->depth++];
 
@@ -97,7 +97,7 @@ static void push(struct rmtree *t, int fd, const char *name)
 	snprintf(l->name, sizeof(l->name), "%s", name);
 }
 
-/* 0 when it is gone or moved away, 1 when it was gone into. */
+/* 0 when the directory was removed or moved to the top; 1 when it was opened and is now the current level. */
 static int remove_dir(struct rmtree *t, int dirfd, const char *name, struct err *e)
 {
 	int fd;
@@ -109,17 +109,17 @@ static int remove_dir(struct rmtree *t, int dirfd, const char *name, struct err 
 	if (errno == ENOENT)
 		return 0;
 	if (errno != ENOTEMPTY && errno != EEXIST && errno != EACCES)
-		return say_cannot_remove(e, -errno, name);
+		return cannot_remove(e, -errno, name);
 	if (t->depth == DEPTH_MAX)
-		return move_up(t, dirfd, name, e);
+		return move_to_top(t, dirfd, name, e);
 	fd = open_dir_beneath(dirfd, name);
 	if ((fd == -EMFILE || fd == -ENFILE || fd == -ENOMEM) && t->depth > 1)
-		return move_up(t, dirfd, name, e);
+		return move_to_top(t, dirfd, name, e);
 	if (fd == -EXDEV)
 		return err_set(e, -EXDEV, "cannot remove a directory: something is mounted on it");
 	if (fd < 0)
-		return say_cannot_remove(e, fd, name);
-	push(t, fd, name);
+		return cannot_remove(e, fd, name);
+	push_level(t, fd, name);
 	return 1;
 }
 
@@ -132,13 +132,14 @@ static int remove_entry(struct rmtree *t, int dirfd, const struct dirent64 *de, 
 		}
 		if (errno == ENOENT)
 			return 0;
-		if (errno != EISDIR) /* DT_UNKNOWN, or it became one */
-			return say_cannot_remove(e, -errno, de->d_name);
+		if (errno !=
+		    EISDIR) /* EISDIR: the type was DT_UNKNOWN, or a directory has replaced the entry */
+			return cannot_remove(e, -errno, de->d_name);
 	}
 	return remove_dir(t, dirfd, de->d_name, e);
 }
 
-/* Goes on with the directory that is being emptied; 1 when it went into one below, and stands behind it. */
+/* Continues to empty the current directory. 1 when it opened one below; its offset is then after that entry. */
 static int empty_directory(struct rmtree *t, struct err *e)
 {
 	struct level *l = &t->v[t->depth - 1];
@@ -167,8 +168,8 @@ static int empty_directory(struct rmtree *t, struct err *e)
 	return len < 0 && errno != ENOENT ? err_sys(e, -errno, "cannot read a directory to remove it") : 0;
 }
 
-/* At the end of a pass. Until one meets nothing there is another: file systems may skip entries while others are taken
- * out, and the top fills with what is moved up. */
+/* Ends a pass over the current directory. Passes repeat until one finds no entry: file systems may skip entries while others
+ * are removed, and move_to_top() adds entries to the top. */
 static int end_pass(struct rmtree *t, struct err *e)
 {
 	struct level *l = &t->v[t->depth - 1];
@@ -188,11 +189,11 @@ static int end_pass(struct rmtree *t, struct err *e)
 	t->depth--;
 	if (t->depth == 0)
 		return 0;
-	/* When something came into it meanwhile, the next pass above finds it again. */
+	/* When an entry was added meanwhile, the next pass of the level above finds this directory again. */
 	if (unlinkat(t->v[t->depth - 1].fd, l->name, AT_REMOVEDIR) == 0)
 		t->n++;
 	else if (errno != ENOENT && errno != ENOTEMPTY && errno != EEXIST)
-		return say_cannot_remove(e, -errno, l->name);
+		return cannot_remove(e, -errno, l->name);
 	return 0;
 }
 
@@ -200,7 +201,7 @@ static int empty_top(struct rmtree *t, int fd, struct err *e)
 {
 	int r = 0;
 
-	push(t, fd, "");
+	push_level(t, fd, "");
 	while (r >= 0 && t->depth) {
 		r = empty_directory(t, e);
 		if (r == 0)
@@ -211,7 +212,7 @@ static int empty_top(struct rmtree *t, int fd, struct err *e)
 	return r < 0 ? r : 0;
 }
 
-static int rm_top(struct rmtree *t, int dirfd, const char *path, struct err *e)
+static int remove_path(struct rmtree *t, int dirfd, const char *path, struct err *e)
 {
 	int fd, r;
 
@@ -222,16 +223,16 @@ static int rm_top(struct rmtree *t, int dirfd, const char *path, struct err *e)
 	if (errno == ENOENT)
 		return 0;
 	if (errno != EISDIR)
-		return say_cannot_remove(e, -errno, path);
+		return cannot_remove(e, -errno, path);
 	if (getrandom(&t->salt, sizeof(t->salt), 0) != (ssize_t)sizeof(t->salt))
-		return say_cannot_remove(e, -EIO, path);
+		return cannot_remove(e, -EIO, path);
 	fd = openat(dirfd, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0 && errno == EACCES && fd_chmod_nofollow(dirfd, path, 0700) == 0)
 		fd = openat(dirfd, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
-		return say_cannot_remove(e, -errno, path);
+		return cannot_remove(e, -errno, path);
 	if (fchmod(fd, 0700) < 0 && errno != EPERM) {
-		r = say_cannot_remove(e, -errno, path);
+		r = cannot_remove(e, -errno, path);
 		fd_close(fd);
 		return r;
 	}
@@ -239,7 +240,7 @@ static int rm_top(struct rmtree *t, int dirfd, const char *path, struct err *e)
 	if (r < 0)
 		return r;
 	if (unlinkat(dirfd, path, AT_REMOVEDIR) < 0 && errno != ENOENT)
-		return say_cannot_remove(e, -errno, path);
+		return cannot_remove(e, -errno, path);
 	t->n++;
 	return 0;
 }
@@ -251,7 +252,7 @@ int fd_rm_tree(int dirfd, const char *path, uint64_t *ret_n, struct err *e)
 
 	t.depth = 0;
 	t.moved = t.n = 0;
-	r = rm_top(&t, dirfd, path, e);
+	r = remove_path(&t, dirfd, path, e);
 
 	if (ret_n)
 		*ret_n = t.n;

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Strings: numbers with units, the nearest known word for a typing error, text made harmless for a terminal, and lists
+ * of strings. Pure: no I/O and no locale.
+ */
 #include "base/str.h"
 
 #include "base/cleanup.h"
@@ -35,8 +39,8 @@ struct unit {
 	uint64_t factor;
 };
 
-/* A decimal number with an optional fraction of up to nine digits, then one unit of the table. */
-static int parse_units(const char *s, const struct unit *units, size_t n, uint64_t *ret)
+/* Parses a decimal number with an optional fraction (nine digits count), then one unit of the table. */
+static int parse_number_with_unit(const char *s, const struct unit *units, size_t n, uint64_t *ret)
 {
 	unsigned __int128 whole = 0, frac = 0, scale = 1, total;
 	const char *digits = s;
@@ -89,7 +93,7 @@ int str_to_size(const char *s, uint64_t *ret)
 		{ "tib", KIB * KIB * KIB * KIB },
 	};
 
-	return parse_units(s, units, ARRAY_SIZE(units), ret);
+	return parse_number_with_unit(s, units, ARRAY_SIZE(units), ret);
 }
 
 int str_to_nsec(const char *s, uint64_t *ret)
@@ -100,7 +104,7 @@ int str_to_nsec(const char *s, uint64_t *ret)
 		{ "d", 86400 * 1000000000ULL },
 	};
 
-	return parse_units(s, units, ARRAY_SIZE(units), ret);
+	return parse_number_with_unit(s, units, ARRAY_SIZE(units), ret);
 }
 
 char *str_from_size(uint64_t bytes, char out[16])
@@ -162,7 +166,7 @@ const char *str_nearest(const char *word, const char *const *known, size_t n)
 	for (size_t i = 0; i < n; i++) {
 		unsigned d = edit_distance(word, known[i]);
 
-		/* Of two that are as near, letters in the wrong order are the likelier slip. */
+		/* Of two equally near words, the one of the same length is likelier: its letters were swapped. */
 		if (d < best ||
 		    (d == best && (!found || (strlen(found) != len && strlen(known[i]) == len)))) {
 			best = d;
@@ -172,7 +176,7 @@ const char *str_nearest(const char *word, const char *const *known, size_t n)
 	return found;
 }
 
-/* Length of the valid UTF-8 sequence at s and its code point; 0 when there is none. */
+/* The length of the valid UTF-8 sequence at s, with its code point in *cp; 0 when there is no valid one. */
 static size_t utf8_decode(const unsigned char *s, size_t len, uint32_t *cp)
 {
 	static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
@@ -244,14 +248,14 @@ char *str_safe(const char *s, char *out, size_t size)
 	autobuf struct buf b = BUF_INIT;
 	size_t n = 0;
 
-	/* Most text is harmless as it is. */
+	/* Fast path: most text is printable ASCII. */
 	while (n < size && s[n] >= 0x20 && s[n] < 0x7f)
 		n++;
 	if (n < size && !s[n]) {
 		memcpy(out, s, n + 1);
 		return out;
 	}
-	/* Names from inside may be long: no more is read than could fit. */
+	/* Names from inside a sandbox may be long: reads no more than could fit. */
 	str_add_safe(&b, s, strnlen(s, size), false);
 	if (b.len < size) {
 		memcpy(out, buf_cstr(&b), b.len + 1);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Misra and Gries: a text without a place takes one from each that has one, so that what is frequent stays.
+ * The counters of top.h, by the algorithm of Misra and Gries: a text that finds no free counter lowers all counters by the
+ * same amount, which frees those that reach zero. So frequent texts keep a counter, and memory stays fixed.
  */
 #include "base/top.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The most frequent of many texts, in bounded memory (Misra and Gries): whatever is more than one in TOP_MAX + 1 of all is
- * among them. A number is at most what it was in truth.
+ * The most frequent of many texts, in bounded memory (Misra and Gries): a text that makes up more than one in TOP_MAX + 1 of
+ * all is among them. A count may be too low, never too high.
  */
 #ifndef BASE_TOP_H
 #define BASE_TOP_H
@@ -22,11 +22,11 @@ struct top {
 	} v[TOP_MAX];
 };
 
-/* A text that is longer is cut. */
+/* Counts a text `count` times; a text longer than TOP_TEXT_MAX is cut. */
 void top_add(struct top *t, const char *text, size_t len, uint64_t count);
 
-/* "COUNT TEXT, COUNT TEXT", the most frequent first; nothing when there is none. What could be read as a part of that in a
- * text, and what is not printable ASCII, is "?". */
+/* Adds "COUNT TEXT, COUNT TEXT", the most frequent first; nothing when no text was counted. A comma in a text, and any byte
+ * that is not printable ASCII, becomes "?". */
 void top_format(const struct top *t, struct buf *out);
 
 #endif

@@ -2,8 +2,8 @@
 /*
  * Arrays that grow. Pure, typed by the array itself, checked for overflow; on failure the array is as it was.
  *
- * `max` is how many entries there may be, for a count that somebody outside decides; VEC_NO_MAX where memory alone does.
- * All are 0, -ENOMEM, or -E2BIG when there are `max` already.
+ * `max` limits the number of entries where outside input decides it; VEC_NO_MAX where memory alone is the limit.
+ * All return 0, -ENOMEM, or -E2BIG when there are `max` entries already.
  */
 #ifndef BASE_VEC_H
 #define BASE_VEC_H
@@ -44,7 +44,7 @@ static inline int MUST_CHECK vec_grow(void **v, size_t n, size_t *cap, size_t si
 	return r;
 }
 
-/* Of VEC_DOUBLE(). */
+/* The capacity that VEC_DOUBLE() assumes for n entries. */
 static inline size_t vec_implied(size_t n)
 {
 	size_t cap = n ? VEC_FIRST : 0;
@@ -54,8 +54,8 @@ static inline size_t vec_implied(size_t n)
 	return cap;
 }
 
-/* Room for one more than the n entries of v, which has room for `cap`: doubled when it is full. `cap` may be of any unsigned type, whose
- * largest value is then a maximum too. */
+/* Makes room for one more entry after the n of v, whose capacity is `cap`: doubles it when full. `cap` may have any unsigned type,
+ * and the largest value of that type is a maximum too. */
 #define VEC_ROOM(v, n, cap, max)                                                                   \
 	({                                                                                         \
 		void *vec_ = (v);                                                                  \
@@ -69,8 +69,8 @@ static inline size_t vec_implied(size_t n)
 		r_;                                                                                \
 	})
 
-/* The same for an array whose capacity is nowhere written down: the power of two at or above n, at least VEC_FIRST. Only for one
- * that nothing else allocates. */
+/* VEC_ROOM() for an array without a stored capacity: it is the power of two at or above n, at least VEC_FIRST. Only for an array
+ * that no other code allocates. */
 #define VEC_DOUBLE(v, n, max)                                                                         \
 	({                                                                                            \
 		void *vec_ = (v);                                                                     \
@@ -82,7 +82,7 @@ static inline size_t vec_implied(size_t n)
 		r_;                                                                                   \
 	})
 
-/* The same for an array without a capacity, which has room for exactly its n entries. */
+/* VEC_ROOM() for an array that has room for exactly its n entries: each call reallocates. */
 #define VEC_MORE(v, n, max)                                                                                  \
 	({                                                                                                   \
 		void *vec_ = (v);                                                                            \

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Lookup in the generated table of characters that fold to ASCII. The table is written by tools/gen-asciifold. */
 #include "codec/asciifold.h"
 
 #include <stddef.h>

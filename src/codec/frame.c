@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Frames on a byte stream: parsing one at the start of a buffer, and writing them. Lengths are capped before they are used. */
 #include "codec/frame.h"
 
 #include <errno.h>

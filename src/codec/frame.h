@@ -27,7 +27,7 @@ long frame_parse(const void *data, size_t len, struct frame *ret) MUST_CHECK;
 
 void frame_add(struct buf *out, uint8_t type, uint32_t chan, const void *data, uint32_t len);
 
-/* Only the head, for a payload of `len` bytes that the caller puts behind it. */
+/* Only the head, for a payload of `len` bytes that the caller adds after it. */
 void frame_put_head(uint8_t out[FRAME_HEAD], uint8_t type, uint32_t chan, uint32_t len);
 
 /* Payloads of n little-endian u32. frame_get_u32s: -EPROTO unless the payload is exactly n of them. */

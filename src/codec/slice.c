@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Quoting a slice for a message: made harmless for a terminal, and cut where it is long. */
 #include "codec/slice.h"
 
 #include "base/str.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A piece of somebody else's bytes: valid as long as those are, not terminated, may hold any byte. */
+/* A borrowed piece of a buffer: valid as long as the buffer, not NUL-terminated, may hold any byte. */
 #ifndef CODEC_SLICE_H
 #define CODEC_SLICE_H
 

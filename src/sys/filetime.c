@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An instant between two writes, taken from the times that the kernel gives to a memory file. See filetime.h for the
+ * reason that no clock can be used instead.
+ */
 #include "sys/filetime.h"
 
 #include "base/cleanup.h"
@@ -10,8 +14,8 @@
 
 #define PATIENCE_NS (200 * NSEC_PER_MSEC) /* many times the longest tick */
 
-/* Changes the file, looks at it: the look is what makes the next change of it get a finer time. */
-static int change(int fd, uint64_t *ret)
+/* Changes the file and reads its time: fstat() makes the kernel give the next change a finer time. */
+static int change_and_stat(int fd, uint64_t *ret)
 {
 	struct stat st;
 
@@ -23,19 +27,19 @@ static int change(int fd, uint64_t *ret)
 
 int filetime_between(uint64_t *ret, struct err *e)
 {
-	/* In memory: its dates are of the clock that all file systems share, and it is there whatever may be written to. */
+	/* A memory file: its times come from the clock that all file systems share, and it needs no writable directory. */
 	autoclose int fd = memfd_create("coffer-filetime", MFD_CLOEXEC);
 	const struct timespec pause = { .tv_nsec = NSEC_PER_MSEC / 4 };
 	uint64_t until = clock_nsec(CLOCK_MONOTONIC) + PATIENCE_NS, first = 0, now = 0;
-	int r = fd < 0 ? -errno : change(fd, &first);
+	int r = fd < 0 ? -errno : change_and_stat(fd, &first);
 
 	if (r == 0)
-		r = change(fd, &now);
+		r = change_and_stat(fd, &now);
 	while (r == 0 && now <= first) {
 		if (clock_nsec(CLOCK_MONOTONIC) > until)
 			return err_set(e, -ETIME, "the clock that dates files stands still");
 		clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
-		r = change(fd, &now);
+		r = change_and_stat(fd, &now);
 	}
 	if (r < 0)
 		return err_sys(e, r, "cannot tell the time that files are given");

@@ -2,9 +2,9 @@
 /*
  * The times that the kernel gives files, and a time between two writes.
  *
- * No clock that a program can read tells it: files were dated by the tick of CLOCK_REALTIME_COARSE, and since Linux 6.13
- * an inode that somebody has looked at gets a finer time at its next change, ahead of that clock; no file that changes
- * afterwards, on whatever file system, is dated before it. So a file is asked.
+ * No clock that a program can read gives this time. Files get the tick of CLOCK_REALTIME_COARSE; since Linux 6.13 an inode
+ * that was stat()ed gets a finer time at its next change, which is ahead of that clock. No file that changes afterwards, on
+ * any file system, gets an earlier time. So the time is taken from a file.
  */
 #ifndef SYS_FILETIME_H
 #define SYS_FILETIME_H
@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 /*
- * A time (CLOCK_REALTIME ns) that every change made so far lies before, and no change made from now on. Takes microseconds,
+ * A time (CLOCK_REALTIME ns) later than every change made so far and not later than any change from now on. Takes microseconds,
  * or up to a tick of the clock where files have no finer times. On a file system with times coarser than that (some have
  * seconds), changes of the same second lie on the same side as those made from now on.
  */

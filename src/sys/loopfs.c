@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * ext4 images on loop devices, for disk limits: mke2fs makes the image, LOOP_CONFIGURE attaches it, and a detached mount
+ * is returned by descriptor. Must not attach an image to a second device (loopfs.L1) or leave a device attached on
+ * failure.
+ */
 #include "sys/loopfs.h"
 
 #include "base/cleanup.h"
@@ -16,7 +21,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The image is descriptor 3 there. */
+/* Formats the image, which is descriptor 3 of the child. */
 static int run_mke2fs(int fd, uint64_t inodes)
 {
 	static const char *const programs[] = { "/usr/sbin/mke2fs", "/sbin/mke2fs" };
@@ -67,15 +72,15 @@ int loopfs_make(int dirfd, const char *name, uint64_t bytes, uint64_t inodes, st
 	return r < 0 ? err_sys(e, r, "cannot make a file system in a disk image (mke2fs)") : 0;
 }
 
-/* A free loop device with the image on it; the kernel frees it again when the last user is gone. */
-static int attach(int image, char *path, size_t cap)
+/* Attaches the image to a free loop device; the kernel detaches it after the last user has closed it. */
+static int attach_free_device(int image, char *path, size_t cap)
 {
 	struct loop_config c = { .fd = (uint32_t)image, .info.lo_flags = LO_FLAGS_AUTOCLEAR };
 	autoclose int control = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
 
 	if (control < 0)
 		return -errno;
-	/* Somebody else may take the one that was free. */
+	/* Another process may take the free device first: retry. */
 	for (int tries = 0; tries < 64; tries++) {
 		int n = ioctl(control, LOOP_CTL_GET_FREE), fd;
 
@@ -94,8 +99,8 @@ static int attach(int image, char *path, size_t cap)
 	return -EBUSY;
 }
 
-/* The loop device that has the image on it; -ENOENT: none. While it is held, it keeps it. */
-static int attached(int image, char *path, size_t cap)
+/* Opens the loop device that has the image; -ENOENT when there is none. The open descriptor keeps it attached. */
+static int find_attached_device(int image, char *path, size_t cap)
 {
 	autoclosedir DIR *d = opendir("/sys/block");
 	struct loop_info64 info;
@@ -121,8 +126,9 @@ static int attached(int image, char *path, size_t cap)
 	return -ENOENT;
 }
 
-/* L1. The lock is on a file description of its own: the device keeps the other one. */
-static int attach_once(int dirfd, const char *name, char *path, size_t cap)
+/* loopfs.L1: looks for a device and attaches one under a lock. The lock is on a file description of its own, because the
+ * device keeps the other one open. */
+static int attach_or_reuse_device(int dirfd, const char *name, char *path, size_t cap)
 {
 	autoclose int image = openat(dirfd, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
 	autoclose int lock = openat(dirfd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
@@ -134,8 +140,8 @@ static int attach_once(int dirfd, const char *name, char *path, size_t cap)
 		r = flock(lock, LOCK_EX) < 0 ? -errno : 0;
 	} while (r == -EINTR);
 	if (r == 0)
-		r = attached(image, path, cap);
-	return r == -ENOENT ? attach(image, path, cap) : r;
+		r = find_attached_device(image, path, cap);
+	return r == -ENOENT ? attach_free_device(image, path, cap) : r;
 }
 
 int loopfs_mount(int dirfd, const char *name, struct err *e)
@@ -144,7 +150,7 @@ int loopfs_mount(int dirfd, const char *name, struct err *e)
 	char path[64];
 	int fd;
 
-	loop = attach_once(dirfd, name, path, sizeof(path));
+	loop = attach_or_reuse_device(dirfd, name, path, sizeof(path));
 	if (loop < 0)
 		return err_sys(e, loop, "cannot attach a disk image to a loop device");
 	fs = fsopen("ext4", FSOPEN_CLOEXEC);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A file system in a file, for a limit that the kernel keeps: an ext4 image on a loop device, mounted nowhere, held
+ * A file system in a file, for a disk limit that the kernel enforces: an ext4 image on a loop device, mounted nowhere, held
  * by a descriptor and gone with the last one. Needs the host's root.
  *
  * Invariant
- *  L1  One loop device for an image, whoever mounts it, however often: two would each have their own idea of what is in it. A mount
- *      that is still being taken apart is seen by the next one as it is.
+ *  L1  An image has at most one loop device, however many processes mount it: two devices would cache different contents. A
+ *      new mount reuses the device of an old one that is still being released.
  */
 #ifndef SYS_LOOPFS_H
 #define SYS_LOOPFS_H

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* A descriptor at offset 0 of a file with these bytes. With `seal` nobody can change it any more. */
+/* A descriptor at offset 0 of a file with these bytes. With `seal` no process can change it any more. */
 int memfile_make(const char *name, const void *data, size_t len, bool seal, struct err *e) MUST_CHECK;
 
 #endif

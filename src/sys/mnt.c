@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Thin wrappers of the mount calls that work on descriptors (open_tree, move_mount, mount_setattr, pivot_root).
+ * They decide nothing: which tree is put where is the sandbox room's choice.
+ */
 #include "sys/mnt.h"
 
 #include "base/cleanup.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Mounts as trees that are held by an fd until they are put in place. (mnt.h, since the system has a sys/mount.h
- * of its own.) Targets are fds too, or paths below a directory that this process made itself; a path that
- * somebody else could have prepared is opened with mnt_target(), which follows no symlink.
+ * Mounts as trees that are held by an fd until they are put in place. (The file is named mnt.h because the system
+ * has a sys/mount.h.) Targets are fds too, or paths below a directory that this process made itself; a path that an
+ * attacker could have prepared is opened with mnt_target(), which follows no symlink.
  */
 #ifndef SYS_MNT_H
 #define SYS_MNT_H
@@ -34,10 +34,10 @@ int mnt_bind(const char *src, const char *dst) MUST_CHECK;
 /* A tmpfs of at most `bytes` and `inodes`. */
 int mnt_tmpfs(const char *dst, uint64_t bytes, uint64_t inodes, unsigned mode) MUST_CHECK;
 
-/* O_PATH fd of an existing path below root_fd, following no symlink and leaving root_fd's tree by no way. */
+/* O_PATH fd of an existing path below root_fd, following no symlink and never leaving root_fd's tree. */
 int mnt_target(int root_fd, const char *path) MUST_CHECK;
 
-/* Makes the directory that the process stands in the root, and lets go of the old one. */
+/* Makes the current directory the root, and detaches the old root. */
 int mnt_pivot_here(struct err *e) MUST_CHECK;
 
 #endif

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Namespaces: a fork into new ones with a pidfd, id maps, and a time namespace whose clocks start at zero. */
 #include "sys/ns.h"
 
 #include "base/clock.h"

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reading /proc/PID/stat of all processes once, and sums over the tree below one of them. The numbers are for display:
+ * processes come and go while /proc is read, so no decision may depend on them.
+ */
 #include "sys/procs.h"
 
 #include "base/fd.h"
@@ -12,7 +16,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Fields of /proc/PID/stat behind the name, the state being the first. */
+/* Fields of /proc/PID/stat after the name, from the state on. */
 enum { F_STATE, F_PARENT, F_UTIME = 11, F_STIME, F_CUTIME, F_CSTIME, F_THREADS = 17, F_RSS = 21, F_COUNT };
 
 #define STAT_MAX 1024
@@ -45,8 +49,8 @@ int procs_parse(char *line, struct proc *ret)
 	return 0;
 }
 
-/* All of a small file of /proc, NUL-terminated; what does not fit is left out. */
-static int read_text(int dirfd, const char *pid, const char *name, char *out, size_t size)
+/* Reads a small file of /proc, NUL-terminated; cuts it where it does not fit. */
+static int read_proc_text(int dirfd, const char *pid, const char *name, char *out, size_t size)
 {
 	autoclose int fd = -1;
 	char path[64];
@@ -61,7 +65,7 @@ static int read_text(int dirfd, const char *pid, const char *name, char *out, si
 	return 0;
 }
 
-static int by_parent(const void *a, const void *b)
+static int compare_parents(const void *a, const void *b)
 {
 	const struct proc *x = a, *y = b;
 
@@ -92,8 +96,8 @@ int procs_read(struct procs *p, struct err *e)
 
 		if (de->d_name[0] < '1' || de->d_name[0] > '9')
 			continue;
-		/* One that is gone by now is none. */
-		if (read_text(dirfd(d), de->d_name, "stat", text, sizeof(text)) == 0 &&
+		/* Skips a process that has ended meanwhile. */
+		if (read_proc_text(dirfd(d), de->d_name, "stat", text, sizeof(text)) == 0 &&
 		    procs_parse(text, &one) == 0)
 			r = add_process(p, &room, &one);
 	}
@@ -103,7 +107,7 @@ int procs_read(struct procs *p, struct err *e)
 		return err_set(e, r, "out of memory");
 	}
 	if (p->n)
-		qsort(p->v, p->n, sizeof(*p->v), by_parent);
+		qsort(p->v, p->n, sizeof(*p->v), compare_parents);
 	return 0;
 }
 
@@ -113,7 +117,7 @@ void procs_release(struct procs *p)
 	*p = PROCS_INIT;
 }
 
-/* The first child of a process, or where it would stand. */
+/* The index of the first child of a process in the array sorted by parent, or the place where it would be. */
 static size_t first_child(const struct procs *p, pid_t parent)
 {
 	size_t lo = 0, hi = p->n;
@@ -129,14 +133,14 @@ static size_t first_child(const struct procs *p, pid_t parent)
 	return lo;
 }
 
-/* What its pages are, those that it shares divided by how many share them. */
+/* The proportional set size: its pages, each shared one divided by the number of processes that share it. */
 static int read_pss(pid_t pid, uint64_t *ret)
 {
 	char text[ROLLUP_MAX], name[24], *at;
 	int r;
 
 	snprintf(name, sizeof(name), "/proc/%d", (int)pid);
-	r = read_text(AT_FDCWD, name, "smaps_rollup", text, sizeof(text));
+	r = read_proc_text(AT_FDCWD, name, "smaps_rollup", text, sizeof(text));
 	if (r < 0)
 		return r;
 	at = strstr(text, "\nPss:");
@@ -159,7 +163,7 @@ static void count_process(struct proc *one, bool memory, struct procs_sum *sum)
 		sum->memory += pss;
 	} else {
 		sum->memory += one->rss;
-		/* One that has ended meanwhile or is a zombie has no pages. */
+		/* A zombie, or a process that has ended meanwhile, has no pages: that is no failure. */
 		sum->is_pss = sum->is_pss && one->rss == 0;
 	}
 }

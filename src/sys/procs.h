@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The host's processes, and what those below one of them use: for sandboxes that no control group counts. All of them are
+ * The host's processes, and the resources that a tree of them uses: for sandboxes without a control group. All processes are
  * read once, however many sandboxes there are.
  *
- * A look at something that moves: a process may come or go meanwhile. For showing, never for deciding.
+ * The result is not a snapshot: processes may start and end meanwhile. It is for display, never for a decision.
  */
 #ifndef SYS_PROCS_H
 #define SYS_PROCS_H
@@ -19,7 +19,7 @@ struct proc {
 	uint64_t cpu_usec; /* its own, and that of the children it has reaped */
 	uint64_t threads;
 	uint64_t rss; /* bytes */
-	bool taken;   /* belongs to the sum that is being made */
+	bool taken;   /* counted in the current sum already */
 };
 
 struct procs {
@@ -33,16 +33,16 @@ int procs_read(struct procs *p, struct err *e) MUST_CHECK;
 void procs_release(struct procs *p);
 
 struct procs_sum {
-	uint64_t cpu_usec; /* without processes that nobody reaped */
+	uint64_t cpu_usec; /* without processes that were not reaped */
 	uint64_t threads;
 	uint64_t memory;
-	bool is_pss; /* memory is the proportional set size of all; otherwise what they share is counted more than once */
+	bool is_pss; /* memory is the proportional set size; otherwise shared pages are counted more than once */
 };
 
-/* Of a process and all below it. -ESRCH when it is not there. Asking for memory takes the kernel longer than all the rest. */
+/* Sums over a process and its descendants. -ESRCH when there is no such process. `memory` costs more than all the rest. */
 int procs_sum(struct procs *p, pid_t root, bool memory, struct procs_sum *ret) MUST_CHECK;
 
-/* One line of /proc/PID/stat. -EBADMSG when it is not one. A process may call itself anything, ") R 1" too. */
+/* Parses /proc/PID/stat; -EBADMSG when malformed. The process chooses its own name, which may be ") R 1" to confuse a parser. */
 int procs_parse(char *line, struct proc *ret) MUST_CHECK;
 
 #endif

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Stopping a process tree with signals, from the top down, round by round until a round finds nothing that runs.
+ * A pid is signalled only through a pidfd whose birth time was checked, because numbers are reused.
+ */
 #include "sys/proctree.h"
 
 #include "base/cleanup.h"
@@ -15,12 +19,12 @@
 
 #define STOP_NS (1 * NSEC_PER_SEC)
 #define LIST_MAX (1u << 20)
-/* Of /proc/PID/stat behind the name: the state, the parent, and in the 22nd field when it was born. */
+/* Fields of /proc/PID/stat after the name: the state, the parent, and the start time, which is field 22. */
 #define FIELDS " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu"
 
 struct member {
 	pid_t pid;
-	uint64_t born; /* tells it from a later process with its number */
+	uint64_t born; /* tells it from a later process with the same pid */
 };
 
 struct status {
@@ -29,7 +33,7 @@ struct status {
 	uint64_t born;
 };
 
-/* Of /proc/PID/stat, or of one thread's. The name in it may hold anything, so it is read from behind that. */
+/* Reads the status of a process or thread. The process chooses its name, so parsing starts after the last ")". */
 static int read_status(const char *path, struct status *ret)
 {
 	autobuf struct buf b = BUF_INIT;
@@ -60,8 +64,8 @@ static int status_of(pid_t pid, struct status *ret)
 	return read_status(path, ret);
 }
 
-/* By a descriptor, once it was looked that it is the one that is meant. */
-static int send(const struct member *m, int sig)
+/* Signals through a pidfd, after a check of the start time that the pid still belongs to this process. */
+static int signal_member(const struct member *m, int sig)
 {
 	autoclose int fd = (int)syscall(SYS_pidfd_open, m->pid, 0);
 	struct status s;
@@ -73,12 +77,12 @@ static int send(const struct member *m, int sig)
 	return syscall(SYS_pidfd_send_signal, fd, sig, NULL, 0) < 0 ? -errno : 0;
 }
 
-static bool is_still(char state)
+static bool is_stopped_or_dead(char state)
 {
 	return state == 'T' || state == 't' || state == 'Z' || state == 'X';
 }
 
-/* Calls back for each thread's directory name. Stops at a result that is not 0. */
+/* Calls fn for each thread of a process. Stops at a result that is not 0 and returns it. */
 static int each_thread(pid_t pid, int (*fn)(void *ctx, pid_t pid, const char *tid), void *ctx)
 {
 	char path[64];
@@ -97,22 +101,22 @@ static int each_thread(pid_t pid, int (*fn)(void *ctx, pid_t pid, const char *ti
 	return r;
 }
 
-static int thread_runs(void *ctx, pid_t pid, const char *tid)
+static int is_thread_running(void *ctx, pid_t pid, const char *tid)
 {
 	char path[320];
 	struct status s;
 
 	(void)ctx;
 	snprintf(path, sizeof(path), "/proc/%d/task/%s/stat", pid, tid);
-	return read_status(path, &s) == 0 && !is_still(s.state);
+	return read_status(path, &s) == 0 && !is_stopped_or_dead(s.state);
 }
 
-static int wait_still(pid_t pid, uint64_t until)
+static int wait_until_stopped(pid_t pid, uint64_t until)
 {
 	struct timespec pause = { .tv_nsec = 50000 };
 	int r;
 
-	while ((r = each_thread(pid, thread_runs, NULL)) == 1) {
+	while ((r = each_thread(pid, is_thread_running, NULL)) == 1) {
 		if (clock_nsec(CLOCK_MONOTONIC) > until)
 			return -ETIMEDOUT;
 		nanosleep(&pause, NULL);
@@ -124,7 +128,7 @@ struct todo {
 	struct buf pids; /* pid_t, to be visited */
 };
 
-static int add_children(void *ctx, pid_t pid, const char *tid)
+static int queue_children(void *ctx, pid_t pid, const char *tid)
 {
 	autobuf struct buf b = BUF_INIT;
 	struct todo *t = ctx;
@@ -160,7 +164,7 @@ static bool is_stopped_by_us(const struct proctree *t, const struct member *m)
 	return false;
 }
 
-/* Stops one and notes it, unless it stood still already. Its children are to be visited next: it makes no more. */
+/* Stops one process and records it, unless it was stopped already. Then queues its children: it can fork no more. */
 static int stop_one(struct proctree *t, pid_t pid, uint64_t until, struct todo *todo, bool *ret_new)
 {
 	struct member m = { .pid = pid };
@@ -170,9 +174,9 @@ static int stop_one(struct proctree *t, pid_t pid, uint64_t until, struct todo *
 	if (r < 0)
 		return r == -ENOENT || r == -ESRCH ? 0 : r;
 	m.born = s.born;
-	/* One that we stopped may have been woken by another of them since. */
-	if (!is_still(s.state)) {
-		r = send(&m, SIGSTOP);
+	/* A process that we stopped may have been continued by another one of the tree since. */
+	if (!is_stopped_or_dead(s.state)) {
+		r = signal_member(&m, SIGSTOP);
 		if (r == -ESRCH)
 			return 0;
 		if (r < 0)
@@ -183,11 +187,11 @@ static int stop_one(struct proctree *t, pid_t pid, uint64_t until, struct todo *
 			return -ENOMEM;
 		*ret_new = true;
 	}
-	r = wait_still(pid, until);
-	return r < 0 ? r : each_thread(pid, add_children, todo);
+	r = wait_until_stopped(pid, until);
+	return r < 0 ? r : each_thread(pid, queue_children, todo);
 }
 
-/* One walk over the tree; *ret_new tells whether something was found that still ran. */
+/* One walk over the tree; *ret_new tells whether a running process was found. */
 static int stop_round(struct proctree *t, pid_t top, uint64_t until, bool *ret_new)
 {
 	struct todo todo = { 0 };
@@ -228,6 +232,6 @@ void proctree_continue(struct proctree *t)
 	const struct member *v = (const struct member *)(const void *)t->stopped.data;
 
 	for (size_t i = t->stopped.len / sizeof(*v); i-- > 0;)
-		(void)!send(&v[i], SIGCONT);
+		(void)!signal_member(&v[i], SIGCONT);
 	buf_release(&t->stopped);
 }

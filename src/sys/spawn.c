@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Starting a program, in two halves: the steps that the child takes before exec, in a fixed order, and the starter that
+ * forks, waits for the report pipe and turns a failed step into an error. The invariants S1 to S9 are in spawn.h. The child
+ * runs nothing but its steps: a step that fails ends it (spawn.S8).
+ */
 #include "sys/spawn.h"
 
 #include "base/cleanup.h"
@@ -25,16 +30,16 @@
 #define NO_FD (-1)
 #define RANGE_CLOEXEC 4 /* CLOSE_RANGE_CLOEXEC, Linux 5.11 */
 
-/* What the child has at hand; descriptors of its own are moved out of the way of those that it is given. */
+/* The state of the child before exec. Its own descriptors are moved away from the numbers that step_fds() assigns. */
 struct child {
 	const struct spawn *s;
 	pid_t parent; /* 0: this is spawn_exec() */
 	int exe;      /* -1: by path */
-	int report;   /* where a failure is told, CLOEXEC; -1: nowhere */
+	int report;   /* write end of the report pipe, CLOEXEC; -1: none */
 	bool is_born_in_group;
 };
 
-/* What comes up the pipe. Its end without a word is the exec. */
+/* The failure that the child sends up the pipe. An empty pipe that closes means that exec has succeeded. */
 struct report {
 	int step, code;
 };
@@ -48,7 +53,7 @@ static int step_cgroup(struct child *c)
 
 static int step_session(struct child *c)
 {
-	/* Who leads a group already cannot have a session, and setsid() makes a group too. */
+	/* setsid() makes a process group too, and fails for a process that already leads one. */
 	if (c->s->flags & SPAWN_SESSION)
 		return setsid() < 0 ? -errno : 0;
 	if (c->s->flags & SPAWN_GROUP)
@@ -68,7 +73,8 @@ static int step_orphan(struct child *c)
 	return pid < 0 ? -errno : 0;
 }
 
-/* From the background that is stopped by SIGTTOU, which is put back by step_signals(). A terminal that refuses is none. */
+/* tcsetpgrp() from the background raises SIGTTOU, so it is ignored until step_signals() restores it. A failing tcsetpgrp()
+ * is ignored. */
 static int step_terminal(struct child *c)
 {
 	if (!(c->s->flags & SPAWN_FOREGROUND))
@@ -88,8 +94,8 @@ static int step_cwd(struct child *c)
 	return chdir(c->s->cwd ? c->s->cwd : "/") < 0 ? -errno : 0;
 }
 
-/* A copy beyond the numbers that are given away, unless it is there already. */
-static int out_of_the_way(int fd, size_t n)
+/* Copies fd to a number that is not assigned by fds[], unless it has such a number already. */
+static int move_fd_above(int fd, size_t n)
 {
 	if (fd < 0 || fd >= (int)n)
 		return fd;
@@ -97,7 +103,7 @@ static int out_of_the_way(int fd, size_t n)
 	return fd < 0 ? -errno : fd;
 }
 
-static int put_fd(int from, int to)
+static int place_fd(int from, int to)
 {
 	if (from == to)
 		return fcntl(to, F_SETFD, 0) < 0 ? -errno : 0;
@@ -110,11 +116,11 @@ static int open_null(size_t n)
 
 	if (fd < 0)
 		return -errno;
-	return fd >= (int)n ? TAKE_FD(fd) : out_of_the_way(fd, n);
+	return fd >= (int)n ? TAKE_FD(fd) : move_fd_above(fd, n);
 }
 
-/* Where each comes from, once nothing is in the way. */
-static int gather_fds(const struct spawn *s, int from[SPAWN_FDS_MAX])
+/* For each number the descriptor to copy from, none of which has a number that is assigned. */
+static int choose_fd_sources(const struct spawn *s, int from[SPAWN_FDS_MAX])
 {
 	int null = NO_FD;
 
@@ -124,30 +130,30 @@ static int gather_fds(const struct spawn *s, int from[SPAWN_FDS_MAX])
 		if (s->fds[i] == SPAWN_NULL)
 			from[i] = null;
 		else
-			from[i] = s->fds[i] == (int)i ? (int)i : out_of_the_way(s->fds[i], s->n_fds);
+			from[i] = s->fds[i] == (int)i ? (int)i : move_fd_above(s->fds[i], s->n_fds);
 		if (from[i] < 0)
 			return from[i];
 	}
 	return 0;
 }
 
-/* S1. First whatever has a number that another one will get is copied; then each is put into place; then all the rest is marked to be
- * closed by exec, which also keeps the report open until then. */
+/* spawn.S1: first copies the descriptors whose number is assigned to another one, then puts each in place, then marks all others
+ * close-on-exec. That keeps the report pipe open until exec. */
 static int step_fds(struct child *c)
 {
 	const size_t n = c->s->n_fds;
-	int from[SPAWN_FDS_MAX], r = out_of_the_way(c->report, n);
+	int from[SPAWN_FDS_MAX], r = move_fd_above(c->report, n);
 
 	if (r < NO_FD)
 		return r;
 	c->report = r;
-	r = out_of_the_way(c->exe, n);
+	r = move_fd_above(c->exe, n);
 	if (r < NO_FD)
 		return r;
 	c->exe = r;
-	r = gather_fds(c->s, from);
+	r = choose_fd_sources(c->s, from);
 	for (size_t i = 0; i < n && r == 0; i++)
-		r = put_fd(from[i], (int)i);
+		r = place_fd(from[i], (int)i);
 	if (r == 0 && syscall(SYS_close_range, (unsigned)n, ~0U, RANGE_CLOEXEC) < 0)
 		r = -errno;
 	return r;
@@ -157,8 +163,8 @@ static int lower_limit(int what, uint64_t most)
 {
 	struct rlimit now;
 
-	if (SANITIZED &&
-	    (what == RLIMIT_AS || what == RLIMIT_DATA)) /* whose shadow is larger than any limit */
+	if (SANITIZED && (what == RLIMIT_AS ||
+			  what == RLIMIT_DATA)) /* sanitizers: their shadow memory is larger than any limit */
 		return 0;
 	if (getrlimit((__rlimit_resource_t)what, &now) < 0)
 		return -errno;
@@ -172,7 +178,7 @@ static int step_limits(struct child *c)
 	const struct rlimit all = { RLIM_INFINITY, RLIM_INFINITY }, none = { 0, 0 };
 	int r = 0;
 
-	/* Only root may; who cannot have it makes do with what there is. */
+	/* Only root may raise it; otherwise the current limit stays. */
 	if (c->s->flags & SPAWN_MEMLOCK)
 		(void)!setrlimit(RLIMIT_MEMLOCK, &all);
 	if (!(c->s->flags & SPAWN_SAME_ID) && setrlimit(RLIMIT_CORE, &none) < 0)
@@ -184,7 +190,7 @@ static int step_limits(struct child *c)
 	return r;
 }
 
-/* S3. The system calls themselves: this process has one thread, and the C library would look for others. */
+/* spawn.S3: raw system calls, because this process has one thread and the C library would look for others. */
 static int step_id(struct child *c)
 {
 	uint32_t id = c->s->id;
@@ -251,7 +257,7 @@ static const struct {
 };
 static_assert(ARRAY_SIZE(steps) == SPAWN_STEP_COUNT, "each step has its function");
 
-/* Returns only with the step that failed. */
+/* Runs all steps. Returns only when one has failed. */
 static struct report walk_steps(struct child *c)
 {
 	for (int i = 0;; i++) {
@@ -268,7 +274,7 @@ void spawn_die_with(pid_t parent)
 		_exit(126);
 }
 
-/* The kernel's own numbers: the C library hides two of them. exec resets handlers, but not what is ignored. */
+/* spawn.S5, by raw system calls: the C library hides two signals. exec resets handlers, but not ignored signals. */
 void spawn_plain_signals(uint64_t ignore)
 {
 	const struct {
@@ -289,12 +295,12 @@ void spawn_plain_signals(uint64_t ignore)
 
 /* --- the starter ------------------------------------------------------------------------------------------------ */
 
-static const char *name_of(const struct spawn *s)
+static const char *spawn_name(const struct spawn *s)
 {
 	return s->name ? s->name : s->argv[0];
 }
 
-/* What cannot be meant. */
+/* Aborts on combinations of fields that make no sense: a bug of the caller. */
 static void check_spawn(const struct spawn *s)
 {
 	BUG_ON(!s->argv || !s->argv[0]);
@@ -306,7 +312,7 @@ static void check_spawn(const struct spawn *s)
 }
 
 /* CLONE_CLEAR_SIGHAND: no handler of the starter's runs in the child. */
-static pid_t fork_into(const struct cgroup *cg, bool *ret_born, int *ret_pidfd)
+static pid_t fork_into_cgroup(const struct cgroup *cg, bool *ret_born, int *ret_pidfd)
 {
 	int fd = cg ? cgroup_clone_fd(cg) : -1;
 
@@ -358,10 +364,10 @@ int spawn_start_step(const struct spawn *s, struct spawned *ret, enum spawn_step
 	check_spawn(s);
 	*ret_step = SPAWN_STEP_COUNT;
 	if (pipe2(p, O_CLOEXEC) < 0)
-		return err_sys(e, -errno, "cannot start %s", name_of(s));
+		return err_sys(e, -errno, "cannot start %s", spawn_name(s));
 	in = p[0];
 	c.report = out = p[1];
-	got.pid = fork_into(s->cgroup, &c.is_born_in_group, &got.pidfd);
+	got.pid = fork_into_cgroup(s->cgroup, &c.is_born_in_group, &got.pidfd);
 	if (got.pid == 0) {
 		struct report rep = walk_steps(&c);
 
@@ -369,12 +375,12 @@ int spawn_start_step(const struct spawn *s, struct spawned *ret, enum spawn_step
 		_exit(126);
 	}
 	if (got.pid < 0)
-		return err_sys(e, got.pid, "cannot start %s: no process could be made", name_of(s));
+		return err_sys(e, got.pid, "cannot start %s: no process could be made", spawn_name(s));
 	out = fd_close(out);
 	if (s->flags & SPAWN_LATER)
 		got.report = TAKE_FD(in);
 	else
-		r = spawn_told(TAKE_FD(in), name_of(s), ret_step, e);
+		r = spawn_told(TAKE_FD(in), spawn_name(s), ret_step, e);
 	if (r < 0 || s->flags & SPAWN_ORPHAN)
 		(void)spawn_wait(&got);
 	if (r == 0)
@@ -398,7 +404,7 @@ int spawn_exec(const struct spawn *s, struct err *e)
 	check_spawn(s);
 	BUG_ON(s->flags & SPAWN_ORPHAN);
 	rep = walk_steps(&c);
-	return step_failed(name_of(s), &rep, &step, e);
+	return step_failed(spawn_name(s), &rep, &step, e);
 }
 
 /* --- environment ------------------------------------------------------------------------------------------------ */

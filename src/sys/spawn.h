@@ -3,25 +3,25 @@
  * Starting a program: one way for all of Cofferdam. src/sys/spawn_sites.txt lists every place that starts a process, those
  * that cannot use this file too, with the reason; tests/cli/test_repo.py compares the list with the code.
  *
- * A field that is left out means the strongest choice. Whatever weakens it is a flag with a name, so that a reader sees at the
- * place of the call what a child keeps.
+ * A field that is left out means the strongest choice. Everything that weakens it is a named flag, so that the call shows
+ * what the child keeps.
  *
  * Invariants:
- *  spawn.S1  Descriptors: the child has those of `fds` at their numbers, and no other. A number without a descriptor of ours is
+ *  S1  Descriptors: the child has those of `fds` at their numbers, and no other. A number without a descriptor of ours is
  *            /dev/null, so that no later open() gets it.
- *  spawn.S2  Environment: exactly `env`; nothing where it is NULL. A caller that hands its own on names `environ`.
- *  spawn.S3  Identity: with `id` the host's root becomes that user and group without other groups; root of a user
+ *  S2  Environment: exactly `env`; nothing where it is NULL. A caller that hands its own on names `environ`.
+ *  S3  Identity: with `id` the host's root becomes that user and group without other groups; root of a user
  *            namespace keeps its number; either way, as for everybody, no capability is left in any set, no_new_privs is
  *            set and there is no core dump. Only SPAWN_SAME_ID keeps what the starter has.
- *  spawn.S4  Death: the child is killed when its starter dies, also when that was before the child could ask for it. This
+ *  S4  Death: the child is killed when its starter dies, also when that was before the child could ask for it. This
  *            is asked for after the last change of credentials, which undoes it. Only SPAWN_OUTLIVES lifts it.
- *  spawn.S5  Signals: none is blocked, ignored (but for `ignore`) or handled, whatever the starter has set.
- *  spawn.S6  Files: the umask is 077 and the working directory is /, unless a flag or `cwd` says otherwise.
- *  spawn.S7  Privilege: the child cannot gain any by exec, unless SPAWN_MAY_GAIN: a setuid program such as newuidmap.
- *  spawn.S8  Failure: a step that fails ends the child before exec, so no program ever runs with less than was asked for. The
+ *  S5  Signals: none is blocked, ignored (but for `ignore`) or handled, whatever the starter has set.
+ *  S6  Files: the umask is 077 and the working directory is /, unless a flag or `cwd` says otherwise.
+ *  S7  Privilege: the child cannot gain any by exec, unless SPAWN_MAY_GAIN: a setuid program such as newuidmap.
+ *  S8  Failure: a step that fails ends the child before exec, so no program ever runs with less than was asked for. The
  *            starter gets the step and its reason, and no process, descriptor or zombie is left. Success means that exec
  *            has happened, or that somebody killed the child before it: both are seen on its pidfd.
- *  spawn.S9  The child is a copy of the starter until exec, never one that shares its memory: a process that is about to
+ *  S9  The child is a copy of the starter until exec, never one that shares its memory: a process that is about to
  *            change its identity must not be able to write to the one that keeps it.
  */
 #ifndef SYS_SPAWN_H
@@ -46,17 +46,17 @@ enum spawn_flag {
 	SPAWN_MAY_GAIN = 1 << 2,   /* S7 */
 	SPAWN_KEEP_CWD = 1 << 3,   /* S6 */
 	SPAWN_KEEP_UMASK = 1 << 4, /* S6 */
-	SPAWN_MEMLOCK = 1 << 5,	   /* may lock as much memory as it likes, where its starter may grant that */
+	SPAWN_MEMLOCK = 1 << 5,	   /* may lock any amount of memory, where its starter may grant that */
 	SPAWN_SESSION = 1 << 6,	   /* a session of its own: no terminal, no signals from one */
 	SPAWN_GROUP = 1 << 7,	   /* a process group of its own, which can be killed as a whole */
 	SPAWN_FOREGROUND = 1 << 8, /* that group is in the foreground of `terminal` */
 	SPAWN_CWD_FD = 1 << 9,	   /* the working directory is `cwd_fd` */
 	SPAWN_NO_CAPS = 1 << 10,   /* S3, with SPAWN_SAME_ID: the capabilities go, user and groups stay */
-	SPAWN_ORPHAN = 1 << 11, /* nobody's child: neither pid nor pidfd is returned. Needs SPAWN_OUTLIVES */
-	SPAWN_LATER = 1 << 12,	/* does not wait for exec: for who starts more than one. See spawn_told() */
+	SPAWN_ORPHAN = 1 << 11, /* not our child: neither pid nor pidfd is returned. Needs SPAWN_OUTLIVES */
+	SPAWN_LATER = 1 << 12,	/* does not wait for exec, to start several at once. See spawn_told() */
 };
 
-/* In the order in which they are done. */
+/* The steps of the child, in the order in which they are done. */
 enum spawn_step {
 	SPAWN_STEP_CGROUP,
 	SPAWN_STEP_SESSION,
@@ -93,7 +93,7 @@ struct spawn {
 	uint64_t ignore;  /* SPAWN_SIGNAL() of those that stay ignored */
 	const struct spawn_limit *limits;
 	size_t n_limits;
-	const struct cgroup *cgroup; /* the child is in it before anything else; NULL: in the starter's */
+	const struct cgroup *cgroup; /* the child enters it first; NULL: it stays in the starter's */
 	const char *cwd;	     /* NULL: / */
 	int cwd_fd;
 	int terminal;
@@ -107,34 +107,34 @@ struct spawned {
 
 #define SPAWNED_INIT ((struct spawned){ 0, -1, -1 })
 
-/* Returns when the program has been executed, or has not (S8). The errno of the step that failed; the message is "cannot start
+/* Returns after exec has succeeded or a step has failed (S8): 0 or the negative errno of that step; the message is "cannot start
  * NAME: STEP: REASON". ret_step (may be NULL) gets the step, SPAWN_STEP_COUNT where there was no child yet. */
 int spawn_start(const struct spawn *s, struct spawned *ret, struct err *e) MUST_CHECK;
 int spawn_start_step(const struct spawn *s, struct spawned *ret, enum spawn_step *ret_step,
 		     struct err *e) MUST_CHECK;
 
-/* With SPAWN_LATER: waits for what spawn_start() would have waited for, and closes the report. After a failure the child is about
- * to end, and the caller reaps it. */
+/* With SPAWN_LATER: waits for exec or a failed step, as spawn_start() does otherwise, and closes the report. After a failure the
+ * child is about to end, and the caller reaps it. */
 int spawn_told(int report, const char *name, enum spawn_step *ret_step, struct err *e) MUST_CHECK;
 
-/* spawn_start() in this process, which becomes the program. Returns only when that failed, with some of the steps done: whoever calls it has
- * nothing left to do but to say so. S4 does not apply. */
+/* spawn_start() in this process, which becomes the program. Returns only on failure, with some of the steps done: the caller can
+ * only report it and exit. S4 does not apply. */
 int spawn_exec(const struct spawn *s, struct err *e);
 
 /* Waits for its end and closes the pidfd: the status as waitpid() has it. */
 int spawn_wait(struct spawned *p);
 
-/* For children that execute nothing. S4: asks to be killed with `parent`, which fork()ed this process; ends it when that is
- * too late. Call after the last change of credentials. */
+/* S4 for a forked child that executes nothing: it is killed when `parent` dies, and ends here when that has happened already.
+ * Call after the last change of credentials. */
 void spawn_die_with(pid_t parent);
 
-/* For children that execute nothing. S5. */
+/* S5 for a forked child that executes nothing. */
 void spawn_plain_signals(uint64_t ignore);
 
 /* "NAME=VALUE" of each of these variables that is set. */
 int spawn_env_copy(struct strv *env, const char *const *names, size_t n) MUST_CHECK;
 
-/* All of this process's own but these. */
+/* The environment of this process without these variables. */
 int spawn_env_but(struct strv *env, const char *const *names, size_t n) MUST_CHECK;
 
 #endif

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which git service an HTTP request is for, by path and query. Reads as generously as any server might, so that no
+ * spelling of a push passes as something else.
+ */
 #include "base/hex.h"
 #include "codec/body/gitpkt.h"
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The lexer of GraphQL documents: one token per call, with a budget of tokens. Copies nothing. */
 #include "codec/body/graphql_lex.h"
 
 #include "base/hex.h"

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Writing and reading checkpoint manifests. The reader trusts no byte: each length is checked before use, and the
+ * invariants M1 to M4 of manifest.h hold for every record that it returns.
+ */
 #include "codec/file/manifest.h"
 
 #include "base/vec.h"
@@ -96,7 +100,7 @@ static uint64_t get_int(const uint8_t *p, unsigned bytes)
 	return v;
 }
 
-/* Is there a text of exactly `n` bytes at p, of which `left` are there, and a NUL behind it? */
+/* Is there a text of exactly `n` bytes at p, of which `left` are there, with a NUL after it? */
 static bool is_nul_text(const uint8_t *p, size_t n, size_t left)
 {
 	return left > n && p[n] == 0 && !memchr(p, 0, n);
@@ -202,7 +206,7 @@ static int read_tree(struct manifest_reader *r, struct manifest_ent *e)
 	return 1;
 }
 
-/* M3. */
+/* manifest.M3: group numbers ascend from 1, and all files of a group have the same size and content. */
 static int check_group(struct manifest_reader *r, const struct manifest_ent *e)
 {
 	const struct manifest_seen *seen;
@@ -240,7 +244,7 @@ static long read_content(const uint8_t *p, size_t left, struct manifest_ent *e)
 	return e->size == 0 ? 0 : -EBADMSG;
 }
 
-/* M1: a tree begins with its top directory, which has no name; all others have one, in order. */
+/* manifest.M1: a tree begins with its top directory, which has no name; all others have one, in order. */
 static int check_entry_order(struct manifest_reader *r, const struct manifest_ent *e, size_t name_at,
 			     size_t name)
 {

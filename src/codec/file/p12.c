@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The DER of a PKCS #12 trust store, written by hand: lengths are computed first, then everything is written once. Must not
+ * trust the PEM input: a block that is no certificate is skipped.
+ */
 #include "codec/file/p12.h"
 
 #include "base/base64.h"

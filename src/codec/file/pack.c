@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Records of the `coffer cp` archive. The parser checks order, names and sizes before it returns a record (pack.K1 to
+ * pack.K3); it allocates nothing.
+ */
 #include "codec/file/pack.h"
 
 #include <errno.h>
@@ -15,7 +19,7 @@ static void put_u32(uint8_t *p, uint32_t v)
 		p[i] = (uint8_t)(v >> (8 * i));
 }
 
-/* K1 */
+/* pack.K1: one path component, neither "." nor "..". */
 static bool is_pack_name(const uint8_t *s, size_t n)
 {
 	if (n == 0 || n > PACK_NAME_MAX || memchr(s, 0, n) || memchr(s, '/', n))
@@ -28,7 +32,7 @@ static bool opens_entry(unsigned type)
 	return type == PACK_DIR || type == PACK_FILE || type == PACK_LINK;
 }
 
-/* What may come now, by type alone. */
+/* May a record of this type come in this state? */
 static bool may_come(const struct pack_state *s, unsigned type)
 {
 	if (s->ended)
@@ -64,7 +68,7 @@ static bool argument_ok(unsigned type, uint32_t arg, size_t *ret_extra)
 	switch (type) {
 	case PACK_DIR:
 	case PACK_FILE:
-		return (arg & ~0777u) == 0; /* K3 */
+		return (arg & ~0777u) == 0; /* pack.K3: permission bits only */
 	case PACK_DATA:
 		*ret_extra = arg;
 		return arg > 0 && arg <= PACK_DATA_MAX;
@@ -85,7 +89,7 @@ static bool head_ok(const struct pack_state *s, unsigned type, const uint8_t *he
 		return false;
 	if (name_len > PACK_NAME_MAX || (type == PACK_DIR && s->depth >= PACK_DEPTH_MAX))
 		return false;
-	/* K1: a name where one belongs, and nowhere else */
+	/* pack.K1: entries below the outermost one have a name, other records have none */
 	return (name_len > 0) == (opens_entry(type) && s->depth > 0);
 }
 

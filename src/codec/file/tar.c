@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The state machine of the tar reader: header block, extended headers, data, padding. Every number of a header is
+ * checked before use. Paths are not judged here: the caller refuses ".." and absolute ones.
+ */
 #include "codec/file/tar.h"
 
 #include "base/str.h"

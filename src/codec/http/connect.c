@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The CONNECT request to an HTTP proxy, and a strict reader of the head of its response. Must not read past that head. */
 #include "codec/http/connect.h"
 
 #include "base/base64.h"

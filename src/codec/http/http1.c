@@ -75,7 +75,7 @@ static int take_fields(struct http1_head *h, const char *data, size_t len, size_
 
 /* --- requests ----------------------------------------------------------------------------------------------- */
 
-/* What has come of a head that is not whole yet: does it begin like one? */
+/* Does an incomplete head begin like a request line? */
 static int check_beginning(struct http1_head *h, const char *data, size_t len)
 {
 	size_t n = len < HTTP1_METHOD_MAX + 1 ? len : HTTP1_METHOD_MAX + 1;
@@ -283,7 +283,7 @@ long http1_parse_response(struct http1_head *h, const char *data, size_t len, st
 		r = take_fields(h, data, (size_t)n, at);
 	if (n > 0 && r == 0)
 		r = response_body(h, method);
-	/* Whatever is wrong with it, it is not the client's fault. */
+	/* A malformed response is the server's fault: the client gets 502. */
 	h->answer = r < 0 || n < 0 ? 502 : 0;
 	return r < 0 ? r : n;
 }

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The chunked coding as a state machine over single bytes, with data passed through as slices. Refuses trailers that
+ * would change the framing, the direction or the credentials of the message (http1_chunk.C4).
+ */
 #include "codec/http/http1_chunk.h"
 
 #include "base/hex.h"
@@ -89,7 +93,7 @@ static int step_line(struct http1_chunks *c, char ch)
 	}
 }
 
-/* Would change what the message is, where it goes, or who sent it, after all that was decided. */
+/* Would this trailer change the framing, the destination or the credentials after they were judged? */
 static bool is_forbidden(struct slice name)
 {
 	static const char *const no[] = { "host",

@@ -203,7 +203,7 @@ static int take_expect(struct http1_head *h, struct slice v)
 	return 0;
 }
 
-/* Behind a gateway that turns headers into variables, these are the same as with a hyphen. */
+/* A gateway that turns headers into variables (CGI) makes these the same as the names with a hyphen. */
 static int take_lookalike(struct http1_head *h, struct slice v)
 {
 	(void)v;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Between the files of http1; nobody else's. */
+/* Shared by the http1*.c files. No other file includes this. */
 #ifndef CODEC_HTTP1_INT_H
 #define CODEC_HTTP1_INT_H
 

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The canonical form of URL paths, and the two other readings that servers may make of it (urlpath_slashed(),
+ * urlpath_folded()). An ambiguous path is refused, not repaired.
+ */
 #include "codec/http/urlpath.h"
 
 #include "base/hex.h"

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Internet addresses and ranges: strict text in both directions, socket addresses, prefixes. The class of an address
+ * (ADDR_GLOBAL and others) is in addr_class.c.
+ */
 #include "codec/net/addr.h"
 
 #include "base/hex.h"

@@ -16,7 +16,7 @@ enum {
 	TYPE_AXFR = 252,
 };
 
-/* What is left of the message. */
+/* The rest of the message. */
 struct reader {
 	const uint8_t *p;
 	size_t len;
@@ -42,7 +42,7 @@ static bool take16(struct reader *r, uint16_t *ret)
 	return true;
 }
 
-/* One label behind its length byte, to text in lower case. */
+/* Reads one label after its length byte, to text in lower case. */
 static bool take_label(struct reader *r, size_t n, struct dns_query *q, size_t *text_len)
 {
 	const uint8_t *p;

@@ -113,7 +113,7 @@ static bool put_answer_head(struct writer *w, unsigned type, uint32_t ttl, size_
 	return true;
 }
 
-/* How long "no" may be remembered: an SOA of the root that has nothing to say but that. */
+/* An SOA record of the root, whose only purpose is the time for which a negative response may be cached. */
 static void soa(struct writer *w, uint32_t ttl)
 {
 	put8(w, 0);

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The canonical form of host names and "host:port". An input that another parser might read as a different host, such as
+ * a short or octal IPv4 address, is refused.
+ */
 #include "codec/net/host.h"
 
 #include "codec/net/punycode.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* A validator for punycode labels: decodes without keeping the result. */
 #include "codec/net/punycode.h"
 
 #include <stdint.h>

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The client of SOCKS5 as a state machine: each server message is checked, then the next request is added. Must not read
+ * past the reply: those bytes belong to the tunnel.
+ */
 #include "codec/net/socks.h"
 
 #include <errno.h>
@@ -72,7 +76,7 @@ static void add_request(const struct socks *s, struct buf *out)
 	buf_addc(out, (char)s->port);
 }
 
-/* Each of these looks at a message of the server's: bytes that it has, 0 when there are not enough, or an error. */
+/* Each take_…() reads one message of the server: returns its length, 0 when more bytes are needed, or an error. */
 static long take_method(struct socks *s, const uint8_t *p, size_t len, struct buf *out, struct err *e)
 {
 	if (p[0] != VERSION)

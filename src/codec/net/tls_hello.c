@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reassembles the ClientHello from records, then parses it once. Every structure is read through struct part, whose takes
+ * check the length first. Must not depend on how the bytes were cut (tls_hello.L1).
+ */
 #include "codec/net/tls_hello.h"
 
 #include <string.h>
@@ -35,7 +39,7 @@ void tls_hello_release(struct tls_hello *h)
 
 /* --- the message -------------------------------------------------------------------------------------------- */
 
-/* What is left of a structure; each take checks before it moves. */
+/* The rest of a structure; each take_…() checks the length before it moves. */
 struct part {
 	const uint8_t *p;
 	size_t len;

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Follows the terminal modes that a program sets, from its output, so that they can be restored. Recognises only the
+ * modes of its table; every other sequence is ignored.
+ */
 #include "codec/term/termmodes.h"
 
 #include <assert.h>

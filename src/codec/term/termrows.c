@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Lays out text that may be an attacker's in rows of a known width, so that no part of it can imitate a row of ours
+ * (termrows.T1 to termrows.T4).
+ */
 #include "codec/term/termrows.h"
 
 #include "base/err.h"
@@ -7,7 +11,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#define SPACES 2 /* T4 */
+#define SPACES 2 /* termrows.T4: spaces in a row that are shown as they are */
 #define EMPTY_LINES 2
 
 unsigned termrows_cols(unsigned cols)
@@ -17,7 +21,7 @@ unsigned termrows_cols(unsigned cols)
 	return cols < TERMROWS_MIN ? TERMROWS_MIN : cols > 1000 ? 1000 : cols;
 }
 
-/* ---- T3: what stands for itself. ---- */
+/* ---- termrows.T3: characters that are shown as they are. ---- */
 
 /* Of what str_add_safe() has let through: valid UTF-8. */
 static size_t decode_utf8(const char *s, uint32_t *ret)
@@ -130,7 +134,7 @@ void termrows_wrap(struct buf *out, unsigned cols, size_t used, const char *next
 {
 	BUG_ON(cols < TERMROWS_MIN || strlen(next) + 5 > cols);
 	do {
-		/* T2: the last column stays free, for not all terminals leave the cursor there. */
+		/* termrows.T2: the last column stays free, because some terminals wrap the cursor after it. */
 		size_t n = termrows_fit(text, used + 1 < cols ? cols - 1 - used : 0);
 
 		buf_add(out, text, n);

@@ -28,7 +28,7 @@ static bool is_owner(const struct cgroup *cg, int k)
 	return true;
 }
 
-/* Names the group; ids are ours, but a bad one must never become a path. */
+/* Sets the name of the group. Ids are our own, but a malformed one must never become a path. */
 static int set_name(struct cgroup *cg, const struct cgroup_host *host, const char *id, struct err *e)
 {
 	*cg = CGROUP_INIT;
@@ -39,7 +39,7 @@ static int set_name(struct cgroup *cg, const struct cgroup_host *host, const cha
 	return 0;
 }
 
-/* Whether a directory is made for this controller, given what is wanted. */
+/* Does this controller need a directory for the wanted limits? */
 static bool is_needed(const struct cgroup_host *host, int k, const struct cgroup_want *want)
 {
 	if (!host->usable[k])
@@ -71,7 +71,7 @@ static bool share_dir(struct cgroup *cg, int k)
 	return false;
 }
 
-/* A directory that cannot be made is a limit that cannot be set: said in cg->why, for the caller to judge. */
+/* A directory that cannot be made means a limit that cannot be set: recorded in cg->why, and the caller decides. */
 static int make_dir(struct cgroup *cg, int k, struct err *e)
 {
 	char path[CGROUP_DIR_MAX + 80];
@@ -182,7 +182,7 @@ int cgroup_attach_self(const struct cgroup *cg, bool cloned)
 	int fds[CGROUP_CTL_COUNT], v2 = cgroup_clone_fd(cg);
 	unsigned n = cgroup_attach_fds(cg, fds);
 
-	/* "0" to `tasks` is the one way in that the kernel takes without waiting for every CPU. */
+	/* Writing "0" to `tasks` is the only move that does not make the kernel wait for every CPU. */
 	for (unsigned i = 0; i < n; i++) {
 		if (write(fds[i], "0", 1) != 1)
 			return -errno;
@@ -223,7 +223,7 @@ int cgroup_kill(struct cgroup *cg, struct err *e)
 
 	if (r == -ENODEV)
 		return 0; /* the group is gone */
-	/* A kernel before cgroup.kill, or none of v2; and to be sure where the v2 part was not the whole. */
+	/* The kernel has no cgroup.kill, or there is no v2 group. Also after success: processes may be in a v1 part only. */
 	if (r == -ENOENT || r == 0)
 		r = cgroup_kill_each(cg);
 	if (r == -ETIMEDOUT)
@@ -252,8 +252,7 @@ void cgroup_read_totals(const struct cgroup *cg, struct cgroup_stat *ret)
 	read_stat(cg, ret, false);
 }
 
-/* Removes a group that was made inside ours, once nothing is in it any more; its parent goes at the next try.
- */
+/* Removes an empty group that was made inside ours; its parent is removed at the next attempt. */
 static int remove_child(int parent_fd, const char *name, void *ctx)
 {
 	(void)ctx;
@@ -266,8 +265,7 @@ static int remove_dir(const struct cgroup *cg, int dirfd)
 	struct timespec pause = { .tv_nsec = 50000 };
 	char path[80];
 
-	/* By way of the directory itself: a reopened group may stand elsewhere than where we would make one.
-	 */
+	/* Through the directory itself: a reopened group may be in another place than a new one of ours. */
 	snprintf(path, sizeof(path), "../%s", cg->name);
 	while (unlinkat(dirfd, path, AT_REMOVEDIR) < 0) {
 		if (errno == ENOENT || errno == ENODEV)

@@ -3,15 +3,15 @@
  * One control group per sandbox, on cgroup v2 (as root, or delegated by systemd to an ordinary user) or on v1
  * hierarchies where only those have the controllers.
  *
- * A sandbox's groups are found again by its id alone ("coffer-ID"), so that whoever survives a crash can kill
- * and remove them: cgroup_reopen() + cgroup_kill() + cgroup_destroy(). Nothing here trusts what happens
- * inside: kill, freeze and counters are the kernel's.
+ * A sandbox's groups are found again by its id alone ("coffer-ID"), so that a process that survives a crash can kill
+ * and remove them: cgroup_reopen() + cgroup_kill() + cgroup_destroy(). Nothing here trusts processes inside the
+ * group: kill, freeze and counters are the kernel's.
  *
- * Groups are never made where they would leave a limit that the caller itself lives under: on v1 they are
+ * Groups are never made where they would escape a limit that applies to the caller itself: on v1 they are
  * made below the caller's own groups; on v2, where a group that holds processes cannot have children with
  * controllers, next to the caller's group, but never above one whose memory or CPU is limited.
  *
- * How a process comes in decides what it costs. Moving another process (cgroup_attach()) makes the kernel
+ * The way in which a process enters the group decides the cost. Moving another process (cgroup_attach()) makes the kernel
  * wait for an RCU grace period, many milliseconds. Being born in a v2 group (clone3 with cgroup_clone_fd())
  * and moving oneself, alone, in a v1 hierarchy (cgroup_attach_self()) do not: some ten microseconds each.
  */
@@ -47,15 +47,15 @@ struct cgroup_host {
 	/* Absolute directory in which the sandbox's group is made. */
 	char parent[CGROUP_CTL_COUNT][CGROUP_DIR_MAX];
 
-	/* v2: bits that the parent must first be told to hand down. */
+	/* v2: controllers that must first be enabled for the children of the parent. */
 	unsigned enable;
 	/* v2: the parent is our own group; its processes must first move to a leaf below it. */
 	bool split;
-	/* v2: the least pids limit of the groups that a sandbox would leave, or CGROUP_UNSET. */
+	/* v2: the lowest pids limit of the groups that a sandbox would escape, or CGROUP_UNSET. */
 	uint64_t pids_cap;
 };
 
-/* Looks, creates nothing. Cheap: it is on the way of every start. */
+/* Only looks and creates nothing. Cheap, because every start calls it. */
 int cgroup_host_probe(struct cgroup_host *ret, struct err *e) MUST_CHECK;
 
 struct cgroup_want {
@@ -124,7 +124,7 @@ int cgroup_kill(struct cgroup *cg, struct err *e) MUST_CHECK;
 
 struct cgroup_stat {
 	bool has_memory, has_cpu, has_pids;
-	uint64_t memory_peak; /* bytes; 0 where the kernel does not tell */
+	uint64_t memory_peak; /* bytes; 0 where the kernel has no such counter */
 	uint64_t memory_now;
 	uint64_t memory_idle; /* of that: file pages that the kernel may take back at once */
 	uint64_t cpu_usec;
@@ -134,8 +134,8 @@ struct cgroup_stat {
 };
 void cgroup_read_stat(const struct cgroup *cg, struct cgroup_stat *ret);
 
-/* The same at a sandbox's end, when nothing runs in it any more: memory_now, memory_idle and pids_now are left at 0, which
- * saves reading them. */
+/* cgroup_read_stat() at the end of a sandbox, when no process is left: skips memory_now, memory_idle and pids_now, which
+ * stay 0. */
 void cgroup_read_totals(const struct cgroup *cg, struct cgroup_stat *ret);
 
 /* Removes the (empty) group and closes its fds. Idempotent. */

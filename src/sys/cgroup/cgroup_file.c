@@ -6,7 +6,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 
-/* The longest that is read here is memory.stat; what is asked for stands in the first half of it. */
+/* The longest file read here is memory.stat; the keys that we need are in its first half. */
 #define TEXT_MAX 2048
 
 static int pread_text(int fd, char out[TEXT_MAX])

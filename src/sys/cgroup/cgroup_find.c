@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finding a group of which only the name is known, wherever its maker lived: by walking every mounted
- * hierarchy. Whoever cleans up after a crash may live in other groups than the one that crashed, and then
- * make its own elsewhere.
+ * Finding a group by its name alone, by walking every mounted hierarchy. The process that cleans up after a
+ * crash may be in other groups than the process that crashed, and would make its own groups elsewhere.
  */
 #include "base/fd.h"
 #include "sys/cgroup/cgroup_internal.h"
@@ -54,7 +53,7 @@ struct wanted {
 	int fd; /* -1 until it is found */
 };
 
-static int is_wanted_group(int parent_fd, const char *name, void *ctx)
+static int match_group_name(int parent_fd, const char *name, void *ctx)
 {
 	struct wanted *w = ctx;
 
@@ -66,7 +65,7 @@ static int is_wanted_group(int parent_fd, const char *name, void *ctx)
 	return w->fd >= 0 ? -EEXIST : 0;
 }
 
-/* Which controllers a group found in this mount stands for, of those that have none yet. */
+/* The controllers that a group in this mount would provide, without those that are open already. */
 static unsigned open_ctls(const struct cgroup *cg, const struct cgroup_mount *m)
 {
 	unsigned bits = 0;
@@ -81,7 +80,7 @@ static unsigned open_ctls(const struct cgroup *cg, const struct cgroup_mount *m)
 	return bits;
 }
 
-static void take_found(struct cgroup *cg, unsigned bits, int fd, bool unified)
+static void adopt_found_group(struct cgroup *cg, unsigned bits, int fd, bool unified)
 {
 	for (int k = 0; k < CGROUP_CTL_COUNT; k++) {
 		if (!(bits & CGROUP_BIT(k)))
@@ -107,9 +106,9 @@ int cgroup_search(struct cgroup *cg, struct err *e)
 
 		w.fd = -1;
 		if (root >= 0)
-			(void)cgroup_walk(root, is_wanted_group, &w);
+			(void)cgroup_walk(root, match_group_name, &w);
 		if (w.fd >= 0)
-			take_found(cg, bits, w.fd, m->unified);
+			adopt_found_group(cg, bits, w.fd, m->unified);
 	}
 	return 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What this process may do with control groups here.
+ * Probing the host: which controllers this process may use, and where it would make a group.
  *
  * /proc/self/cgroup says in which group we live, in each hierarchy. Where that group's directory is depends
  * on what is mounted where. The mount table knows, but costs more the more mounts a host has; so in the first
@@ -42,13 +42,13 @@ const char *cgroup_ctl_name(enum cgroup_ctl k)
 	return ctl_names[k];
 }
 
-/* Where we live, and in which directories that is. Index CGROUP_CTL_COUNT is v2. */
+/* Our own group in each hierarchy, and its directory. Index CGROUP_CTL_COUNT is v2. */
 #define V2 CGROUP_CTL_COUNT
 struct place {
 	char text[8192];		       /* /proc/self/cgroup; `own` points into it */
 	const char *own[CGROUP_CTL_COUNT + 1]; /* our path, "" for the root; NULL: no such hierarchy */
 	char root[CGROUP_CTL_COUNT + 1][CGROUP_DIR_MAX]; /* mount point; empty: not found */
-	bool writable[CGROUP_CTL_COUNT + 1];		 /* known to be; else it must be asked */
+	bool writable[CGROUP_CTL_COUNT + 1]; /* known to be writable; otherwise access is checked */
 };
 
 /* Whether `word` is one of the comma-separated ones. */
@@ -121,7 +121,7 @@ static int read_own(struct place *p, const char *file)
 	return 0;
 }
 
-/* Whether we live in the first namespace of a kind: /proc/self/ns/KIND is "KIND:[INODE]". */
+/* Is this process in the first namespace of a kind? /proc/self/ns/KIND is "KIND:[INODE]". */
 static bool is_first_namespace(const char *path, const char *first)
 {
 	char text[32] = "";
@@ -129,8 +129,8 @@ static bool is_first_namespace(const char *path, const char *first)
 	return readlink(path, text, sizeof(text) - 1) > 0 && str_eq(text, first);
 }
 
-/* A directory of the right kind. For the first user namespace's root, who may write wherever the mount may be
- * written, that is all there is to ask. */
+/* Is the directory of the right file system type? Root of the first user namespace may write wherever the mount is
+ * writable, so no further check is needed then. */
 static bool probe_place(struct place *p, int k, __fsword_t magic, bool root)
 {
 	char dir[2 * CGROUP_DIR_MAX];
@@ -154,7 +154,7 @@ static bool find_usual(struct place *p)
 		if (!p->own[k])
 			continue;
 		snprintf(p->root[k], CGROUP_DIR_MAX, "/sys/fs/cgroup/%s", ctl_names[k]);
-		/* The last two are seldom used; they are looked at when they are. */
+		/* Freezer and cpuacct are seldom used and probed only when they are. */
 		if (k < CGROUP_FREEZER && !probe_place(p, k, CGROUP_SUPER_MAGIC, root))
 			return false;
 	}
@@ -164,17 +164,16 @@ static bool find_usual(struct place *p)
 	if (probe_place(p, V2, CGROUP2_SUPER_MAGIC, root))
 		return true;
 	p->root[V2][0] = '\0';
-	return all_v1; /* a v2 tree without controllers is good to have, no more */
+	return all_v1; /* a v2 tree without controllers is useful, but not required */
 }
 
-/* What is left of our path below what the mount shows; NULL when our group cannot be reached through it. */
-static const char *below(const char *own, const char *root)
+/* Our path relative to the root of the mount; NULL when our group cannot be reached through it. */
+static const char *path_below_mount(const char *own, const char *root)
 {
 	size_t n = strlen(root);
 
 	if (str_starts(root, "/..") || str_starts(own, "/.."))
-		return NULL; /* from outside of our cgroup namespace: which of its groups is ours cannot be
-				known */
+		return NULL; /* outside of our cgroup namespace: our group in it is unknown */
 	if (str_eq(root, "/"))
 		return own;
 	if (strncmp(own, root, n) != 0 || (own[n] != '\0' && own[n] != '/'))
@@ -182,7 +181,7 @@ static const char *below(const char *own, const char *root)
 	return own + n;
 }
 
-/* Apart from its caller, so that only who needs the table pays for the room it takes on the stack. */
+/* noinline: only a caller that needs the table pays for its space on the stack. */
 __attribute__((noinline)) static int find_in_table(struct place *p, const struct cgroup_source *src)
 {
 	struct cgroup_mount mounts[CGROUP_MOUNTS_MAX];
@@ -195,7 +194,7 @@ __attribute__((noinline)) static int find_in_table(struct place *p, const struct
 	memset(p->writable, 0, sizeof(p->writable));
 	for (int i = 0; i < n; i++) {
 		for (int k = 0; k <= V2; k++) {
-			const char *rest = own[k] ? below(own[k], mounts[i].root) : NULL;
+			const char *rest = own[k] ? path_below_mount(own[k], mounts[i].root) : NULL;
 
 			if (!rest || (mounts[i].unified ? k != V2 : !(mounts[i].ctls & CGROUP_BIT(k))))
 				continue;
@@ -224,7 +223,7 @@ static void choose_v1(struct cgroup_host *host, const struct place *p, enum cgro
 			return;
 		}
 	}
-	/* That file is only found in a v1 group, and whoever is given a group is given it too. */
+	/* `tasks` exists only in v1 groups, and delegation of a group includes it. */
 	snprintf(tasks, sizeof(tasks), "%s/tasks", dir);
 	host->usable[k] = p->writable[k] || faccessat(AT_FDCWD, tasks, W_OK, AT_EACCESS) == 0;
 	if (host->usable[k] || errno == ENOENT)
@@ -238,9 +237,9 @@ static void choose_v1(struct cgroup_host *host, const struct place *p, enum cgro
 			ctl_names[k], p->root[k]);
 }
 
-/* A reason for each that is not usable, and for no other. A controller on neither v1 nor v2: the kernel was
- * built or booted without it. */
-static void say_missing(struct cgroup_host *host, const struct place *p)
+/* Fills in the reason for each controller that is not usable. One on neither v1 nor v2: the kernel was built or
+ * booted without it. */
+static void explain_missing(struct cgroup_host *host, const struct place *p)
 {
 	for (int k = 0; k < CGROUP_CTL_COUNT; k++) {
 		if (host->usable[k])
@@ -257,7 +256,7 @@ static void say_missing(struct cgroup_host *host, const struct place *p)
 	}
 }
 
-static void choose(struct cgroup_host *host, const struct place *p)
+static void choose_parents(struct cgroup_host *host, const struct place *p)
 {
 	unsigned wanted = CGROUP_LIMITING;
 
@@ -273,12 +272,12 @@ static void choose(struct cgroup_host *host, const struct place *p)
 		cgroup_v2_choose(host, p->root[V2], p->own[V2], wanted, p->writable[V2]);
 	if (host->version == 0 && p->root[V2][0])
 		host->version = 2;
-	/* v2 freezes, kills and counts better than v1; these stand in where it cannot be used. */
+	/* v2 freezes, kills and counts better; v1 replaces it only where v2 cannot be used. */
 	for (int k = CGROUP_FREEZER; k < CGROUP_CTL_COUNT; k++) {
 		if (!host->usable[k] && p->own[k])
 			choose_v1(host, p, k);
 	}
-	say_missing(host, p);
+	explain_missing(host, p);
 }
 
 int cgroup_host_probe_at(struct cgroup_host *ret, const struct cgroup_source *src, struct err *e)
@@ -299,7 +298,7 @@ int cgroup_host_probe_at(struct cgroup_host *ret, const struct cgroup_source *sr
 		if (r < 0)
 			return err_sys(e, r, "cannot read %s", src->mountinfo);
 	}
-	choose(ret, &p);
+	choose_parents(ret, &p);
 	return 0;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the cgroup*.c files share, and what their tests reach into. Nobody else includes this. */
+/* Shared by the cgroup*.c files and their tests. No other file includes this. */
 #ifndef SYS_CGROUP_INTERNAL_H
 #define SYS_CGROUP_INTERNAL_H
 
@@ -37,15 +37,15 @@ struct cgroup_mount {
 /* All of them, up to `max`. Returns how many. */
 int cgroup_mounts(const struct cgroup_source *src, struct cgroup_mount *ret, int max) MUST_CHECK;
 
-/* Control files. One value: a number, or CGROUP_UNSET for "max". A key: the number behind it at a line's
- * start. The out-parameter is untouched on failure; -ENOENT where there is no such file. */
+/* Control files. One value: a number, or CGROUP_UNSET for "max". A key: the number after it, where a line
+ * starts with it. The out-parameter is untouched on failure; -ENOENT where there is no such file. */
 int cgroup_read_u64(int dirfd, const char *file, uint64_t *ret);
 int cgroup_read_key(int dirfd, const char *file, const char *key, uint64_t *ret);
 int cgroup_pread_key(int fd, const char *key, uint64_t *ret);
 int cgroup_write(int dirfd, const char *file, const char *text);
 int cgroup_write_u64(int dirfd, const char *file, uint64_t v);
 
-/* Sets a limit; when that fails, says so in cg->why. */
+/* Sets a limit; on failure returns false with the reason in cg->why. */
 bool cgroup_set(struct cgroup *cg, int dirfd, const char *file, uint64_t v);
 bool cgroup_set_text(struct cgroup *cg, int dirfd, const char *file, const char *text);
 
@@ -56,8 +56,8 @@ bool cgroup_set_text(struct cgroup *cg, int dirfd, const char *file, const char 
  */
 void cgroup_v2_choose(struct cgroup_host *host, const char *root, const char *own, unsigned wanted,
 		      bool may_all);
-/* Makes the parent ready: moves processes out of the way where host->split says so, enables controllers. What
- * fails is said in cg->why, and shows when the limits are set. */
+/* Makes the parent ready: moves processes out of the way where host->split says so, enables controllers. A
+ * failure is recorded in cg->why; setting the limits fails later. */
 void cgroup_v2_prepare(struct cgroup *cg);
 unsigned cgroup_v2_set(struct cgroup *cg, int dirfd, const struct cgroup_want *want);
 int cgroup_v2_freeze(int dirfd, bool on) MUST_CHECK;
@@ -79,9 +79,8 @@ static inline void cgroup_copy_dir(char dst[CGROUP_DIR_MAX], const char *src)
 	dst[n] = '\0';
 }
 
-/* Visits every group below an open directory, depth first, the outer before what is in it. visit() gets the
- * group within its parent, and says whether to go into it (0), to pass it by (1) or to stop (negative, which
- * is returned). */
+/* Visits every group below an open directory, depth first, a parent before its children. visit() returns 0 to
+ * descend into the group, 1 to skip it, or a negative number to stop, which is returned. */
 typedef int (*cgroup_visit)(int parent_fd, const char *name, void *ctx);
 int cgroup_walk(int fd, cgroup_visit visit, void *ctx);
 

@@ -4,7 +4,7 @@
  * left.
  *
  * A group that forks faster than it is read is stopped first: frozen, or forbidden to fork. Between reading a
- * number and signalling it the process may be gone and the number may be somebody else's. So each is held by
+ * number and signalling it the process may end and its number be reused. So each is held by
  * a pidfd, and only those whose numbers are listed once more after that are signalled: while a process that
  * we hold lives, no other can have its number, and if it is dead the signal goes nowhere.
  */
@@ -88,7 +88,7 @@ static int kill_round(int dirfd)
 	return r < 0 ? r : total;
 }
 
-static int freeze_any(const struct cgroup *cg, bool on)
+static int freeze_v2_or_v1(const struct cgroup *cg, bool on)
 {
 	int dirfd = cg->dirfd[CGROUP_FREEZER];
 
@@ -97,8 +97,8 @@ static int freeze_any(const struct cgroup *cg, bool on)
 	return cg->unified[CGROUP_FREEZER] ? cgroup_v2_freeze(dirfd, on) : cgroup_v1_freeze(dirfd, on);
 }
 
-/* No more forks: the counter of refused ones grows by this, so it is kept as it was. */
-static void choke(struct cgroup *cg)
+/* Forbids forks by a pids limit. That raises the counter of refused forks, so its old value is saved. */
+static void forbid_forks(struct cgroup *cg)
 {
 	int dirfd = cg->dirfd[CGROUP_PIDS];
 
@@ -122,11 +122,11 @@ int cgroup_kill_each(struct cgroup *cg)
 	for (n = kill_round(dirfd); n > 0; n = kill_round(dirfd)) {
 		if (clock_nsec(CLOCK_MONOTONIC) > end)
 			return -ETIMEDOUT;
-		if (freeze_any(cg, true) < 0)
-			choke(cg);
+		if (freeze_v2_or_v1(cg, true) < 0)
+			forbid_forks(cg);
 		n = kill_round(dirfd);
 		if (cg->dirfd[CGROUP_FREEZER] >= 0)
-			(void)!freeze_any(cg, false);
+			(void)!freeze_v2_or_v1(cg, false);
 		if (n <= 0)
 			break;
 		nanosleep(&pause, NULL);

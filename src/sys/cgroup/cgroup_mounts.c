@@ -13,7 +13,7 @@ struct mount_line {
 	char *root, *point, *type, *options;
 };
 
-/* \040 and its like, in place. */
+/* Decodes octal escapes such as \040, in place. */
 static void unescape(char *s)
 {
 	char *out = s;
@@ -58,7 +58,7 @@ static bool split_mount(char *line, struct mount_line *ret)
 	return ret->options != NULL;
 }
 
-/* False when it is none of ours, or too long to be used. */
+/* False when it is no control group mount, or its path is too long. */
 static bool take_mount(const struct mount_line *m, const char *prefix, struct cgroup_mount *ret)
 {
 	char *save = NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * cgroup v1: one hierarchy for each controller (or for cpu and cpuacct together), each with files of its own.
- * A group stands below the caller's own, so that what limits the caller limits it too.
+ * A new group is made below the caller's own, so that the limits of the caller apply to it too.
  */
 #include "base/fd.h"
 #include "sys/cgroup/cgroup_internal.h"
@@ -30,8 +30,8 @@ static unsigned set_memory(struct cgroup *cg, int dirfd, const struct cgroup_wan
 	return set;
 }
 
-/* Whether the group above is limited itself: then the kernel refuses more than its share, and less holds
- * already. */
+/* Is the parent group limited itself? Then the kernel refuses a larger limit, and the parent's smaller one
+ * applies already. */
 static bool is_outer_stricter(int dirfd)
 {
 	uint64_t quota;

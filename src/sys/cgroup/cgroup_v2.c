@@ -3,13 +3,13 @@
  * cgroup v2: where a sandbox's group may be made, and how it is set, frozen, killed and read.
  *
  * Two rules of the kernel shape this. A group that holds processes cannot hand controllers down (the root of
- * the whole tree excepted), so our groups stand next to the caller's, below the nearest ancestor that already
- * hands all of them down, or can be made to. And a process may only be moved by who may write to cgroup.procs
+ * the whole tree excepted), so our groups are made next to the caller's, below the nearest ancestor that already
+ * hands all of them down, or can be made to. And a process may only be moved by a process that may write to cgroup.procs
  * of the common ancestor: for an ordinary user that means within what systemd delegated.
  *
- * Going up leaves the groups below behind, and their limits with them. So the way up ends at the first group
- * whose memory or CPU is limited. systemd limits the number of tasks of nearly every unit; that one is taken
- * along as host->pids_cap instead.
+ * A group further up escapes the limits of the groups below it. So the search upwards ends at the first group
+ * whose memory or CPU is limited. systemd limits the number of tasks of nearly every unit; that limit is kept
+ * as host->pids_cap instead.
  *
  * Where there is no way up but our own group was delegated to us (systemd-run -p Delegate=yes), or is the top
  * of a container, it is split: what runs in it moves to a leaf, and sandboxes go beside that leaf.
@@ -37,7 +37,7 @@ struct candidate {
 	bool valid;
 };
 
-/* What is looked at, and for whom. */
+/* The parameters of one search for a parent group. */
 struct search {
 	struct cgroup_host *host;
 	const char *root;
@@ -64,7 +64,7 @@ static bool has_file(const char *dir, const char *file)
 }
 
 /* A small control file as text; empty when it cannot be read. */
-static const char *read_small(const char *dir, const char *file, char *out, size_t size)
+static const char *read_control_text(const char *dir, const char *file, char *out, size_t size)
 {
 	char path[CGROUP_DIR_MAX + 32];
 	ssize_t n = -1;
@@ -83,7 +83,7 @@ static unsigned read_controllers(const char *dir, const char *file)
 	char text[512], *save = NULL;
 	unsigned bits = 0;
 
-	read_small(dir, file, text, sizeof(text));
+	read_control_text(dir, file, text, sizeof(text));
 	for (char *w = strtok_r(text, " \n", &save); w; w = strtok_r(NULL, " \n", &save)) {
 		for (int k = 0; k < CGROUP_FREEZER; k++)
 			bits |= str_eq(w, cgroup_ctl_name(k)) ? CGROUP_BIT(k) : 0;
@@ -95,7 +95,7 @@ static bool holds_processes(const char *dir)
 {
 	char text[64];
 
-	return *read_small(dir, "cgroup.procs", text, sizeof(text)) != '\0';
+	return *read_control_text(dir, "cgroup.procs", text, sizeof(text)) != '\0';
 }
 
 /* The root of the whole tree is the one group without a type; it may hold processes and hand down. */
@@ -104,8 +104,7 @@ static bool is_top(const char *dir)
 	return !has_file(dir, "cgroup.type");
 }
 
-/* Whether leaving this group behind would leave a limit on memory or CPU behind. Takes its pids limit along.
- */
+/* Would a sandbox above this group escape a limit on memory or CPU? Records its pids limit in the host. */
 static bool is_limited(struct cgroup_host *host, const char *dir)
 {
 	static const char *const files[] = { "memory.max", "memory.high", "cpu.max" };
@@ -113,18 +112,18 @@ static bool is_limited(struct cgroup_host *host, const char *dir)
 	uint64_t pids;
 
 	for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
-		read_small(dir, files[i], text, sizeof(text));
+		read_control_text(dir, files[i], text, sizeof(text));
 		if (*text && !str_starts(text, "max"))
 			return true;
 	}
-	read_small(dir, "pids.max", text, sizeof(text));
+	read_control_text(dir, "pids.max", text, sizeof(text));
 	text[strcspn(text, "\n")] = '\0';
 	if (str_to_u64(text, &pids) == 0 && pids < host->pids_cap)
 		host->pids_cap = pids;
 	return false;
 }
 
-/* Marked as handed over to whoever lives in it. */
+/* Has systemd marked the group as delegated to the processes in it? */
 static bool is_delegated(const char *dir)
 {
 	char v[4];
@@ -138,7 +137,7 @@ static bool may_make_groups(const struct search *s, const char *dir)
 	return may_write(s, dir, ".") && may_write(s, dir, "cgroup.procs");
 }
 
-/* Only the root of the tree can be its top, and only the root of a mount need be asked. */
+/* Only the root of a mount can be the top of the tree, so is_top() is called for it alone. */
 static bool is_mount_root(const struct search *s, const char *dir)
 {
 	return strlen(dir) == strlen(s->root);
@@ -165,7 +164,7 @@ static void consider_own(const struct search *s, struct candidate *best, const c
 
 	if (!may_make_groups(s, dir) || !may_write(s, dir, "cgroup.subtree_control"))
 		return;
-	/* Root may write everywhere; that does not make it the one to rearrange a group. */
+	/* Root may write everywhere, but must not rearrange a group that was not delegated. */
 	if (!is_mount_root(s, dir) && geteuid() == 0 && !is_delegated(dir))
 		return;
 	c.give = read_controllers(dir, "cgroup.controllers") & s->wanted;
@@ -175,7 +174,7 @@ static void consider_own(const struct search *s, struct candidate *best, const c
 		consider(best, &c);
 }
 
-/* A group above ours. */
+/* An ancestor of our own group as a parent. */
 static void consider_above(const struct search *s, struct candidate *best, const char *dir)
 {
 	unsigned on = read_controllers(dir, "cgroup.subtree_control") & s->wanted;
@@ -192,7 +191,7 @@ static void consider_above(const struct search *s, struct candidate *best, const
 }
 
 /* Looks upwards from our own group at `dir` (which it changes). */
-static void climb(const struct search *s, struct candidate *best, char *dir)
+static void search_upwards(const struct search *s, struct candidate *best, char *dir)
 {
 	while (!is_mount_root(s, dir) && !is_limited(s->host, dir)) {
 		*strrchr(dir, '/') = '\0';
@@ -204,7 +203,7 @@ static void climb(const struct search *s, struct candidate *best, char *dir)
 	}
 }
 
-static void use(struct cgroup_host *host, const struct candidate *c, unsigned wanted)
+static void use_candidate(struct cgroup_host *host, const struct candidate *c, unsigned wanted)
 {
 	host->enable = c->enable;
 	host->split = c->split;
@@ -224,7 +223,7 @@ static void use(struct cgroup_host *host, const struct candidate *c, unsigned wa
 	}
 }
 
-static void say_why(struct cgroup_host *host, const char *own_dir, unsigned wanted)
+static void explain_unusable(struct cgroup_host *host, const char *own_dir, unsigned wanted)
 {
 	const char *why;
 
@@ -255,7 +254,7 @@ void cgroup_v2_choose(struct cgroup_host *host, const char *root, const char *ow
 		return;
 	if (wanted) {
 		cgroup_copy_dir(dir, own_dir);
-		climb(&s, &best, dir);
+		search_upwards(&s, &best, dir);
 		if (!best.valid || best.give != wanted)
 			consider_own(&s, &best, own_dir);
 	}
@@ -263,15 +262,15 @@ void cgroup_v2_choose(struct cgroup_host *host, const char *root, const char *ow
 		bool may = may_make_groups(&s, own_dir);
 
 		if (wanted || !may)
-			say_why(host, own_dir, wanted);
+			explain_unusable(host, own_dir, wanted);
 		if (!may)
 			return;
-		/* Without controllers a group may stand below one with processes: it can be frozen and
-		 * killed. */
+		/* Without controllers a group may be a child of one with processes: it can still be
+		 * frozen and killed. */
 		best = (struct candidate){ .valid = true };
 		cgroup_copy_dir(best.dir, own_dir);
 	}
-	use(host, &best, wanted);
+	use_candidate(host, &best, wanted);
 }
 
 /* Moves all that runs in our own group to a leaf below it, ourselves among them. */

@@ -109,7 +109,7 @@ struct sets {
 	uint64_t effective, permitted, inheritable;
 };
 
-static int get_sets(struct sets *ret, struct err *e)
+static int get_cap_sets(struct sets *ret, struct err *e)
 {
 	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
 	struct __user_cap_data_struct half[2] = { 0 };
@@ -122,7 +122,7 @@ static int get_sets(struct sets *ret, struct err *e)
 	return 0;
 }
 
-static int set_sets(const struct sets *s, struct err *e)
+static int set_cap_sets(const struct sets *s, struct err *e)
 {
 	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
 	struct __user_cap_data_struct half[2];
@@ -140,7 +140,7 @@ static int set_sets(const struct sets *s, struct err *e)
 int caps_effective(uint64_t *ret, struct err *e)
 {
 	struct sets s = { 0 };
-	int r = get_sets(&s, e);
+	int r = get_cap_sets(&s, e);
 
 	if (r < 0)
 		return r;
@@ -156,7 +156,7 @@ int caps_limit(uint64_t keep, struct err *e)
 
 		if (keep & BIT(cap) || prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) == 0)
 			continue;
-		/* Without the right to drop it says so, also where there is nothing to drop. */
+		/* Without SETPCAP the drop fails even for a capability that is not in the set: no error then. */
 		left = prctl(PR_CAPBSET_READ, cap, 0, 0, 0);
 		if (left < 0)
 			break;
@@ -173,7 +173,7 @@ static int raise_ambient(uint64_t keep, struct err *e)
 {
 	struct sets s = { 0 };
 	uint64_t missing;
-	int r = get_sets(&s, e);
+	int r = get_cap_sets(&s, e);
 
 	if (r < 0)
 		return r;
@@ -185,7 +185,7 @@ static int raise_ambient(uint64_t keep, struct err *e)
 			       caps_name(cap) ? caps_name(cap) : "of no known name");
 	}
 	s.inheritable = keep;
-	r = set_sets(&s, e);
+	r = set_cap_sets(&s, e);
 	for (unsigned long cap = 0; r == 0 && cap < 64; cap++) {
 		if (!(keep & BIT(cap)) || prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_IS_SET, cap, 0, 0) == 1)
 			continue;
@@ -212,20 +212,20 @@ int caps_give_up(uint64_t keep, struct err *e)
 	if (r == 0)
 		r = lock_securebits(e);
 	if (r == 0)
-		r = set_sets(&last, e);
+		r = set_cap_sets(&last, e);
 	return r;
 }
 
-/* Who has none in effect cannot lock the securebits, and gains nothing by them. */
+/* A process without effective capabilities cannot lock the securebits, and needs no lock. */
 int caps_give_up_all(struct err *e)
 {
 	const struct sets none = { 0 };
 	struct sets s = { 0 };
-	int r = get_sets(&s, e);
+	int r = get_cap_sets(&s, e);
 
 	if (r == 0 && s.effective)
 		return caps_give_up(0, e);
-	return r == 0 && (s.permitted || s.inheritable) ? set_sets(&none, e) : r;
+	return r == 0 && (s.permitted || s.inheritable) ? set_cap_sets(&none, e) : r;
 }
 
 int caps_drop_all_but(uint64_t keep, struct err *e)

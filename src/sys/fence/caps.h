@@ -28,7 +28,7 @@ int caps_drop_all_but(uint64_t keep, struct err *e) MUST_CHECK;
 int caps_limit(uint64_t keep, struct err *e) MUST_CHECK;
 int caps_give_up(uint64_t keep, struct err *e) MUST_CHECK;
 
-/* All that is in any set of this process, with uid 0 meaning nothing from then on; where nothing is held, nothing is done. */
+/* Gives up every capability in any set of this process, and the powers of uid 0 with them. Does nothing when none is held. */
 int caps_give_up_all(struct err *e) MUST_CHECK;
 
 /* Effective capabilities of this process. */

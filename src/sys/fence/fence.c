@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The fence of fence.h in one function, fence_up(), whose order is the security argument. An error of any step is
+ * returned, and the program must end then (fence.F1).
+ */
 #include "sys/fence/fence.h"
 
 #include "base/cleanup.h"
@@ -8,7 +12,7 @@
 #include <sys/prctl.h>
 
 #if SANITIZED
-/* Looking for leaks wants to read /proc, which is out of reach when the process ends. */
+/* The leak checker reads /proc when the process ends, which the fence forbids. */
 const char *__asan_default_options(void);
 const char *__asan_default_options(void)
 {
@@ -16,7 +20,7 @@ const char *__asan_default_options(void)
 }
 #endif
 
-static int set_limit(const struct fence *f, __rlimit_resource_t what, uint64_t most, struct err *e)
+static int lower_fence_limit(const struct fence *f, __rlimit_resource_t what, uint64_t most, struct err *e)
 {
 	struct rlimit to;
 
@@ -31,14 +35,14 @@ static int set_limit(const struct fence *f, __rlimit_resource_t what, uint64_t m
 
 int fence_limits(const struct fence *f, struct err *e)
 {
-	int r = set_limit(f, RLIMIT_CORE, 0, e);
+	int r = lower_fence_limit(f, RLIMIT_CORE, 0, e);
 
 	for (size_t i = 0; r == 0 && i < f->n_limits; i++)
-		r = set_limit(f, f->limits[i].what, f->limits[i].most, e);
+		r = lower_fence_limit(f, f->limits[i].what, f->limits[i].most, e);
 	return r;
 }
 
-static int drop_caps(const struct fence *f, struct err *e)
+static int drop_fence_caps(const struct fence *f, struct err *e)
 {
 	uint64_t have = 0;
 	int r = caps_effective(&have, e);
@@ -46,7 +50,7 @@ static int drop_caps(const struct fence *f, struct err *e)
 	return r == 0 && have ? caps_drop_all_but(have & f->caps, e) : r;
 }
 
-static int close_paths(const struct fence *f, struct err *e)
+static int apply_landlock(const struct fence *f, struct err *e)
 {
 	int abi = landlock_apply(f->paths, f->n_paths, e);
 
@@ -63,8 +67,8 @@ int fence_up(const struct fence *f, struct err *e)
 		return r;
 	if (prctl(PR_SET_DUMPABLE, 0) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		return err_sys(e, -errno, "cannot confine %s", f->who);
-	r = drop_caps(f, e);
+	r = drop_fence_caps(f, e);
 	if (r == 0)
-		r = close_paths(f, e);
+		r = apply_landlock(f, e);
 	return r < 0 ? r : seccomp_list_install(&f->calls, e);
 }

@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How a program of ours that reads what strangers send locks itself in, for good. It says in a struct what it
- * keeps; after fence_up() everything else is gone.
+ * How a program of ours that parses untrusted input confines itself, for good. A struct lists what it keeps; after
+ * fence_up() it has nothing else.
  *
  * Invariants
- *  F1  All of it, or an error, upon which the program ends before it has read a stranger's byte. Landlock alone
- *      may be missing, on a kernel that has none, and only where `no_landlock` says nothing: there the list has no
- *      call that opens anything, or the process has a root of its own already.
+ *  F1  All steps succeed, or there is an error and the program ends before it has read an untrusted byte. Only Landlock
+ *      may be missing, on a kernel without it, and only where `no_landlock` is NULL: there the filter has no call that
+ *      opens a file, or the process has a root of its own already.
  *  F2  Nothing is gained: limits only go down, and a capability is kept only where it was held.
- *  F3  In any case: no core, nobody but root who can trace it or read its memory, no privilege to be had by
- *      executing something, no memory mapped as code.
+ *  F3  In every case: no core dump, no process but root's can trace it or read its memory, exec gains no privilege,
+ *      and no memory is mapped as code.
  *
  * The order; each step needs what a later one takes away:
- *  1.  limits: setrlimit() is on nobody's list.
- *  2.  not dumpable: /proc/self belongs to root from here on, so who writes maps of ids there has done so. Giving
+ *  1.  limits: no filter allows setrlimit().
+ *  2.  not dumpable: /proc/self belongs to root from here on, so id maps must have been written before. Giving
  *      up capabilities does not undo it; a change of identity would.
- *  3.  no_new_privs: without it Landlock and the filter are refused to whoever is not root.
- *  4.  capabilities: takes SETPCAP, prctl() and capset(). Who has none cannot empty its bounding set either; by 3
- *      it never gets one.
+ *  3.  no_new_privs: without it Landlock and the filter are refused to every process but root's.
+ *  4.  capabilities: needs SETPCAP, prctl() and capset(). A process without capabilities cannot empty its bounding
+ *      set, but after step 3 it never gains one.
  *  5.  Landlock: opens its paths, with no more right than the program will have itself.
  *  6.  the filter: last, for it has none of the calls above.
  *
- * What a program needs later is open, mapped and looked up before. Environment, descriptors, identity and signals
- * are those that its starter gave it: none of the first, few of the second.
+ * A program opens, maps and resolves everything that it needs before. Its environment (empty), descriptors (few),
+ * identity and signals come from its starter (sys/spawn.h).
  */
 #ifndef SYS_FENCE_H
 #define SYS_FENCE_H
@@ -39,19 +39,19 @@ struct fence_limit {
 	uint64_t most;
 };
 
-/* What is left. Zeroes leave nothing. */
+/* What the program keeps. A zeroed struct keeps nothing. */
 struct fence {
 	const char *who; /* in messages */
 	const struct fence_limit *limits;
 	size_t n_limits;
-	uint64_t caps; /* bits: of those that it holds */
+	uint64_t caps; /* bits; only those that it holds are kept */
 	const struct landlock_rule *paths;
 	size_t n_paths;
 	const char *no_landlock; /* why it does not start on a kernel without Landlock; NULL: it does */
 	struct seccomp_list calls;
 };
 
-/* The first step alone, for who has to know its limits before it opens what it needs. */
+/* The first step alone, for a program that must know its limits before it opens descriptors. */
 int fence_limits(const struct fence *f, struct err *e) MUST_CHECK;
 
 /* All of them. -ENOTSUP: `no_landlock`. */

@@ -3,7 +3,7 @@
  * Landlock, the second fence: even if a mount were wrong, only these trees are open. Used where the kernel
  * has it. A process under Landlock cannot mount, so it is left out for --nested.
  *
- * What it closes besides: a descriptor that came from outside (a redirected stdin) can be used as it is,
+ * It also closes a bypass: a descriptor that came from outside (a redirected stdin) can be used as it is,
  * but not opened again with more rights through /proc/self/fd. Pipes, sockets and memory files are not
  * affected.
  */
@@ -19,7 +19,7 @@ enum landlock_access {
 	LANDLOCK_READ_EXEC, /* read, list, execute */
 	LANDLOCK_WRITE,	    /* and write, make, move and remove; no device can be made or controlled */
 	LANDLOCK_DEVICES,   /* for /dev: read, list, write and ioctl what is there, so that terminals work */
-	LANDLOCK_LAYER, /* as LANDLOCK_WRITE, and the device 0:0 by which a layer says that something is gone */
+	LANDLOCK_LAYER,	    /* as LANDLOCK_WRITE, and device 0:0, which marks a deletion in a layer */
 	LANDLOCK_ACCESS_COUNT
 };
 
@@ -37,7 +37,7 @@ int landlock_abi(void);
 
 /* Restricts this process and all it becomes; needs no_new_privs. Also keeps signals and abstract sockets
  * among the processes that descend from this one where the ABI has it, so call it once, in a common
- * ancestor of all that shall see each other. A path that does not exist is skipped. Returns the ABI used, 0
+ * ancestor of all processes that must see each other. A path that does not exist is skipped. Returns the ABI used, 0
  * when the kernel has none or less than LANDLOCK_MIN_ABI: then nothing is restricted. */
 int landlock_apply(const struct landlock_rule *rules, size_t n, struct err *e) MUST_CHECK;
 

@@ -78,7 +78,7 @@ static size_t emit_insn(struct prog *p, struct sock_filter insn)
 	return p->len;
 }
 
-static size_t jump(struct prog *p, uint16_t op, uint32_t k, size_t yes, size_t no)
+static size_t emit_jump(struct prog *p, uint16_t op, uint32_t k, size_t yes, size_t no)
 {
 	if (p->full)
 		return p->len;
@@ -86,8 +86,8 @@ static size_t jump(struct prog *p, uint16_t op, uint32_t k, size_t yes, size_t n
 							 (uint8_t)(p->len - yes), (uint8_t)(p->len - no)));
 }
 
-/* An instruction that does not jump; what follows it is `next`. */
-static size_t stmt(struct prog *p, uint16_t code, uint32_t k, size_t next)
+/* Emits an instruction that does not jump; `next` is the label of the one after it. */
+static size_t emit_stmt(struct prog *p, uint16_t code, uint32_t k, size_t next)
 {
 	if (p->full)
 		return p->len;
@@ -98,7 +98,8 @@ static size_t stmt(struct prog *p, uint16_t code, uint32_t k, size_t next)
 
 static size_t load_arg(struct prog *p, unsigned i, size_t next)
 {
-	return stmt(p, BPF_LD | BPF_W | BPF_ABS, (uint32_t)offsetof(struct seccomp_data, args) + 8 * i, next);
+	return emit_stmt(p, BPF_LD | BPF_W | BPF_ABS, (uint32_t)offsetof(struct seccomp_data, args) + 8 * i,
+			 next);
 }
 
 /* Each value is emitted once, for all that jump to it. */
@@ -114,7 +115,7 @@ static size_t emit_return(struct prog *p, uint32_t value)
 	return p->returns[p->n_returns++].label;
 }
 
-static size_t allow(struct prog *p)
+static size_t emit_allow(struct prog *p)
 {
 	return emit_return(p, SECCOMP_RET_ALLOW);
 }
@@ -124,18 +125,18 @@ static size_t emit_errno(struct prog *p, int error)
 	return emit_return(p, SECCOMP_RET_ERRNO | (uint32_t)error);
 }
 
-static size_t any_of(struct prog *p, const uint32_t *values, size_t n, size_t yes, size_t no)
+static size_t jump_if_any(struct prog *p, const uint32_t *values, size_t n, size_t yes, size_t no)
 {
 	size_t label = no;
 
 	while (n)
-		label = jump(p, BPF_JEQ, values[--n], yes, label);
+		label = emit_jump(p, BPF_JEQ, values[--n], yes, label);
 	return label;
 }
 
 static size_t check_bits(struct prog *p, unsigned arg, uint32_t refused)
 {
-	return load_arg(p, arg, jump(p, BPF_JSET, refused, emit_errno(p, EPERM), allow(p)));
+	return load_arg(p, arg, emit_jump(p, BPF_JSET, refused, emit_errno(p, EPERM), emit_allow(p)));
 }
 
 /*
@@ -154,7 +155,8 @@ static size_t check_ioctl(struct prog *p)
 {
 	static const uint32_t refused[] = { TIOCSTI, TIOCLINUX, TIOCSETD };
 
-	return load_arg(p, 1, any_of(p, refused, ARRAY_SIZE(refused), emit_errno(p, EPERM), allow(p)));
+	return load_arg(p, 1,
+			jump_if_any(p, refused, ARRAY_SIZE(refused), emit_errno(p, EPERM), emit_allow(p)));
 }
 
 /*
@@ -172,18 +174,18 @@ static size_t check_socket(struct prog *p)
 	       family;
 
 	_Static_assert(IPPROTO_IP == 0 && IPPROTO_ICMP == 1, "compared as one range");
-	type = any_of(p, protocols, ARRAY_SIZE(protocols), allow(p), no_protocol);
-	type = load_arg(p, 2, jump(p, BPF_JGT, IPPROTO_ICMP, type, allow(p)));
+	type = jump_if_any(p, protocols, ARRAY_SIZE(protocols), emit_allow(p), no_protocol);
+	type = load_arg(p, 2, emit_jump(p, BPF_JGT, IPPROTO_ICMP, type, emit_allow(p)));
 	if (p->opts->caps & (1ULL << CAP_NET_RAW))
-		raw = jump(p, BPF_JEQ, SOCK_RAW, allow(p), raw);
+		raw = emit_jump(p, BPF_JEQ, SOCK_RAW, emit_allow(p), raw);
 	_Static_assert(SOCK_STREAM == 1 && SOCK_DGRAM == 2,
 		       "compared as one range, with 0, which is no type");
-	type = stmt(p, BPF_ALU | BPF_AND | BPF_K, 0xf, jump(p, BPF_JGT, SOCK_DGRAM, raw, type));
+	type = emit_stmt(p, BPF_ALU | BPF_AND | BPF_K, 0xf, emit_jump(p, BPF_JGT, SOCK_DGRAM, raw, type));
 	type = load_arg(p, 1, type);
-	netlink = load_arg(p, 2, jump(p, BPF_JEQ, NETLINK_ROUTE, allow(p), no_protocol));
-	family = jump(p, BPF_JEQ, AF_NETLINK, netlink, emit_errno(p, EAFNOSUPPORT));
-	family = any_of(p, inet, ARRAY_SIZE(inet), type, family);
-	return load_arg(p, 0, jump(p, BPF_JEQ, AF_UNIX, allow(p), family));
+	netlink = load_arg(p, 2, emit_jump(p, BPF_JEQ, NETLINK_ROUTE, emit_allow(p), no_protocol));
+	family = emit_jump(p, BPF_JEQ, AF_NETLINK, netlink, emit_errno(p, EAFNOSUPPORT));
+	family = jump_if_any(p, inet, ARRAY_SIZE(inet), type, family);
+	return load_arg(p, 0, emit_jump(p, BPF_JEQ, AF_UNIX, emit_allow(p), family));
 }
 
 /* {IPT,IP6T,ARPT,EBT}_SO_SET_{REPLACE,ADD_COUNTERS} and their like at level IP and IPV6; no other option of
@@ -192,18 +194,19 @@ static size_t check_setsockopt(struct prog *p)
 {
 	static const uint32_t tables[] = { 64, 65, 96, 97, 128, 129 };
 	static const uint32_t levels[] = { SOL_IP, SOL_IPV6 };
-	size_t option = load_arg(p, 2, any_of(p, tables, ARRAY_SIZE(tables), emit_errno(p, EPERM), allow(p)));
+	size_t option = load_arg(
+		p, 2, jump_if_any(p, tables, ARRAY_SIZE(tables), emit_errno(p, EPERM), emit_allow(p)));
 
-	return load_arg(p, 1, any_of(p, levels, ARRAY_SIZE(levels), option, allow(p)));
+	return load_arg(p, 1, jump_if_any(p, levels, ARRAY_SIZE(levels), option, emit_allow(p)));
 }
 
-/* UNAME26, ADDR_NO_RANDOMIZE and PER_LINUX32 in any mixture, and the question which it is now. */
+/* Allows UNAME26, ADDR_NO_RANDOMIZE and PER_LINUX32 in any combination, and the query of the current value. */
 static size_t check_personality(struct prog *p)
 {
-	size_t label = jump(p, BPF_JSET, ~(uint32_t)(UNAME26 | ADDR_NO_RANDOMIZE | PER_LINUX32),
-			    emit_errno(p, EPERM), allow(p));
+	size_t label = emit_jump(p, BPF_JSET, ~(uint32_t)(UNAME26 | ADDR_NO_RANDOMIZE | PER_LINUX32),
+				 emit_errno(p, EPERM), emit_allow(p));
 
-	return load_arg(p, 0, jump(p, BPF_JEQ, 0xffffffff, allow(p), label));
+	return load_arg(p, 0, emit_jump(p, BPF_JEQ, 0xffffffff, emit_allow(p), label));
 }
 
 /*
@@ -216,11 +219,11 @@ static size_t check_mknod(struct prog *p, unsigned mode_arg)
 
 	_Static_assert(S_IFCHR == 0x2000 && S_IFBLK == 0x6000, "compared as one");
 	if (p->opts->nested)
-		device = load_arg(p, mode_arg + 1, jump(p, BPF_JEQ, 0, allow(p), no));
-	label = jump(p, BPF_JEQ, S_IFCHR, device, allow(p));
-	label = stmt(p, BPF_ALU | BPF_AND | BPF_K, S_IFMT & ~(S_IFCHR ^ S_IFBLK), label);
+		device = load_arg(p, mode_arg + 1, emit_jump(p, BPF_JEQ, 0, emit_allow(p), no));
+	label = emit_jump(p, BPF_JEQ, S_IFCHR, device, emit_allow(p));
+	label = emit_stmt(p, BPF_ALU | BPF_AND | BPF_K, S_IFMT & ~(S_IFCHR ^ S_IFBLK), label);
 	if (p->opts->no_setid_mode)
-		label = jump(p, BPF_JSET, SETID_BITS, no, label);
+		label = emit_jump(p, BPF_JSET, SETID_BITS, no, label);
 	return load_arg(p, mode_arg, label);
 }
 
@@ -236,7 +239,7 @@ static size_t check_open(struct prog *p, unsigned flags_arg)
 {
 	size_t mode = flags_arg == 1 ? check_mode2(p) : check_bits(p, flags_arg + 1, SETID_BITS);
 
-	return load_arg(p, flags_arg, jump(p, BPF_JSET, CREATE_FLAGS, mode, allow(p)));
+	return load_arg(p, flags_arg, emit_jump(p, BPF_JSET, CREATE_FLAGS, mode, emit_allow(p)));
 }
 
 static size_t compile_act(struct prog *p, enum seccomp_act act)
@@ -245,7 +248,7 @@ static size_t compile_act(struct prog *p, enum seccomp_act act)
 	case SECCOMP_ACT_NOSYS:
 		return emit_errno(p, ENOSYS);
 	case SECCOMP_ACT_ALLOW:
-		return allow(p);
+		return emit_allow(p);
 	case SECCOMP_ACT_EPERM:
 		return emit_errno(p, EPERM);
 	case SECCOMP_ACT_NAMESPACES:
@@ -276,7 +279,7 @@ static size_t compile_act(struct prog *p, enum seccomp_act act)
 	BUG("an action without a program");
 }
 
-/* Each program is emitted once, when it is first asked for. */
+/* The code of each action is emitted once, at its first use. */
 static size_t act_label(struct prog *p, unsigned act)
 {
 	if (!p->acts[act])
@@ -284,7 +287,7 @@ static size_t act_label(struct prog *p, unsigned act)
 	return p->acts[act];
 }
 
-/* Consecutive numbers with one answer; the last run has no end. */
+/* Consecutive numbers with the same action; the last run has no end. */
 struct run {
 	uint16_t first;
 	uint16_t act;
@@ -358,7 +361,7 @@ static unsigned make_leaves(const struct run *runs, unsigned n, struct part *par
  */
 static unsigned make_tree(struct part *parts, unsigned n)
 {
-	uint16_t row[MAX_RUNS] = { 0 }; /* what is still to be joined, in order */
+	uint16_t row[MAX_RUNS] = { 0 }; /* parts still to be joined, in order */
 	unsigned next = n;
 
 	for (unsigned i = 0; i < n; i++)
@@ -409,13 +412,14 @@ static size_t emit_tree(struct prog *p, const struct run *runs, const struct par
 		size_t label;
 
 		if (t->split) {
-			label = jump(p, BPF_JGE, t->split, labels[t->above], labels[t->below]);
+			label = emit_jump(p, BPF_JGE, t->split, labels[t->above], labels[t->below]);
 		} else {
 			label = act_label(p, runs[t->run].act);
 			for (unsigned s = 0; s < t->singles; s++) {
 				const struct run *single = &runs[t->run + 1 + 2 * s];
 
-				label = jump(p, BPF_JEQ, single->first, act_label(p, single->act), label);
+				label = emit_jump(p, BPF_JEQ, single->first, act_label(p, single->act),
+						  label);
 			}
 		}
 		labels[order[n]] = label;
@@ -423,14 +427,14 @@ static size_t emit_tree(struct prog *p, const struct run *runs, const struct par
 	return labels[root];
 }
 
-/* Behind the search, before it: what it is about, and that it is of our own architecture. */
+/* Emits the start of the program, before the search: loads the number, and refuses other architectures. */
 static int emit_prologue(struct prog *p, struct sock_filter *insns, size_t search, size_t *ret_n,
 			 struct err *e)
 {
-	size_t label = stmt(p, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr), search);
+	size_t label = emit_stmt(p, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr), search);
 
-	label = jump(p, BPF_JEQ, NATIVE_ARCH, label, emit_errno(p, ENOSYS));
-	stmt(p, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch), label);
+	label = emit_jump(p, BPF_JEQ, NATIVE_ARCH, label, emit_errno(p, ENOSYS));
+	emit_stmt(p, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch), label);
 	if (p->full)
 		return err_set(e, -ENOSPC, "the system call filter does not fit into %zu instructions",
 			       p->cap);
@@ -460,10 +464,10 @@ int seccomp_compile_setid(struct sock_filter *insns, size_t cap, size_t *ret_n, 
 	struct prog p = { .buf = insns,
 			  .cap = cap < SECCOMP_MAX_INSNS ? cap : SECCOMP_MAX_INSNS,
 			  .opts = &no_setid };
-	size_t n, label = allow(&p);
+	size_t n, label = emit_allow(&p);
 	const struct seccomp_group *groups = seccomp_groups(&n);
 
-	/* Only what the option changes, and what may make a file of any mode. */
+	/* Only calls whose action the option changes, and calls that may create a file with any mode. */
 	for (; n; n--, groups++) {
 		enum seccomp_act act = seccomp_group_act(groups, &no_setid);
 
@@ -471,10 +475,10 @@ int seccomp_compile_setid(struct sock_filter *insns, size_t cap, size_t *ret_n, 
 		    act != SECCOMP_ACT_MKNODAT)
 			continue;
 		for (unsigned i = 0; i < groups->n; i++)
-			label = jump(&p, BPF_JEQ, groups->nrs[i], act_label(&p, act), label);
+			label = emit_jump(&p, BPF_JEQ, groups->nrs[i], act_label(&p, act), label);
 	}
 	/* x32, where the same calls have other numbers. */
-	label = jump(&p, BPF_JGE, 0x40000000, emit_errno(&p, ENOSYS), label);
+	label = emit_jump(&p, BPF_JGE, 0x40000000, emit_errno(&p, ENOSYS), label);
 	return emit_prologue(&p, insns, label, ret_n, e);
 }
 

@@ -26,7 +26,7 @@ struct seccomp_opts {
 	uint64_t caps;	    /* capabilities that were granted: adds the calls that are useless without them */
 };
 
-/* Nearly twice what any combination of options needs, and as far as a conditional jump reaches. */
+/* Nearly twice the length of the longest program, and the reach of a conditional jump. */
 #define SECCOMP_MAX_INSNS 256
 
 /* Pure. Writes the program to `insns` and its length to *ret_n. -ENOSPC when `cap` is too small. */
@@ -34,9 +34,8 @@ int seccomp_compile(const struct seccomp_opts *o, struct sock_filter *insns, siz
 		    struct err *e) MUST_CHECK;
 
 /*
- * Not a fence but one lock: everything is allowed, as far as this is asked, but setting a setuid or setgid bit, making a
- * device, and another architecture's calls. For a program that has a filter of its own and writes to the host's files
- * in somebody's name.
+ * A filter that allows everything but setting a setuid or setgid bit, making a device, and calls of another
+ * architecture. For a program that has a filter of its own and writes to the host's files on behalf of a user.
  */
 int seccomp_compile_setid(struct sock_filter *insns, size_t cap, size_t *ret_n, struct err *e) MUST_CHECK;
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Plain comparisons one after the other: such a program is started seldom and lives long, and the kernel remembers which
- * numbers are always let through. */
+/*
+ * The allowlist of seccomp_list.h as a linear sequence of comparisons. A search tree is not worth it: these programs start
+ * seldom and live long, and the kernel caches the numbers that are always allowed. Every other call ends the process.
+ */
 #include "sys/fence/seccomp_list.h"
 
 #include "base/cleanup.h"
@@ -28,7 +30,7 @@ static const struct seccomp_rule memory[] = {
 
 struct prog {
 	struct sock_filter *insns;
-	size_t cap, n; /* n goes on past cap */
+	size_t cap, n; /* n counts on past cap, to detect overflow */
 };
 
 static void add_insn(struct prog *p, struct sock_filter insn)
@@ -38,37 +40,37 @@ static void add_insn(struct prog *p, struct sock_filter insn)
 	p->n++;
 }
 
-static void stmt(struct prog *p, uint16_t code, uint32_t k)
+static void add_stmt(struct prog *p, uint16_t code, uint32_t k)
 {
 	add_insn(p, (struct sock_filter)BPF_STMT(code, k));
 }
 
-static void jump(struct prog *p, uint16_t op, uint32_t k, uint8_t yes, uint8_t no)
+static void add_jump(struct prog *p, uint16_t op, uint32_t k, uint8_t yes, uint8_t no)
 {
 	add_insn(p, (struct sock_filter)BPF_JUMP((uint16_t)(BPF_JMP | BPF_K | op), k, yes, no));
 }
 
 static void load_word(struct prog *p, size_t offset)
 {
-	stmt(p, BPF_LD | BPF_W | BPF_ABS, (uint32_t)offset);
+	add_stmt(p, BPF_LD | BPF_W | BPF_ABS, (uint32_t)offset);
 }
 
 static void add_return(struct prog *p, uint32_t value)
 {
-	stmt(p, BPF_RET | BPF_K, value);
+	add_stmt(p, BPF_RET | BPF_K, value);
 }
 
-static void check_arch(struct prog *p)
+static void add_arch_check(struct prog *p)
 {
 	load_word(p, offsetof(struct seccomp_data, arch));
-	jump(p, BPF_JEQ, NATIVE_ARCH, 1, 0);
+	add_jump(p, BPF_JEQ, NATIVE_ARCH, 1, 0);
 	add_return(p, SECCOMP_RET_KILL_PROCESS);
 	load_word(p, offsetof(struct seccomp_data, nr));
-	jump(p, BPF_JGE, X32_BIT, 0, 1);
+	add_jump(p, BPF_JGE, X32_BIT, 0, 1);
 	add_return(p, SECCOMP_RET_KILL_PROCESS);
 }
 
-/* What does not fit goes on behind the rule, with the number loaded again. */
+/* A call that does not match continues after the rule, with the number loaded again. */
 static void add_rule_check(struct prog *p, const struct seccomp_rule *r)
 {
 	size_t n = 0;
@@ -77,12 +79,12 @@ static void add_rule_check(struct prog *p, const struct seccomp_rule *r)
 	while (n < ARRAY_SIZE(r->must) && r->must[n].mask)
 		n++;
 	left = (uint8_t)(3 * n + 1); /* instructions up to loading the number again */
-	jump(p, BPF_JEQ, r->nr, 0, (uint8_t)(left + 1));
+	add_jump(p, BPF_JEQ, r->nr, 0, (uint8_t)(left + 1));
 	for (size_t i = 0; i < n; i++) {
 		left = (uint8_t)(left - 3);
 		load_word(p, offsetof(struct seccomp_data, args) + sizeof(uint64_t) * r->must[i].arg);
-		stmt(p, BPF_ALU | BPF_AND | BPF_K, r->must[i].mask);
-		jump(p, BPF_JEQ, r->must[i].value, 0, left);
+		add_stmt(p, BPF_ALU | BPF_AND | BPF_K, r->must[i].mask);
+		add_jump(p, BPF_JEQ, r->must[i].value, 0, left);
 	}
 	add_return(p, SECCOMP_RET_ALLOW);
 	load_word(p, offsetof(struct seccomp_data, nr));
@@ -94,9 +96,9 @@ int seccomp_list_compile(const struct seccomp_list *l, struct sock_filter *insns
 	const struct seccomp_rule self = { SYS_tgkill, { SECCOMP_IS(0, getpid()) } };
 	struct prog p = { insns, cap, 0 };
 
-	check_arch(&p);
+	add_arch_check(&p);
 	for (size_t i = 0; i < l->n_calls; i++) {
-		jump(&p, BPF_JEQ, l->calls[i], 0, 1);
+		add_jump(&p, BPF_JEQ, l->calls[i], 0, 1);
 		add_return(&p, SECCOMP_RET_ALLOW);
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(memory); i++)

@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Sanitizers make calls of their own: under them nothing is installed. */
+/* Sanitizers make system calls of their own, so under them no filter is installed. */
 #if defined(__SANITIZE_ADDRESS__)
 #define SANITIZED 1
 #elif defined(__has_feature)
@@ -57,7 +57,7 @@ struct seccomp_cond {
 		}                                                                                      \
 	}
 
-/* A call that is let through when all of them hold. Several rules for one call: when those of any do. */
+/* A call that is allowed when all its conditions hold. Of several rules for one call, one is enough. */
 struct seccomp_rule {
 	uint16_t nr;
 	struct seccomp_cond must[3];
@@ -68,7 +68,7 @@ struct seccomp_list {
 	size_t n_calls;
 	const struct seccomp_rule *rules;
 	size_t n_rules;
-	bool aborts; /* tgkill() to itself alone: an ordinary user's runs beside everything that is this user's */
+	bool aborts; /* allows tgkill() to itself only: all other processes of the user would be in reach otherwise */
 };
 
 #define SECCOMP_LIST_MAX 512

@@ -4,7 +4,7 @@
  * was then weighed for this place: compilers, interpreters, git, browsers, databases and debuggers must
  * run, no capability is held unless it was named, and every namespace is the sandbox's own.
  *
- *  1. A number stands in one group only (a test looks).
+ *  1. A number is in one group only (a test checks it).
  *  2. A group that is refused is refused with or without capabilities, unless the capability is one that
  *     the kernel honours in a user namespace. Those that it asks for in the initial one (SYS_MODULE,
  *     SYS_TIME, SYSLOG …) would open nothing but the code in front of the check.
@@ -24,7 +24,7 @@
 
 #define CAP(c) (1ULL << (c))
 
-/* From 424 on, numbers are the same on every architecture; those that headers may be too old for stand
+/* From 424 on, numbers are the same on every architecture; those that old headers lack are defined
  * here. */
 enum {
 	NR_QUOTACTL_FD = 443,

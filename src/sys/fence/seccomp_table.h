@@ -12,10 +12,10 @@
 #define SECCOMP_NR_MAX 512
 
 enum seccomp_act {
-	SECCOMP_ACT_NOSYS, /* zero: what no group names is answered as if the kernel did not have it */
+	SECCOMP_ACT_NOSYS, /* zero: a call that is in no group gets ENOSYS */
 	SECCOMP_ACT_ALLOW,
 	SECCOMP_ACT_EPERM,
-	/* From here on the arguments decide; what exactly stands in seccomp.c, one small function each. */
+	/* From here on the arguments decide; seccomp.c has one small function for each. */
 	SECCOMP_ACT_NAMESPACES,	 /* no new ones among the flags that are the first argument */
 	SECCOMP_ACT_IOCTL,	 /* nothing that types into or rewires a terminal */
 	SECCOMP_ACT_SOCKET,	 /* UNIX; INET and INET6 with TCP, UDP and echo; NETLINK_ROUTE */
@@ -30,7 +30,7 @@ enum seccomp_act {
 	SECCOMP_ACT_COUNT
 };
 
-/* Conditions under which a group's other action stands. */
+/* Conditions under which a group's other action applies. */
 #define SECCOMP_WHEN_NESTED (1u << 0)
 #define SECCOMP_WHEN_NO_SETID (1u << 1)
 
@@ -40,15 +40,15 @@ struct seccomp_group {
 	const uint16_t *nrs;
 	uint16_t n;
 	uint8_t act;   /* enum seccomp_act */
-	uint8_t then;  /* stands instead of `act` where one of the conditions below holds */
+	uint8_t then;  /* applies instead of `act` where one of the conditions below holds */
 	unsigned when; /* SECCOMP_WHEN_… */
 	uint64_t caps; /* any of these is granted */
 };
 
-/* The whole table. No number stands in two groups. */
+/* The whole table. No number is in two groups. */
 const struct seccomp_group *seccomp_groups(size_t *ret_n);
 
-/* What holds for this group under these options. */
+/* The action for this group under these options. */
 enum seccomp_act seccomp_group_act(const struct seccomp_group *g, const struct seccomp_opts *o);
 
 #endif

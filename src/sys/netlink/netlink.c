@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One buffer of netlink requests: building them, sending them in one call, and reading the kernel's responses.
+ * A request that does not fit makes nl_commit() fail; nothing is sent in part.
+ */
 #include "sys/netlink/netlink.h"
 
 #include "base/fd.h"
@@ -18,7 +22,7 @@ int nl_open(struct nl *n, int protocol, struct err *e)
 	return n->fd < 0 ? err_sys(e, -errno, "cannot talk to the kernel's network configuration") : 0;
 }
 
-/* Room for so many bytes, zeroed to the next bound; NULL when there is none. */
+/* Reserves `len` bytes in the buffer, zeroed up to the alignment; NULL when they do not fit. */
 static void *reserve_attr(struct nl *n, size_t len)
 {
 	size_t whole = NLMSG_ALIGN(len);
@@ -33,16 +37,16 @@ static void *reserve_attr(struct nl *n, size_t len)
 	return p;
 }
 
-static struct nlmsghdr *last(struct nl *n)
+static struct nlmsghdr *last_request(struct nl *n)
 {
 	return (struct nlmsghdr *)(void *)(n->buf + n->at);
 }
 
-/* Whatever grows the last request says so in its head. */
-static void grown(struct nl *n)
+/* Updates the length in the header of the last request. */
+static void update_request_len(struct nl *n)
 {
 	if (!n->failed)
-		last(n)->nlmsg_len = (uint32_t)(n->len - n->at);
+		last_request(n)->nlmsg_len = (uint32_t)(n->len - n->at);
 }
 
 void nl_begin(struct nl *n, const char *what, uint16_t type, uint16_t flags, const void *head, size_t len)
@@ -61,7 +65,7 @@ void nl_begin(struct nl *n, const char *what, uint16_t type, uint16_t flags, con
 	h->nlmsg_seq = n->first + n->n;
 	n->what[n->n++] = what;
 	memcpy(p, head, len);
-	grown(n);
+	update_request_len(n);
 }
 
 void nl_put(struct nl *n, uint16_t attr, const void *data, size_t len)
@@ -74,7 +78,7 @@ void nl_put(struct nl *n, uint16_t attr, const void *data, size_t len)
 	a->nla_len = (uint16_t)(NLA_HDRLEN + len);
 	if (len)
 		memcpy((char *)a + NLA_HDRLEN, data, len);
-	grown(n);
+	update_request_len(n);
 }
 
 void nl_put_u8(struct nl *n, uint16_t attr, uint8_t v)
@@ -104,7 +108,7 @@ void nl_append(struct nl *n, const void *data, size_t len)
 	if (!p)
 		return;
 	memcpy(p, data, len);
-	grown(n);
+	update_request_len(n);
 }
 
 size_t nl_nest(struct nl *n, uint16_t attr)
@@ -125,7 +129,7 @@ void nl_want_ack(struct nl *n)
 {
 	if (n->failed || !n->n)
 		return;
-	last(n)->nlmsg_flags |= NLM_F_ACK;
+	last_request(n)->nlmsg_flags |= NLM_F_ACK;
 	n->ack = n->n - 1;
 }
 
@@ -137,8 +141,8 @@ static int explain_refusal(const struct nl *n, const struct nlmsgerr *answer, st
 	return err_sys(e, answer->error, "cannot build the sandbox's network (%s)", what);
 }
 
-/* What one datagram of the kernel's says: 1 when the request that is waited for was answered. */
-static int read_answer(const struct nl *n, struct nlmsghdr *h, size_t left, struct err *e)
+/* Reads one datagram from the kernel: 1 when it acknowledges the request that we wait for. */
+static int read_response(const struct nl *n, struct nlmsghdr *h, size_t left, struct err *e)
 {
 	int done = 0;
 
@@ -155,8 +159,8 @@ static int read_answer(const struct nl *n, struct nlmsghdr *h, size_t left, stru
 	return done;
 }
 
-/* The kernel works and answers before send() returns, so what is not there yet never comes. */
-static int read_answers(struct nl *n, struct err *e)
+/* The kernel handles requests and responds before send() returns, so a response that is missing now never comes. */
+static int read_responses(struct nl *n, struct err *e)
 {
 	alignas(8) char buf[4096];
 	int ret = 0;
@@ -168,9 +172,9 @@ static int read_answers(struct nl *n, struct err *e)
 			continue;
 		if (got <= 0)
 			break;
-		/* The first refusal counts; the others are read away. */
+		/* The first refusal is the error; later ones are read and dropped. */
 		if (ret >= 0) {
-			int r = read_answer(n, (struct nlmsghdr *)(void *)buf, (size_t)got, e);
+			int r = read_response(n, (struct nlmsghdr *)(void *)buf, (size_t)got, e);
 
 			ret = r ? r : ret;
 		}
@@ -191,7 +195,7 @@ int nl_commit(struct nl *n, struct err *e)
 		sent = send(n->fd, n->buf, n->len, 0);
 	} while (sent < 0 && errno == EINTR);
 	r = sent < 0 ? err_sys(e, -errno, "cannot talk to the kernel's network configuration")
-		     : read_answers(n, e);
+		     : read_responses(n, e);
 	n->first += n->n;
 	n->n = 0;
 	n->len = n->at = 0;

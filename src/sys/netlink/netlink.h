@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Netlink: requests written one behind the other into one buffer, sent in one call, answered once. Nothing is allocated,
+ * Netlink: requests written one after the other into one buffer, sent in one call, acknowledged once. Nothing is allocated,
  * and no program is started: building a network must cost microseconds.
  *
- * A request that the kernel refuses is named in the error by the words it was begun with.
+ * A request that the kernel refuses is named in the error by the `what` of its nl_begin().
  */
 #ifndef SYS_NETLINK_H
 #define SYS_NETLINK_H
@@ -24,7 +24,7 @@ struct nl {
 	uint32_t n;	/* requests in the buffer */
 	size_t len;	/* bytes in the buffer */
 	size_t at;	/* where the last request begins */
-	uint32_t ack;	/* the last request that is answered */
+	uint32_t ack;	/* number of the last request that wants an acknowledgement */
 	bool failed;	/* did not fit: sending it is an error */
 	const char *what[NL_REQUESTS];
 	alignas(8) char buf[NL_BYTES];
@@ -43,17 +43,16 @@ void nl_put_str(struct nl *n, uint16_t attr, const char *s); /* with its NUL */
 
 void nl_append(struct nl *n, const void *data, size_t len); /* as it is, where a request has a second head */
 
-/* What is put between the two is inside the attribute. */
+/* Attributes that are put between the two calls are nested in this one. */
 size_t nl_nest(struct nl *n, uint16_t attr);
 void nl_unnest(struct nl *n, size_t nest);
 
-/* The last request is one that is answered also when it succeeds. */
+/* Makes the kernel acknowledge the last request on success too. */
 void nl_want_ack(struct nl *n);
 
 /*
- * Sends all requests, and waits for the answer to the last one that wants one: there must be such a one. The kernel works
- * on them in order, and answers a refused one in any case; the first of those is the error. The buffer is empty
- * afterwards.
+ * Sends all requests, and waits for the acknowledgement of the last one that wants it; there must be one. The kernel handles
+ * requests in order and always reports a refusal; the first refusal is the error. The buffer is empty afterwards.
  */
 int nl_commit(struct nl *n, struct err *e) MUST_CHECK;
 

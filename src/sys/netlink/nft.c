@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * nf_tables expressions as netlink attributes, written straight into the buffer of an nl (netlink.h).
+ * A match loads a field into register 1 and compares it; actions follow. The callers decide which rules there are.
+ */
 #include "sys/netlink/nft.h"
 
 #include "base/fd.h"
@@ -39,7 +43,7 @@ void nft_begin(struct nl *n, const char *table)
 
 void nft_end(struct nl *n)
 {
-	/* Of the end itself only new kernels send an answer; that of the last rule comes after all was put in force. */
+	/* Only new kernels acknowledge the end itself; the acknowledgement of the last rule comes after the commit. */
 	nl_want_ack(n);
 	begin_message(n, "packet rules", 0, NFNL_MSG_BATCH_END, 0, AF_UNSPEC, NFNL_SUBSYS_NFTABLES);
 }
@@ -129,7 +133,7 @@ static void load_payload(struct nft_rule *r, uint32_t base, uint32_t offset, siz
 	expr_end(&x);
 }
 
-static void is_family(struct nft_rule *r, uint8_t family)
+static void match_family(struct nft_rule *r, uint8_t family)
 {
 	load_meta(r, NFT_META_NFPROTO);
 	add_compare(r, NFT_CMP_EQ, &family, 1);
@@ -137,12 +141,12 @@ static void is_family(struct nft_rule *r, uint8_t family)
 
 void nft_is_ipv4(struct nft_rule *r)
 {
-	is_family(r, NFPROTO_IPV4);
+	match_family(r, NFPROTO_IPV4);
 }
 
 void nft_is_ipv6(struct nft_rule *r)
 {
-	is_family(r, NFPROTO_IPV6);
+	match_family(r, NFPROTO_IPV6);
 }
 
 void nft_is_proto(struct nft_rule *r, uint8_t l4proto)
@@ -177,7 +181,7 @@ void nft_is_dport(struct nft_rule *r, uint16_t port)
 	add_compare(r, NFT_CMP_EQ, &be, sizeof(be));
 }
 
-static void verdict(struct nft_rule *r, uint32_t code)
+static void add_verdict(struct nft_rule *r, uint32_t code)
 {
 	struct expr x = expr(r, "immediate");
 	size_t data, nest;
@@ -193,12 +197,12 @@ static void verdict(struct nft_rule *r, uint32_t code)
 
 void nft_accept(struct nft_rule *r)
 {
-	verdict(r, NF_ACCEPT);
+	add_verdict(r, NF_ACCEPT);
 }
 
 void nft_drop(struct nft_rule *r)
 {
-	verdict(r, NF_DROP);
+	add_verdict(r, NF_DROP);
 }
 
 static void load_value(struct nft_rule *r, uint32_t reg, const void *data, size_t len)
@@ -210,7 +214,7 @@ static void load_value(struct nft_rule *r, uint32_t reg, const void *data, size_
 	expr_end(&x);
 }
 
-static void tproxy(struct nft_rule *r, uint32_t family, const void *addr, size_t len, uint16_t port)
+static void add_tproxy(struct nft_rule *r, uint32_t family, const void *addr, size_t len, uint16_t port)
 {
 	uint16_t be = htons(port);
 	struct expr x;
@@ -226,12 +230,12 @@ static void tproxy(struct nft_rule *r, uint32_t family, const void *addr, size_t
 
 void nft_tproxy4(struct nft_rule *r, struct in_addr addr, uint16_t port)
 {
-	tproxy(r, NFPROTO_IPV4, &addr, sizeof(addr), port);
+	add_tproxy(r, NFPROTO_IPV4, &addr, sizeof(addr), port);
 }
 
 void nft_tproxy6(struct nft_rule *r, const struct in6_addr *addr, uint16_t port)
 {
-	tproxy(r, NFPROTO_IPV6, addr, sizeof(*addr), port);
+	add_tproxy(r, NFPROTO_IPV6, addr, sizeof(*addr), port);
 }
 
 void nft_log(struct nft_rule *r, uint16_t group, uint32_t bytes)
@@ -268,13 +272,13 @@ int nflog_open(uint16_t group, uint32_t bytes, int *ret_fd, struct err *e)
 		      group);
 	nl_put(&n, NFULA_CFG_CMD, &bind, sizeof(bind));
 	nl_put(&n, NFULA_CFG_MODE, &mode, sizeof(mode));
-	/* Numbers tell how many were lost. Each is told at once: the last ones before the end would be lost in a queue. */
+	/* Sequence numbers show how many were lost. Each packet is sent at once: a queue would lose the last ones before the end. */
 	nl_put(&n, NFULA_CFG_FLAGS, &flags, sizeof(flags));
 	nl_put_be32(&n, NFULA_CFG_QTHRESH, 1);
 	nl_put_be32(&n, NFULA_CFG_NLBUFSIZ, NFLOG_MESSAGE);
 	nl_want_ack(&n);
 	r = nl_commit(&n, e);
-	/* How the kernel says that it has no such part. */
+	/* EINVAL: the kernel has no nflog. */
 	if (r == -EINVAL)
 		r = -EOPNOTSUPP;
 	if (r == 0)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Requests of rtnetlink: veth pairs, interfaces up, addresses, routes, neighbours. Adds to a batch; nl_commit() sends it. */
 #include "sys/netlink/rtnl.h"
 
 #include <linux/if.h>
@@ -8,7 +9,7 @@
 #include <linux/veth.h>
 #include <sys/socket.h>
 
-static void put_end(struct nl *n, const struct rtnl_end *end)
+static void put_veth_end(struct nl *n, const struct rtnl_end *end)
 {
 	nl_put_str(n, IFLA_IFNAME, end->name);
 	if (end->mac)
@@ -23,13 +24,13 @@ void rtnl_veth(struct nl *n, const struct rtnl_end *a, const struct rtnl_end *b)
 	size_t info, data, peer;
 
 	nl_begin(n, "a pair of interfaces", RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL, &ha, sizeof(ha));
-	put_end(n, a);
+	put_veth_end(n, a);
 	info = nl_nest(n, IFLA_LINKINFO);
 	nl_put_str(n, IFLA_INFO_KIND, "veth");
 	data = nl_nest(n, IFLA_INFO_DATA);
 	peer = nl_nest(n, VETH_INFO_PEER);
 	nl_append(n, &hb, sizeof(hb));
-	put_end(n, b);
+	put_veth_end(n, b);
 	nl_unnest(n, peer);
 	nl_unnest(n, data);
 	nl_unnest(n, info);
@@ -66,7 +67,7 @@ void rtnl_addr4(struct nl *n, uint32_t index, struct in_addr addr)
 	nl_put(n, IFA_ADDRESS, &addr, sizeof(addr));
 }
 
-static uint8_t scope_of(const struct rtnl_route *r)
+static uint8_t route_scope(const struct rtnl_route *r)
 {
 	if (r->type == RTN_LOCAL)
 		return RT_SCOPE_HOST;
@@ -79,7 +80,7 @@ void rtnl_route(struct nl *n, const char *what, const struct rtnl_route *r)
 				 .rtm_dst_len = r->len,
 				 .rtm_table = r->table,
 				 .rtm_protocol = RTPROT_STATIC,
-				 .rtm_scope = scope_of(r),
+				 .rtm_scope = route_scope(r),
 				 .rtm_type = r->type,
 				 .rtm_flags = r->onlink ? RTNH_F_ONLINK : 0 };
 	size_t len = r->family == AF_INET ? 4 : 16;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Interfaces, addresses, routes and neighbours: requests for an nl (netlink.h) on NETLINK_ROUTE. Interfaces are told by
+/* Interfaces, addresses, routes and neighbours: requests for an nl (netlink.h) on NETLINK_ROUTE. Interfaces are given by
  * their index; lo has 1 in every network namespace. */
 #ifndef SYS_RTNL_H
 #define SYS_RTNL_H
@@ -20,13 +20,13 @@ struct rtnl_end {
 
 void rtnl_veth(struct nl *n, const struct rtnl_end *a, const struct rtnl_end *b);
 
-/* Up; with IFF_* of `flags` beside that. */
+/* Brings the interface up, and sets the IFF_* of `flags`. */
 void rtnl_up(struct nl *n, const char *what, uint32_t index, uint32_t flags);
 
-/* No IPv6 address of its own making, and so no word on the wire when it comes up. Before rtnl_up(). */
+/* Disables automatic IPv6 addresses, so that the interface sends nothing when it comes up. Call before rtnl_up(). */
 void rtnl_quiet(struct nl *n, uint32_t index);
 
-/* An address for itself alone: no network around it. */
+/* An address with a prefix of 32 bits: no network route comes with it. */
 void rtnl_addr4(struct nl *n, uint32_t index, struct in_addr addr);
 
 struct rtnl_route {
@@ -41,7 +41,7 @@ struct rtnl_route {
 
 void rtnl_route(struct nl *n, const char *what, const struct rtnl_route *r);
 
-/* A neighbour that is never asked for and never forgotten. */
+/* A permanent neighbour: no ARP request is sent for it, and it never expires. */
 void rtnl_neigh4(struct nl *n, uint32_t index, struct in_addr addr, const uint8_t mac[6]);
 
 #endif
