@@ -279,13 +279,13 @@ def terminal(tap, c, a):
     code, shown = at_terminal(c, ("approve", number), [("Allow this? [y/N]", "n\n")])
     tap.ok(code == 125 and "PUT https://api.github.test/repos/o/r/pulls/7/merge" in shown and "nothing was answered" in shown,
            f"{c.who}: at a terminal it is shown, and no means no", shown)
-    code, shown = at_terminal(c, ("approve", "--always", q[0]["id"]), [("so? [y/N]", "n\n")])
+    code, shown = at_terminal(c, ("approve", "--always", q[0]["id"]), [("like this? [y/N]", "n\n")])
     tap.ok(code == 125 and a.text() == POLICY and "+        - allow: PUT" in shown, f"{c.who}: nor is anything edited", shown)
-    code, shown = at_terminal(c, ("approve", "--always", number), [("Allow this? [y/N]", "y\n"), ("so? [y/N]", "y\n")])
+    code, shown = at_terminal(c, ("approve", "--always", number), [("Allow this? [y/N]", "y\n"), ("like this? [y/N]", "y\n")])
     tap.ok(code == 0 and a.text() == MERGED and "merged 200" in end(p), f"{c.who}: yes means yes", shown)
     # A path so long that the terminal would break its line, and go on with what looks like another.
     p = a.start(merge(f"{'7' * 72}+%20%20%20%20-%20domain:evil.test"))
-    code, shown = at_terminal(c, ("approve", "--always", a.pending()[0]["id"]), [("so? [y/N]", "n\n")])
+    code, shown = at_terminal(c, ("approve", "--always", a.pending()[0]["id"]), [("like this? [y/N]", "n\n")])
     rows = shown[shown.index("--- "):shown.index("Edit the policy")].splitlines()
     tap.ok(code == 125 and all(len(r) < 100 and r[:1] in "-+ @|" for r in rows) and any(r.startswith("| ") for r in rows),
            f"{c.who}: the change is shown in rows of ours", shown)
