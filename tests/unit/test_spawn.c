@@ -41,7 +41,7 @@ static void tell_fds(void)
 	uint64_t open_fds = 0;
 
 	while (d && (x = readdir(d))) {
-		int fd = atoi(x->d_name);
+		int fd = (int)strtol(x->d_name, NULL, 10);
 
 		if (*x->d_name != '.' && fd != dirfd(d) && fd < 64)
 			open_fds |= 1ULL << fd;
@@ -147,12 +147,14 @@ static int hear(struct spawn *s, const int *more, size_t n_more, enum spawn_step
 	close(p[0]);
 	if (r == 0 && !(s->flags & SPAWN_ORPHAN))
 		CHECKF(status == 0 && got.pidfd == -1, "%s: the child ends well and is reaped", who);
+	s->fds = NULL;
+	s->n_fds = 0;
 	return r;
 }
 
 static int hear_simply(struct spawn *s)
 {
-	enum spawn_step step;
+	enum spawn_step step = 0;
 	struct err e = ERR_INIT;
 	int r = hear(s, NULL, 0, &step, &e);
 
@@ -264,7 +266,7 @@ static void test_flags(void)
 static void test_fds(void)
 {
 	struct spawn s = { .flags = SPAWN_SAME_ID };
-	enum spawn_step step;
+	enum spawn_step step = 0;
 	struct err e = ERR_INIT;
 	int a = open("/etc", O_RDONLY | O_DIRECTORY), b = open("/usr", O_RDONLY | O_DIRECTORY);
 	int c = open("/proc", O_RDONLY | O_DIRECTORY);
@@ -433,7 +435,7 @@ static void test_death(void)
 /* The order is forced: a child waits until its parent is dead, and asks to die with it only then. */
 static void test_dead_already(void)
 {
-	int p[2], hold[2];
+	int p[2] = { -1, -1 }, hold[2] = { -1, -1 };
 	char c = 0;
 	pid_t starter;
 
@@ -517,7 +519,7 @@ static void fail_in(long refused, struct spawn s, enum spawn_step step, int code
 static void bad_descriptor(void)
 {
 	struct spawn s = { .flags = SPAWN_SAME_ID };
-	enum spawn_step step;
+	enum spawn_step step = 0;
 	struct err e = ERR_INIT;
 
 	CHECKF(hear(&s, (int[]){ 900 }, 1, &step, &e) == -EBADF && step == SPAWN_STEP_FDS,
@@ -528,7 +530,7 @@ static void bad_descriptor(void)
 static void no_program(void)
 {
 	struct spawn s = { .flags = SPAWN_SAME_ID };
-	enum spawn_step step;
+	enum spawn_step step = 0;
 	struct err e = ERR_INIT;
 
 	self = -1;

@@ -13,7 +13,7 @@ static void test_room(void)
 		v[n] = n;
 	}
 	CHECK(n == 1000 && cap >= n && cap < 3 * n);
-	CHECK(v[0] == 0 && v[999] == 999);
+	CHECK(v && v[0] == 0 && v[999] == 999);
 	free(v);
 }
 
@@ -76,7 +76,7 @@ static void test_double(void)
 	CHECK(n == 1000 && right == 1000);
 	CHECK(VEC_DOUBLE(v, n, 1000) == -E2BIG && v[999] == 999);
 	CHECK(vec_implied(0) == 0 && vec_implied(1) == VEC_FIRST && vec_implied(VEC_FIRST) == VEC_FIRST &&
-	      vec_implied(VEC_FIRST + 1) == 2 * VEC_FIRST && vec_implied(1024) == 1024 &&
+	      vec_implied(VEC_FIRST + 1) == (size_t)2 * VEC_FIRST && vec_implied(1024) == 1024 &&
 	      vec_implied(1025) == 2048);
 	free(v);
 }

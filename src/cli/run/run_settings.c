@@ -83,7 +83,7 @@ static const char *why_link_is_refused(const struct settings_collect *c, const c
 	const char *slash;
 	int r = run_settings_real_name(c->home, path, fd, &real);
 
-	if (r < 0)
+	if (r < 0 || (r > 0 && !real))
 		return "its real location cannot be determined, so it may be a link to credentials";
 	if (r == 0)
 		return NULL;
