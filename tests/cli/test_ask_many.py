@@ -112,7 +112,7 @@ def main():
             guards.silent = set(guards.runs[:3])
             r = c("ask", "ls", "--json", timeout=300)
             tap.ok(r.code == 0 and len(r.out.splitlines()) == (RUNS - 3) * EACH, "three that do not answer hide no others", r.code)
-            tap.ok("3 sandboxes did not answer" in r.err and guards.runs[0] in r.err, "and are named", r.err)
+            tap.ok("3 sandboxes did not respond" in r.err and guards.runs[0] in r.err, "three sandboxes that do not respond are named", r.err)
             tap.ok(r.seconds < 150 * slow_build(), f"in bounded time ({r.seconds:.1f} s)")
         finally:
             guards.close()
