@@ -3,8 +3,9 @@
  * Times commands side by side: in each round every contestant is started once (vfork, exec) and waited for,
  * so that whatever else the machine does falls on all of them alike.
  *
- *   spawn ROUNDS == NAME CMD… == NAME CMD… …
+ *   spawn ROUNDS == NAME [VARIABLE=VALUE…] CMD… == NAME [VARIABLE=VALUE…] CMD… …
  *
+ * CMD is an absolute path. A variable of one contestant is set for the later ones too, so either all have it or none.
  * Prints one line a contestant: name, median, 95th percentile and fastest in nanoseconds, how often it
  * failed. The first tenth of the rounds warms up and is not counted.
  */
@@ -21,6 +22,7 @@
 
 struct contestant {
 	const char *name;
+	char **variables; /* up to argv */
 	char **argv;
 	int64_t *ns;
 	long failed;
@@ -74,8 +76,14 @@ static int parse(char **argv, struct contestant *c)
 		if (n == MAX_CONTESTANTS || !argv[1] || !argv[2])
 			return -1;
 		c[n].name = argv[1];
-		c[n].argv = argv + 2;
+		c[n].variables = c[n].argv = argv + 2;
 		n++;
+	}
+	for (int i = 0; i < n; i++) {
+		while (*c[i].argv && **c[i].argv != '/' && strchr(*c[i].argv, '='))
+			c[i].argv++;
+		if (!*c[i].argv)
+			return -1;
 	}
 	return n;
 }
@@ -97,7 +105,7 @@ int main(int argc, char **argv)
 	int n = argc > 2 ? parse(argv + 2, c) : -1;
 
 	if (n < 1 || rounds < 10) {
-		fprintf(stderr, "usage: spawn ROUNDS == NAME CMD… == NAME CMD… …\n");
+		fprintf(stderr, "usage: spawn ROUNDS == NAME [VARIABLE=VALUE…] CMD… == NAME …\n");
 		return 2;
 	}
 	quiet();
@@ -106,8 +114,11 @@ int main(int argc, char **argv)
 		c[i].ns = calloc((size_t)rounds, sizeof(int64_t));
 	for (long r = -warm; r < rounds; r++) {
 		for (int i = 0; i < n; i++) {
-			int64_t t = run_once(c[i].argv);
+			int64_t t;
 
+			for (char **v = c[i].variables; v < c[i].argv; v++)
+				putenv(*v);
+			t = run_once(c[i].argv);
 			if (t < 0)
 				c[i].failed++;
 			if (r >= 0)
