@@ -59,7 +59,8 @@ static void start(void)
 
 	BUG_ON(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv) < 0);
 	BUG_ON(egress_init(&eg, open("/dev/null", O_WRONLY | O_CLOEXEC), sv[0], &e) < 0);
-	BUG_ON(names_open(&eg.names, -1, &range, 1, &e) < 0 || limits_init(&eg.limits, &eg.names, &e) < 0);
+	BUG_ON(egress_names_open(&eg.names, -1, &range, 1, &e) < 0 ||
+	       limits_init(&eg.limits, &eg.names, &e) < 0);
 	server = sv[1];
 	eg.policy = make_policy();
 	eg.generation = 1;
@@ -116,12 +117,12 @@ static void rounds(int n, const uint8_t *data, size_t size)
 
 static struct flow *new_flow(int fd)
 {
-	const struct name *name = NULL;
+	const struct egress_name *name = NULL;
 	struct addr addr;
 	struct flow *f;
 	struct host h;
 
-	BUG_ON(host_canon("a.test", 6, &h, NULL) < 0 || names_add(&eg.names, &h, &name) < 0);
+	BUG_ON(host_canon("a.test", 6, &h, NULL) < 0 || egress_names_add(&eg.names, &h, &name) < 0);
 	addr = addr_from_v4(name->addr);
 	f = flow_new(&eg, fd, &addr, 80);
 	BUG_ON(!f);

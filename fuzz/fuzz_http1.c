@@ -70,7 +70,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	http1_head_reset(&pieces);
 	n = parse(&h, s, size - 1, data[0]);
 	BUG_ON(size < HTTP1_TARGET_MAX && n != parse_pieces(&pieces, s, size - 1, data[0]));
-	BUG_ON(n > (long)size - 1 || (n < 0) != (h.why != NULL) || (n < 0 && !h.answer));
+	BUG_ON(n > (long)size - 1 || (n < 0) != (h.why != NULL) || (n < 0 && !h.fail_status));
 	if (n <= 0)
 		return 0;
 	check_framing(&h);

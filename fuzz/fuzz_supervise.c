@@ -32,11 +32,11 @@ static int on_event(void *ctx, const char *type, const struct buf *fields)
 
 static void on_pump(void *ctx)
 {
-	sv_flush_init(ctx);
+	supervise_flush_init(ctx);
 }
 
 struct world {
-	struct sv sv;
+	struct supervision sv;
 	struct spec spec;
 	struct engine_run run;
 	struct supervise_io io;
@@ -59,7 +59,7 @@ static void add_client(struct world *w, int i)
 
 	if (i == 0 && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, p) < 0)
 		return;
-	BUG_ON(sv_client_add(&w->sv, p[0], 1, 0) < 0);
+	BUG_ON(supervise_client_add(&w->sv, p[0], 1, 0) < 0);
 	w->client[i] = w->sv.clients;
 	if (i == 0)
 		w->unread = p[1];
@@ -102,20 +102,22 @@ static void world_open(struct world *w)
 				       .ctx = &w->events };
 	w->unread = -1;
 	w->now.fn = on_now;
-	w->sv = (struct sv){ .spec = &w->spec, .run = &w->run, .io = &w->io, .end = &w->end, .err = &w->err };
+	w->sv = (struct supervision){
+		.spec = &w->spec, .run = &w->run, .io = &w->io, .end = &w->end, .err = &w->err
+	};
 	w->sv.cause = CAUSE_COUNT;
 	conn_init(&w->sv.init, -1);
 	w->sv.w_init = WATCH_INIT;
 	BUG_ON(loop_open(&w->sv.loop, NULL) < 0);
-	sv_start_timeout(&w->sv);
-	BUG_ON(pump_open(&w->sv.pump, &w->sv.loop, &w->sv.init, SV_MAIN_CHAN, &o, NULL) < 0);
+	supervise_start_timeout(&w->sv);
+	BUG_ON(pump_open(&w->sv.pump, &w->sv.loop, &w->sv.init, SUPERVISE_MAIN_CHAN, &o, NULL) < 0);
 	w->sv.pump.in_on = true;
 	w->sv.pump.in_done = true;
-	ch = sv_chan_new(&w->sv, NULL, 0);
+	ch = supervise_chan_new(&w->sv, NULL, 0);
 	if (!ch)
 		abort();
 	ch->is_main = true;
-	ch->id = w->sv.last_chan = SV_MAIN_CHAN;
+	ch->id = w->sv.last_chan = SUPERVISE_MAIN_CHAN;
 	ch->state = CHAN_STARTING;
 	ch->flags = PROTO_F_STDIN;
 	for (int i = 0; i < CLIENTS; i++)
@@ -127,7 +129,7 @@ static void world_open(struct world *w)
 
 		BUG_ON(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, p) < 0);
 		w->port[i] = p[1];
-		sv_port_begin(&w->sv, p[0], 80);
+		supervise_port_begin(&w->sv, p[0], 80);
 	}
 }
 
@@ -138,12 +140,12 @@ static void open_agent(struct world *w)
 	BUG_ON(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, p) < 0);
 	w->io.guard_fd = p[0];
 	w->guard = p[1];
-	BUG_ON(sv_guard_watch(&w->sv) < 0);
+	BUG_ON(supervise_guard_watch(&w->sv) < 0);
 	BUG_ON(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, p) < 0);
 	w->io.agent = true;
 	w->io.agent_fd = p[0];
 	w->vault = p[1];
-	sv_agent_begin(&w->sv);
+	supervise_agent_begin(&w->sv);
 }
 
 /* Nothing is said to be allowed that nobody has allowed. */
@@ -170,11 +172,11 @@ static void from_guard(struct world *w, unsigned how)
 	if (how & 1) {
 		/* One for which there is nobody counts for nothing, and is not counted again: it is at most one. */
 		w->allowed += (how & 2) != 0;
-		sv_agent_verdict(&w->sv, w->sv.agent.last_ticket - (how >> 2 & 1), how & 2,
-				 how & 8 ? "abc-1 why" : "");
+		supervise_agent_verdict(&w->sv, w->sv.agent.last_ticket - (how >> 2 & 1), how & 2,
+					how & 8 ? "abc-1 why" : "");
 	}
 	if (how & 16)
-		sv_agent_unanswered(&w->sv);
+		supervise_agent_unanswered(&w->sv);
 	to_vault(w);
 }
 
@@ -193,12 +195,12 @@ static void from_vault(struct world *w, const uint8_t *data, size_t len)
 	m.text[6] = slice_of(len > 1 && data[1] & 1 ? "one reason" : "another");
 	n = vault_msg_pack(VAULT_TO_CLIENT, &m, packed, sizeof(packed));
 	if (n > 0)
-		BUG_ON(sv_agent_said(&w->sv, packed, (size_t)n) < 0 && m.num[1] != VAULT_SAID_ASKS);
+		BUG_ON(supervise_agent_said(&w->sv, packed, (size_t)n) < 0 && m.num[1] != VAULT_SAID_ASKS);
 	else
-		(void)!sv_agent_said(&w->sv, data, len);
+		(void)!supervise_agent_said(&w->sv, data, len);
 	if (len > 2)
 		from_guard(w, data[2]);
-	sv_clients_flush(&w->sv);
+	supervise_clients_flush(&w->sv);
 }
 
 /* What somebody who connected to a port says, and hears. */
@@ -212,14 +214,14 @@ static void from_port(struct world *w, const uint8_t *data, size_t len)
 	/* A timer that is due, so that the round does not wait. */
 	loop_timer(&w->sv.loop, &w->now, 1);
 	BUG_ON(loop_round(&w->sv.loop, NULL) < 0);
-	sv_clients_flush(&w->sv);
+	supervise_clients_flush(&w->sv);
 }
 
 static void drop(struct world *w, int i)
 {
 	if (!w->client[i])
 		return;
-	sv_client_drop(w->client[i]);
+	supervise_client_drop(w->client[i]);
 	w->client[i] = NULL;
 }
 
@@ -227,18 +229,18 @@ static void world_close(struct world *w)
 {
 	for (int i = 0; i < CLIENTS; i++)
 		drop(w, i);
-	sv_ports_close(&w->sv);
-	sv_agent_close(&w->sv);
+	supervise_ports_close(&w->sv);
+	supervise_agent_close(&w->sv);
 	close(w->vault);
 	close(w->guard);
 	close(w->io.guard_fd);
 	for (int i = 0; i < PORT_CLIENTS; i++)
 		close(w->port[i]);
 	while (w->sv.chans)
-		sv_chan_free(w->sv.chans);
+		supervise_chan_free(w->sv.chans);
 	if (w->unread >= 0)
 		close(w->unread);
-	sv_settle(&w->sv);
+	supervise_settle(&w->sv);
 	BUG_ON(w->end.exit_code < 0 || w->end.exit_code > 255 || w->sv.n_chan || w->sv.bodies);
 	pump_release(&w->sv.pump);
 	conn_release(&w->sv.init);
@@ -252,8 +254,8 @@ static void from_init(struct world *w, const uint8_t *data, size_t len)
 	if (w->init_dead || conn_feed(&w->sv.init, data, len) < 0)
 		return;
 	while (!w->init_dead && conn_next(&w->sv.init, &f) > 0)
-		w->init_dead = sv_init_frame(&w->sv, &f) < 0 || w->sv.ended;
-	sv_clients_flush(&w->sv);
+		w->init_dead = supervise_init_frame(&w->sv, &f) < 0 || w->sv.ended;
+	supervise_clients_flush(&w->sv);
 	BUG_ON(w->init_dead && !w->sv.killed);
 }
 
@@ -266,10 +268,10 @@ static void from_client(struct world *w, int i, const uint8_t *data, size_t len)
 	if (!c || conn_feed(&c->conn, data, len) < 0)
 		return;
 	while (r == 0 && !c->closing && conn_next(&c->conn, &f) > 0)
-		r = sv_client_frame(&w->sv, c, &f);
-	sv_client_flush(c);
-	BUG_ON(conn_pending(&c->conn) > SV_CLIENT_CHANNELS * (size_t)PROTO_WINDOW + (1u << 20));
-	BUG_ON(c->n_chan > SV_CLIENT_CHANNELS);
+		r = supervise_client_frame(&w->sv, c, &f);
+	supervise_client_flush(c);
+	BUG_ON(conn_pending(&c->conn) > SUPERVISE_CLIENT_CHANNELS * (size_t)PROTO_WINDOW + (1u << 20));
+	BUG_ON(c->n_chan > SUPERVISE_CLIENT_CHANNELS);
 	if (r < 0 || c->closing)
 		drop(w, i);
 }
@@ -283,11 +285,11 @@ static void check(const struct world *w)
 		n++;
 		bodies += ch->state == CHAN_BODY ? ch->body.len : 0;
 		BUG_ON(ch->out_room > PROTO_WINDOW || ch->in_room > PROTO_WINDOW);
-		BUG_ON(sv_port_waiting(ch) > PROTO_WINDOW);
+		BUG_ON(supervise_port_waiting(ch) > PROTO_WINDOW);
 	}
 	BUG_ON(n != w->sv.n_chan || n > PROTO_CHANNELS + 1 || bodies != w->sv.bodies ||
 	       bodies > PROTO_BODIES_MAX);
-	BUG_ON(w->sv.n_ping > SV_PINGS);
+	BUG_ON(w->sv.n_ping > SUPERVISE_PINGS);
 }
 
 static void next_timer(struct world *w)

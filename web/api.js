@@ -6,7 +6,7 @@ const PATIENCE = 60000;
 
 export class ApiError extends Error {
 	constructor(status, error) {
-		super(error?.message ?? "The gateway did not answer as it should.");
+		super(error?.message ?? "The gateway sent an invalid response.");
 		this.status = status;
 		this.code = error?.code ?? "failed";
 		this.hint = error?.hint ?? null;
@@ -58,7 +58,7 @@ async function send(method, path, query, body, signal) {
 	} catch (e) {
 		if (signal?.aborted)
 			throw e;
-		throw new ApiError(0, { code: "unreachable", message: "The gateway cannot be reached.", hint: "It may be starting again; this page tries on." });
+		throw new ApiError(0, { code: "unreachable", message: "The gateway cannot be reached.", hint: "It may be restarting; this page tries again." });
 	}
 }
 

@@ -92,7 +92,9 @@ class App {
 			return;
 		history.replaceState(null, "", "/#/asks");
 		keepSession(null);
+		this.isLink = true;
 		keepSession((await post("/v1/session", { code })).session);
+		this.isLink = false;
 	}
 
 	async begin() {
@@ -113,7 +115,7 @@ class App {
 		this.links.get("asks").append(" ", this.badge);
 		put(this.nav, h("ul", null, [...this.links.values()].map((a) => h("li", null, a))));
 		this.nav.hidden = false;
-		setText(document.getElementById("foot"), `Times are those of this browser, ${zone()}.`);
+		setText(document.getElementById("foot"), `Times are in the time zone of this browser, ${zone()}.`);
 	}
 
 	async leave() {
@@ -137,13 +139,14 @@ class App {
 		document.title = "Cofferdam";
 		this.notice.count(0);
 		put(this.main, h("section", { class: "out" }, h("h1", null, "You are signed out"),
-			h("p", null, "A session lasts twelve hours, and its address works once, for two minutes. To come back in, run this on the machine and open what it prints:"),
+			h("p", null, this.isLink ? "This link was used already or is older than two minutes." : "A session lasts twelve hours."),
+			h("p", null, "To sign in again, run this command on the machine and open the address that it prints, which works once, within two minutes:"),
 			h("pre", null, "coffer ui"),
-			h("p", { class: "hint" }, "On a phone: give the gateway an address that the phone reaches, over a tunnel or in a private network (coffer gateway start --listen).")));
+			h("p", { class: "hint" }, "On a phone: give the gateway an address that the phone can reach, over a tunnel or in a private network (coffer gateway start --listen).")));
 	}
 
 	cannot(e) {
-		put(this.main, h("section", { class: "out" }, h("h1", null, "The gateway does not answer"), h("p", null, plain(e.message)), e.hint ? h("p", { class: "hint" }, plain(e.hint)) : "",
+		put(this.main, h("section", { class: "out" }, h("h1", null, "The gateway does not respond"), h("p", null, plain(e.message)), e.hint ? h("p", { class: "hint" }, plain(e.hint)) : "",
 			h("button", { type: "button", onclick: () => location.reload() }, "Try again")));
 	}
 
@@ -195,7 +198,7 @@ class App {
 			}
 			this.showBanner("");
 		} else {
-			this.showBanner("The connection to the gateway is lost. Trying again; what is shown may be old.", "bad");
+			this.showBanner("The connection to the gateway is lost. The page tries again; until then its content may be out of date.", "bad");
 		}
 		this.wasLost = state !== "live";
 	}

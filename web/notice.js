@@ -36,10 +36,10 @@ export class Notice {
 		const state = this.state(), button = (text) => h("button", { type: "button", onclick: () => this.toggle() }, text);
 
 		put(this.node, state === "off" ? button("Notify me of new questions")
-			: state === "on" ? ["This browser shows a notification when a question comes and this tab is not in front. ", button("Turn notifications off")]
-				: state === "denied" ? "Notifications are blocked for this address: its settings in the browser allow them again."
+			: state === "on" ? ["This browser notifies you of a new question while this tab is not in front. ", button("Turn notifications off")]
+				: state === "denied" ? "The browser blocks notifications for this address: allow them in its settings for this site."
 					: state === "insecure" ? "Notifications need an address that the browser trusts: 127.0.0.1 on this machine, or https."
-						: "This browser cannot show notifications of a page.");
+						: "This browser cannot show notifications of web pages.");
 	}
 
 	/** Only a press asks the browser for permission. */

@@ -39,8 +39,8 @@ const url = (e) => quote(`${e.host ?? e.name ?? ""}${e.port && e.port !== 443 ? 
 const denied = (e) => e.decision === "deny";
 
 const SCOPES = { once: "once", sandbox: "as long as this sandbox lives", for: "for a time", uses: "a number of times", always: "always" };
-const KINDS = { connect: "a connection", request: "a request", graphql: "a GraphQL operation", git: "a use of git", secret: "a use of a secret", apply: "bringing out its changes",
-	widen: "a wider policy", tool: "a tool call", question: "a question", ssh: "a use of an SSH key" };
+const KINDS = { connect: "a connection", request: "a request", graphql: "a GraphQL operation", git: "a use of git", secret: "a use of a secret", apply: "applying its changes",
+	widen: "more access", tool: "a tool call", question: "a question", ssh: "a use of an SSH key" };
 export const kindName = (kind) => KINDS[kind] ?? null;
 const aim = (e) => [e.method ? [quote(e.method, 24), " "] : "", e.host ? url(e) : "", e.what ? [e.host ? " " : "", quote(e.what)] : ""];
 
@@ -54,40 +54,41 @@ const SENTENCES = {
 	"exec.end": (e) => ["plain", [`That command ended with exit code ${e.exit}.`], true],
 	"stop.request": () => ["plain", ["It was asked to stop."]],
 	"checkpoint.create": (e) => ["good", ["Checkpoint ", name(e.checkpoint), " of its workspace was made", e.label ? [": ", quote(e.label)] : "."]],
+	"checkpoint.skip": () => ["bad", ["No checkpoint of its workspace was made: too little space is left on the disk."]],
 	"checkpoint.rollback": (e) => ["ask", ["Its workspace was rolled back to ", name(e.checkpoint), "."]],
 	"net.up": () => ["plain", ["Its network is up."], true],
 	"net.down": () => ["bad", ["Its network went down; nothing passes until it is back."]],
 	"net.policy": () => ["plain", ["A policy is in force."], true],
-	"policy.change": () => ["ask", ["Its policy has changed (the file, or what a person granted on top), and the new one is in force."]],
-	"policy.broken": (e) => ["bad", ["The policy file cannot be used; the old one stays in force", because(e.why ?? e.error)]],
+	"policy.change": () => ["ask", ["Its policy has changed (the file, or a grant on top of it), and the new one is in force."]],
+	"policy.broken": (e) => ["bad", ["The policy file cannot be used; the previous policy stays in force", because(e.why ?? e.error)]],
 	"net.dns": (e) => [denied(e) ? "bad" : "plain", [denied(e) ? "Was denied the lookup of " : "Looked up ", lookedUp(e), times(e), denied(e) ? because(e.why) : ""], !denied(e)],
 	"net.open": (e) => [denied(e) ? "bad" : "plain", [denied(e) ? "Was denied a connection to " : "Connected to ", quote(hostOf(e)), ` port ${e.port ?? "?"}${times(e)}`, denied(e) ? because(e.why) : ""], !denied(e) && e.depth === "inspect"],
 	"net.close": (e) => ["plain", ["A connection to ", quote(hostOf(e)), ` closed: ${bytes(e.up ?? 0)} out, ${bytes(e.down ?? 0)} in.`], true],
 	"net.request": (e) => [denied(e) ? "bad" : e.why ? "good" : "plain", [denied(e) ? "Was denied " : "Sent ", quote(e.method ?? "", 24), " ", url(e), times(e), because(e.why)], !denied(e) && !e.why],
-	"net.response": (e) => ["plain", [`Was answered with status ${e.status ?? "?"}.`], true],
+	"net.response": (e) => ["plain", [`Got a response with status ${e.status ?? "?"}.`], true],
 	"net.dial": (e) => [e.status < 0 ? "bad" : "plain", [e.status < 0 ? "Could not reach " : "Reached ", quote(hostOf(e)), ` port ${e.port ?? "?"}.`], !(e.status < 0)],
-	"net.folded": (e) => [denied(e) ? "bad" : "ask", [`${count(e.count ?? 0)} more than the log takes one by one`, e.ev ? [", of the kind ", name(e.ev)] : "", e.name ? [", for ", quote(e.name)] : "", denied(e) ? ": denied." : "."]],
+	"net.folded": (e) => [denied(e) ? "bad" : "ask", [plural(e.count ?? 0, "more event", "more events"), e.ev ? [" of type ", name(e.ev)] : "", e.name ? [" for ", quote(e.name)] : "", denied(e) ? ", denied" : "", ": too many to log one by one."]],
 	"net.refused": (e) => ["bad", ["Tried to reach ", quote(e.addr ?? "?"), ` port ${e.port ?? "?"} past the wall, and was denied${times(e)}.`]],
 	"net.alert": (e) => ["bad", ["Alert: ", quote(e.text ?? e.why ?? "")]],
-	"secret.use": (e) => ["ask", ["The secret ", name(e.name ?? e.secret), " was used for ", quote(e.host ?? "?"), "; it was not shown to the sandbox."]],
+	"secret.use": (e) => ["ask", ["The secret ", name(e.name ?? e.secret), " was used for ", quote(e.host ?? "?"), "; the sandbox did not see it."]],
 	"secret.refused": (e) => ["bad", ["The secret ", name(e.name ?? e.secret), " was denied", because(e.why)]],
 	"ask.new": (e) => ["ask", ["Asks a person to allow ", kindName(e.kind) ?? quote(e.kind), ": ", aim(e), e.reason ? ["; its reason: ", quote(e.reason)] : ""]],
 	"ask.answer": (e) => (e.answer === "allow"
 		? ["good", ["Allowed ", SCOPES[e.scope] ?? name(e.scope), " ", by(e), because(e.reason)]]
 		: ["bad", ["Denied ", by(e), because(e.reason)]]),
-	"ask.use": (e) => ["good", ["What was allowed was used: ", aim(e)]],
-	"ask.unused": () => ["plain", ["What was allowed was not used: nothing had been sent."]],
+	"ask.use": (e) => ["good", ["The approval was used: ", aim(e)]],
+	"ask.unused": () => ["plain", ["The approval was not used: nothing had been sent."]],
 	"ask.expire": () => ["bad", ["Nobody answered in time, so it was denied."]],
-	"ask.gone": () => ["plain", ["The question is gone: the sandbox ended, or its policy changed."]],
-	"ask.lapse": () => ["plain", ["What was allowed is over; its time has passed."]],
-	"ask.revoke": (e) => ["ask", ["What was allowed was taken back ", by(e), "."]],
-	"tool.call": (e) => [e.allowed ? "plain" : "bad", [e.allowed ? "Called the tool " : "Was denied the tool ", quote(e.tool ?? "?"), e.by ? [", as ", name(e.by), " said"] : "", "."]],
+	"ask.gone": () => ["plain", ["The question was closed: the sandbox ended, or its policy changed."]],
+	"ask.lapse": () => ["plain", ["The approval has expired."]],
+	"ask.revoke": (e) => ["ask", ["The approval was revoked ", by(e), "."]],
+	"tool.call": (e) => [e.allowed ? "plain" : "bad", [e.allowed ? "Called the tool " : "Was denied the tool ", quote(e.tool ?? "?"), e.by ? ["; its caller is ", name(e.by)] : "", "."]],
 	"policy.edit": (e) => ["ask", ["A rule was written into the policy file ", by(e), ": ", quote(e.file ?? "?")]],
-	"workspace.apply": () => ["plain", ["Its changes are about to be brought out of it."]],
-	"workspace.applied": () => ["good", ["Its changes were brought out of it."]],
+	"workspace.apply": () => ["plain", ["Its changes are about to be applied."]],
+	"workspace.applied": () => ["good", ["Its changes were applied."]],
 	"workspace.discard": () => ["plain", ["Its changes were thrown away."]],
 	"workspace.wiped": () => ["plain", ["Its workspace was emptied."]],
-	"api.request": (e) => ["plain", [whoOf(e), ` (${e.role ?? "?"}) asked the gateway for `, name(e.act), "."], true],
+	"api.request": (e) => ["plain", [whoOf(e), ` (${e.role ?? "?"}) sent a request to the gateway: `, name(e.act), "."], true],
 	"api.refused": (e) => ["bad", [whoOf(e), ` (${e.role ?? "?"}) was denied `, name(e.act), "."]],
 	"api.token": (e) => ["plain", ["A credential was made: ", name(e.name), ` (${e.role ?? "?"}).`]],
 	"api.revoke": (e) => ["plain", ["The credential ", name(e.name), " was removed."]],
@@ -95,7 +96,7 @@ const SENTENCES = {
 	"audit.begin": () => ["plain", ["The log begins."]],
 	"gateway.start": () => ["plain", ["The gateway started."]],
 	"gateway.stop": () => ["plain", ["The gateway stopped."]],
-	"gateway.helper": (e) => ["bad", ["A part of the gateway died and is started again: ", name(e.name ?? e.helper)]],
+	"gateway.helper": (e) => ["bad", ["A helper process of the gateway died and is started again: ", name(e.name ?? e.helper)]],
 };
 
 const ENVELOPE = new Set(["seq", "time", "boot", "boot_id", "type", "sandbox", "prev", "t"]);

@@ -64,7 +64,7 @@ export class AuditView {
 
 	draw(added = 0) {
 		this.vlist.set(this.rows, added);
-		setText(this.state, this.rows.length ? `${this.next === null ? "All " : ""}${plural(this.rows.length, "event", "events")}${this.next === null ? "" : "; scroll for older ones"}.` : "Nothing of that kind.");
+		setText(this.state, this.rows.length ? `${this.next === null ? "All " : ""}${plural(this.rows.length, "event", "events")}${this.next === null ? "" : "; scroll for older ones"}.` : "No event matches.");
 	}
 
 	async readOlder() {
@@ -129,11 +129,11 @@ export class AuditView {
 				put(this.result, h("strong", null, "Whole. "), `${plural(v.events, "event", "events")}, number ${count(v.first)} to ${count(v.last)}, chained without a break; checked `, timeOf(Date.now()),
 					". ", v.hash ? ["Head ", h("code", { class: "digest" }, name(v.hash))] : "", v.note ? [" ", quote(v.note, 300)] : "");
 			else
-				put(this.result, h("strong", null, "Broken. "), `${plural(v.breaks.length + (v.more ?? 0), "place", "places")} where it is not what was written: `,
-					v.breaks.slice(0, 5).map((b) => [quote(b.text ?? JSON.stringify(b), 300), " "]), "Somebody changed it, or a disk did.");
+				put(this.result, h("strong", null, "Broken. "), `${plural(v.breaks.length + (v.more ?? 0), "place", "places")} where the log differs from what was written: `,
+					v.breaks.slice(0, 5).map((b) => [quote(b.text ?? JSON.stringify(b), 300), " "]), "A person or a disk error changed the log; coffer audit verify shows every place.");
 		} catch (e) {
 			this.result.className = "note bad";
-			setText(this.result, `It could not be verified: ${plain(e.message)}`);
+			setText(this.result, `The log could not be verified: ${plain(e.message)}`);
 		}
 		this.button.disabled = false;
 	}

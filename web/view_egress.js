@@ -12,11 +12,11 @@ const FIRST = 1000; // soon to be seen;
 const PAGE = 10000; // then many at once
 const KEEP = 200000;
 const SINCE = [["15m", "15 minutes"], ["1h", "hour"], ["24h", "day"], ["168h", "week"]];
-const TYPES = { "net.dns": "lookup", "net.open": "connect", "net.close": "closed", "net.request": "request", "net.response": "response", "net.dial": "reached", "net.refused": "denied",
+const TYPES = { "net.dns": "lookup", "net.open": "connect", "net.close": "closed", "net.request": "request", "net.response": "response", "net.dial": "upstream", "net.refused": "denied",
 	"net.alert": "alert", "ask.new": "question" };
-const KINDS = { "net.dns": "a lookup of a name", "net.open": "a connection", "net.close": "the end of a connection", "net.request": "a request", "net.response": "the answer to a request",
-	"net.dial": "how the host was reached", "net.refused": "an attempt past the wall", "net.alert": "an alert", "ask.new": "held until a person has answered" };
-const DEPTHS = { tunnel: "passed on as it is", peek: "its beginning was looked at", inspect: "looked into, request by request" };
+const KINDS = { "net.dns": "a lookup of a name", "net.open": "a connection", "net.close": "the end of a connection", "net.request": "a request", "net.response": "the response to a request",
+	"net.dial": "an upstream connection", "net.refused": "an attempt past the wall", "net.alert": "an alert", "ask.new": "a question that waits for a person" };
+const DEPTHS = { tunnel: "passed on without inspection", peek: "only its beginning was inspected", inspect: "inspected, request by request" };
 const WHOLE = 65536;
 const COLUMNS = [
 	{ name: "Time", class: "time" }, { name: "Sandbox", class: "box" }, { name: "Decision", class: "decision" }, { name: "Kind", class: "kind" },
@@ -81,7 +81,7 @@ export class EgressView {
 			h("label", null, "Sandbox ", this.boxes),
 			h("label", null, "Decision ", h("select", { onchange: (ev) => this.change("decision", ev.target.value) },
 				[["", "all"], ["allow", "allowed"], ["ask", "asked"], ["deny", "denied"]].map(([v, t]) => h("option", { value: v }, t)))),
-			h("label", null, "Host has ", h("input", { type: "search", maxlength: 200, autocomplete: "off", spellcheck: "false", oninput: (ev) => this.change("host", ev.target.value.trim()) })),
+			h("label", null, "Host contains ", h("input", { type: "search", maxlength: 200, autocomplete: "off", spellcheck: "false", oninput: (ev) => this.change("host", ev.target.value.trim()) })),
 			h("label", null, "Charts ", this.span));
 	}
 
@@ -173,7 +173,7 @@ export class EgressView {
 			this.draw();
 		} catch (e) {
 			if (!this.closed && serial === this.serial)
-				setText(this.state, `The network's events cannot be read: ${plain(e.message)}`);
+				setText(this.state, `The network events cannot be read: ${plain(e.message)}`);
 			setTimeout(() => { this.reading = false; }, 2000);
 		}
 	}
@@ -236,8 +236,8 @@ export class EgressView {
 			return "Nothing: no rule can name this host.";
 		get(at("sandboxes", row.sandbox, "/explain"), { url: `https://${host}${port}${row.path ?? "/"}`, method: row.method ?? "GET" }).then((v) => {
 			put(place, v.decision === "allow" ? "Nothing more: its policy allows it now."
-				: [v.hint ? quote(v.hint.replace("allow it: --allow HOST[:PORT]", () => `coffer run --allow ${row.host}${port}`), 400) : "A rule of its policy says so; only a change of that rule would.", " ", h("a", { href: `#/policy/${row.sandbox}` }, "Policy")]);
-		}, (e) => put(place, `Its policy cannot be asked: ${plain(e.message)}`));
+				: [v.hint ? quote(v.hint.replace("allow it: --allow HOST[:PORT]", () => `coffer run --allow ${row.host}${port}`), 400) : "A rule of its policy denies it: change that rule.", " ", h("a", { href: `#/policy/${row.sandbox}` }, "Policy")]);
+		}, (e) => put(place, `Its policy cannot be read: ${plain(e.message)}`));
 		return place;
 	}
 
@@ -255,11 +255,11 @@ export class EgressView {
 			["What", has(row.what) ? text(row.what) : ""],
 			["Why", has(row.why) ? text(row.why) : ""],
 			["Rule", has(row.rule) ? text(row.rule) : ""],
-			["How far", DEPTHS[row.depth] ?? (has(row.depth) ? text(row.depth) : "")],
+			["Inspection", DEPTHS[row.depth] ?? (has(row.depth) ? text(row.depth) : "")],
 			["Status", row.status],
 			["Bytes", row.up !== null || row.down !== null ? `${count(row.up ?? 0)} out, ${count(row.down ?? 0)} in` : ""],
-			["Took", has(row.ms) ? `${count(row.ms)} ms` : ""],
-			["Times", row.count > 1 ? `${count(row.count)}, counted as one` : ""],
+			["Duration", has(row.ms) ? `${count(row.ms)} ms` : ""],
+			["Times", row.count > 1 ? `${count(row.count)}, logged as one event` : ""],
 			["Connection", row.conn],
 			["What would allow it", row.denied && !isCount(row) && row.type !== "net.alert" ? this.remedy(row) : ""],
 			["Question", has(row.ask) ? [name(row.ask), " ", h("a", { href: "#/asks" }, "Asks")] : ""],

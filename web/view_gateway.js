@@ -14,7 +14,7 @@ export function gaveUp(gateway) {
 }
 
 function vaultText(v) {
-	const state = { absent: "There is none.", locked: "Locked: coffer secret unlock asks for its passphrase.", unlocked: v.running ? `Open, used by ${plural(v.sandboxes ?? 0, "sandbox", "sandboxes")}.` : "Closed; its key is there." }[v.state];
+	const state = { absent: "There is no vault.", locked: "Locked: coffer secret unlock asks for its passphrase.", unlocked: v.running ? `Open, used by ${plural(v.sandboxes ?? 0, "sandbox", "sandboxes")}.` : "Closed; its key is available." }[v.state];
 
 	return [state ?? quote(v.state, 40), v.why ? [" It does not run: ", quote(v.why, 200)] : ""];
 }
@@ -23,10 +23,10 @@ function vaultText(v) {
 function troubles(g) {
 	return [
 		g.replaced ? ["coffer was replaced since cofferd was started.", "coffer gateway reload"] : null,
-		g.trouble ? [["No sandbox is kept going: ", quote(g.trouble, 300)], "coffer gateway status"] : null,
-		g.database?.trouble ? [["Its state cannot be saved: ", quote(g.database.trouble, 300)], "df -h"] : null,
+		g.trouble ? [["Sandboxes with a restart policy are not restarted: ", quote(g.trouble, 300)], "coffer gateway status"] : null,
+		g.database?.trouble ? [["The state of the gateway cannot be saved: ", quote(g.database.trouble, 300)], "df -h"] : null,
 		g.database?.moved_aside ? [["A damaged database was moved to ", quote(g.database.moved_aside, 300), "; its history is lost."], null] : null,
-		g.rotation?.locked ? ["A secret is due for rotation, and the vault has a passphrase.", "coffer secret rotate --due"] : null,
+		g.rotation?.locked ? ["A secret is due for rotation, but the vault needs its passphrase.", "coffer secret rotate --due"] : null,
 		...(g.expiring ?? []).map((x) => [[`The secret `, name(x.secret), x.expired ? " has expired." : ` expires on ${plain(x.expires.slice(0, 10))}.`], `coffer secret rotate ${x.secret}`]),
 		...g.helpers.map((x) => [[name(x.name), ` died ${plural(x.deaths, "time", "times")}: `, quote(x.why ?? "", 200)], null]),
 		...gaveUp(g).map((s) => [[h("a", { href: `#/run/${s.id}` }, name(s.name ?? s.id)), " has ended and is not started again: ", quote(s.why ?? `${s.cause ?? "?"}, exit code ${s.exit}`, 200)], `coffer start ${s.name ?? s.id}`]),
@@ -80,17 +80,17 @@ export class GatewayView {
 			h("dl", { class: "facts" },
 				fact("Version", `${plain(g.version, 40)}, process ${g.pid}`),
 				fact("Up", `${span(g.uptime_s * 1000)}, since ${dated(Date.parse(g.started))}`, g.stays ? "" : "; it exits when it is idle"),
-				fact("Addresses", status.listen.length ? status.listen.map((x, i) => [i ? ", " : "", quote(x, 80)]) : "its own socket alone"),
+				fact("Addresses", status.listen.length ? status.listen.map((x, i) => [i ? ", " : "", quote(x, 80)]) : "only its own socket"),
 				fact("Vault", vaultText(g.vault)),
 				fact("Rotation", g.rotation?.next ? `next on ${dated(Date.parse(g.rotation.next))}` : "no secret is rotated by a command"),
-				fact("Made ahead", `${plural(g.pool.ready, "sandbox", "sandboxes")} ready, ${count(g.pool.starting)} being made, ${bytes(g.pool.bytes)}`),
-				g.database ? fact("Starts", `${plural(g.database.starts ?? 0, "start", "starts")}, ${count(g.database.crashes ?? 0)} unclean`) : ""),
+				fact("Warm pool", `${plural(g.pool.ready, "sandbox", "sandboxes")} ready, ${count(g.pool.starting)} being made, ${bytes(g.pool.bytes)}`),
+				g.database ? fact("Starts", `${plural(g.database.starts ?? 0, "start", "starts")}, ${count(g.database.crashes ?? 0)} after a crash`) : ""),
 			h("h2", null, "Sandboxes with a restart policy"), this.kept(g));
 	}
 
 	kept(g) {
 		if (!g.sandboxes.length)
-			return h("p", { class: "hint" }, "None. coffer run -d --restart on-failure -- COMMAND starts one that is kept going.");
+			return h("p", { class: "hint" }, "None. coffer run -d --name NAME --restart on-failure -- COMMAND starts one.");
 		return table("Sandboxes with a restart policy", ["Sandbox", "Policy", "State", "Restarts", "Last end"], g.sandboxes.map((s) => h("tr", null,
 			h("td", null, h("a", { href: `#/run/${s.id}` }, name(s.name ?? s.id))), h("td", null, name(s.restart)),
 			h("td", null, STATES[s.state] ?? name(s.state), s.why ? [": ", quote(s.why, 200)] : ""), h("td", { class: "number" }, count(s.restarts)),

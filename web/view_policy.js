@@ -6,12 +6,12 @@ import { count, h, put, timeOf } from "./dom.js";
 import { name, plain, quote } from "./quote.js";
 
 const FOLD = 12;
-const DEPTHS = { inspect: "its requests are looked at", peek: "only the name is looked at", tunnel: "nothing in it is looked at" };
+const DEPTHS = { inspect: "its requests are inspected", peek: "only the name is inspected", tunnel: "not inspected" };
 const METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"];
-const ABOUT = [["request", "a request"], ["tool", "a call of a tool"]];
+const ABOUT = [["request", "a request"], ["tool", "a tool call"]];
 const BODIES = [["", "is not known"], ["graphql", "is a GraphQL document"], ["push", "is a git push"]];
 const ACTS = [["create", "makes it"], ["update", "moves it forward"], ["force", "overwrites it"], ["delete", "removes it"]];
-const APPLY = { allow: "Its changes may be brought out (coffer apply).", ask: "A person is asked before its changes are brought out (coffer apply).", deny: "Its changes are not brought out (coffer apply)." };
+const APPLY = { allow: "Its changes may be applied (coffer apply).", ask: "A person is asked before its changes are applied (coffer apply).", deny: "Its changes may not be applied (coffer apply)." };
 
 function choice(name, list, onchange) {
 	return h("select", { name, onchange }, list.map(([value, text]) => h("option", { value }, text)));
@@ -21,7 +21,7 @@ function choice(name, list, onchange) {
 function terms(r) {
 	const list = [
 		r.to ? ["to: ", quote(r.to, 80)] : null, r.ca ? ["ca: only the CA that the rule names is trusted"] : null, r.pool ? ["through the proxies ", name(r.pool)] : null,
-		r.secret ? ["with the secret ", name(r.secret)] : null, r.capture ? ["what its servers issue is kept as ", name(r.capture)] : null, DEPTHS[r.depth] ? [DEPTHS[r.depth]] : null,
+		r.secret ? ["with the secret ", name(r.secret)] : null, r.capture ? ["credentials that its servers issue are kept as ", name(r.capture)] : null, DEPTHS[r.depth] ? [DEPTHS[r.depth]] : null,
 	].filter(Boolean);
 
 	return list.length ? h("span", { class: "hint" }, list.map((t, i) => [i ? "; " : " ", t])) : "";
@@ -119,7 +119,7 @@ export class PolicyView {
 		put(this.boxes, ...this.app.boxOptions());
 		this.boxes.value = this.id;
 		if (!this.id) {
-			put(this.rules, h("p", { class: "empty" }, "There is no sandbox yet. Each has its own policy: what it may reach."));
+			put(this.rules, h("p", { class: "empty" }, "There is no sandbox yet. Each sandbox has its own policy, which defines what it may reach."));
 			return;
 		}
 		await this.read();
@@ -147,7 +147,7 @@ export class PolicyView {
 	}
 
 	show(p) {
-		const mode = { enforce: "Enforced: what no rule allows is denied.", observe: "Observed: everything passes, and is written down.", none: "It has no network." }[p.net] ?? `Mode ${p.net}.`;
+		const mode = { enforce: "Enforced: what no rule allows is denied.", observe: "Observed: what no rule denies is allowed, and logged.", none: "It has no network." }[p.net] ?? `Mode ${p.net}.`;
 
 		return [
 			h("dl", { class: "facts" }, h("dt", null, "Mode"), h("dd", null, mode),
@@ -155,14 +155,14 @@ export class PolicyView {
 				p.allow.length ? [h("dt", null, "--allow"), h("dd", null, p.allow.map((a) => [quote(a, 200), " "]))] : "",
 				p.apply ? [h("dt", null, "Changes"), h("dd", null, APPLY[p.apply] ?? quote(p.apply, 40))] : "",
 				p.digest ? [h("dt", null, "Digest"), h("dd", null, h("code", { class: "digest" }, name(p.digest)))] : ""),
-			p.current ? h("p", { class: "note good" }, "What is shown is what is in force.") : h("p", { class: "note bad" }, "Not what is in force: ", quote(p.note ?? "", 300)),
-			...p.layers.map((layer, i) => h("div", null, p.layers.length > 1 ? h("h3", null, `Layer ${i + 1} of ${p.layers.length}; each must allow`) : "",
+			p.current ? h("p", { class: "note good" }, "These rules are in force.") : h("p", { class: "note bad" }, "These rules are not in force: ", quote(p.note ?? "", 300)),
+			...p.layers.map((layer, i) => h("div", null, p.layers.length > 1 ? h("h3", null, `Layer ${i + 1} of ${p.layers.length}; all layers must allow`) : "",
 				h("ol", { class: "rules" }, layer.map((r) => h("li", null, quote(r.rule, 300), terms(r),
 					requests(r.requests ?? [])))))),
-			p.layers.every((l) => !l.length) ? h("p", { class: "empty" }, p.net === "none" ? "No rules: without a network there is nothing to allow." : p.granted.length ? "No rules in it: nothing is allowed but what was granted." : "No rules: nothing is allowed.") : "",
-			p.granted.length ? h("div", null, h("h3", null, "Granted by a person, where the rules say nothing"), h("ul", { class: "rules granted" }, p.granted.map((g) => h("li", null,
-				quote(g.rule, 600), h("span", { class: "hint" }, " question ", name(g.question), g.until ? [", until ", timeOf(Date.parse(g.until))] : ", until it ends or is taken back"))))) : "",
-			p.tools ? h("div", null, h("h3", null, "Calls of tools"), h("p", { class: "hint" }, "The most specific rule decides; what none covers is denied."),
+			p.layers.every((l) => !l.length) ? h("p", { class: "empty" }, p.net === "none" ? "No rules: without a network there is nothing to allow." : p.granted.length ? "No rules: only what a person granted is allowed." : "No rules: nothing is allowed.") : "",
+			p.granted.length ? h("div", null, h("h3", null, "Granted by a person, where no rule applies"), h("ul", { class: "rules granted" }, p.granted.map((g) => h("li", null,
+				quote(g.rule, 600), h("span", { class: "hint" }, " question ", name(g.question), g.until ? [", until ", timeOf(Date.parse(g.until))] : ", until the sandbox ends or the grant is revoked"))))) : "",
+			p.tools ? h("div", null, h("h3", null, "Tool calls"), h("p", { class: "hint" }, "The most specific rule decides; a call that no rule covers is denied."),
 				h("ul", { class: "rules tools" }, p.tools.map((t) => h("li", null, quote(t, 600))))) : "",
 		].filter(Boolean);
 	}
@@ -171,17 +171,17 @@ export class PolicyView {
 		ev.preventDefault();
 		if (!this.id)
 			return;
-		put(this.verdict, "Asking…");
+		put(this.verdict, "Checking…");
 		try {
 			const v = await get(at("sandboxes", this.id, "/explain"), this.question());
 			const [word, tone] = v.needs_body ? ["Depends on the body", "plain"]
 				: { allow: ["Allowed", "good"], deny: ["Denied", "bad"], ask: ["A person is asked", "ask"] }[v.decision] ?? [v.decision, "plain"];
 
 			put(this.verdict, h("p", { class: `note ${tone}` }, h("strong", null, `${word}. `), quote(v.why, 400)),
-				v.needs_body ? h("p", { class: "hint" }, "Say above what its body is, a GraphQL document or a git push, and it can be told.") : "",
+				v.needs_body ? h("p", { class: "hint" }, "Choose above what its body is, a GraphQL document or a git push, to get a decision.") : "",
 				v.question ? h("p", { class: "hint" }, "That rule is not in the file: a person granted it (question ", name(v.question), ").") : "",
 				v.hint && !v.needs_body ? h("p", null, "What would change that: ", quote(v.hint, 400)) : "",
-				v.current ? "" : h("p", { class: "hint" }, "By the file as it is now, which is not what is in force."));
+				v.current ? "" : h("p", { class: "hint" }, "This is the decision of the file as it is now, which is not in force."));
 		} catch (e) {
 			put(this.verdict, h("p", { class: "note bad" }, `${plain(e.message)} ${plain(e.hint)}`));
 		}

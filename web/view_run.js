@@ -9,7 +9,7 @@ import { charts } from "./view_egress.js";
 
 const PAGE = 1000;
 const MOST = 5000;
-const WORDS = { "net.dns": "lookups", "net.open": "connections", "net.close": "ends of connections", "net.request": "requests", "net.response": "answers", "net.dial": "ways out",
+const WORDS = { "net.dns": "lookups", "net.open": "connections", "net.close": "ends of connections", "net.request": "requests", "net.response": "responses", "net.dial": "upstream connections",
 	"net.up": "network up", "net.policy": "policy in force", "exec.end": "ends of commands", "api.request": "requests to the gateway" };
 
 export class RunView {
@@ -56,7 +56,7 @@ export class RunView {
 			put(this.summary, quote(typedOf(s), 300), ` · ${s.status}${s.exit === null ? "" : `, exit code ${s.exit}`} · started ${dated(Date.parse(s.started))}`,
 				s.ended ? ` · ended ${dated(Date.parse(s.ended))}` : "", s.changes === null ? "" : ` · ${plural(s.changes, "file", "files")} changed`, " · ", h("code", null, s.id));
 		} catch {
-			put(this.summary, "It has been removed; the log still knows it.");
+			put(this.summary, "The sandbox has been removed; its events are still in the log.");
 		}
 	}
 
@@ -101,7 +101,7 @@ export class RunView {
 
 	entry(t) {
 		return h("li", { class: `entry ${t.tone}`, "data-type": t.type }, timeOf(t.when), h("span", { class: "told" }, t.parts, t.times > 1 ? ` (${count(t.times)} times)` : ""),
-			t.script ? quoteBlock(t.script, "All of it") : "");
+			t.script ? quoteBlock(t.script, "The whole command") : "");
 	}
 
 	folded(run, open) {
@@ -133,7 +133,7 @@ export class RunView {
 			nodes.push(this.entry(told[i]));
 		}
 		put(this.list, ...nodes);
-		setText(this.state, !told.length ? "The log has nothing of it." : this.whole ? `${plural(this.log.length, "event", "events")}, oldest first.`
+		setText(this.state, !told.length ? "The log has no events of this sandbox." : this.whole ? `${plural(this.log.length, "event", "events")}, oldest first.`
 			: `The first ${plural(this.log.length, "event", "events")}; coffer audit --sandbox ${this.id} has all.`);
 	}
 }

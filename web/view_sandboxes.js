@@ -105,7 +105,7 @@ class Ended {
 		this.items = [];
 		this.search = h("input", { type: "search", class: "search", maxlength: 100, autocomplete: "off", spellcheck: "false", oninput: () => this.draw() });
 		this.place = h("div");
-		this.node = h("section", { class: "ended" }, h("h2", null, "Ended"), h("p", { class: "filters" }, h("label", null, "Name, command or id has ", this.search)), this.place);
+		this.node = h("section", { class: "ended" }, h("h2", null, "Ended"), h("p", { class: "filters" }, h("label", null, "Name, command or id contains ", this.search)), this.place);
 	}
 
 	set(items, isCut) {
@@ -119,18 +119,18 @@ class Ended {
 		const rows = this.items.filter((s) => !want || `${s.name ?? ""} ${s.command ?? ""} ${s.id}`.toLowerCase().includes(want));
 
 		this.search.closest("p").hidden = !this.items.length;
-		put(this.place, rows.length ? table("Ended sandboxes", ["Sandbox", "Command", "End", "Changes", "Ended", ""], rows.map((s) => h("tr", { "data-sandbox": s.id },
+		put(this.place, rows.length ? table("Ended sandboxes", ["Sandbox", "Command", "Result", "Changes", "Ended", ""], rows.map((s) => h("tr", { "data-sandbox": s.id },
 			h("td", null, h("a", { href: `#/run/${s.id}` }, name(s.name ?? s.id))), h("td", null, quote(typedOf(s), 80)),
 			h("td", { class: s.exit ? "part" : "" }, endOf(s)), h("td", { class: "number" }, s.changes === null ? "–" : count(s.changes)),
 			h("td", null, s.ended ? timeOf(Date.parse(s.ended)) : "–"), h("td", null, app.you.role === "operator" ? this.remover(s) : "")))) :
-			h("p", { class: "hint" }, this.items.length ? "Nothing matches." : "None."),
+			h("p", { class: "hint" }, this.items.length ? "No sandbox matches." : "No sandbox has ended."),
 		this.isCut ? h("p", { class: "hint" }, "The newest 200 are shown; coffer ps -a has all.") : "");
 	}
 
 	/** Two presses, as everywhere. */
 	remover(s) {
 		const place = h("span");
-		const ask = () => put(place, h("button", { type: "button", class: "deny", onclick: () => this.remove(s, place) }, "Remove it and what it left"), " ",
+		const ask = () => put(place, h("button", { type: "button", class: "deny", onclick: () => this.remove(s, place) }, "Remove it and its changes"), " ",
 			h("button", { type: "button", onclick: () => put(place, first) }, "Cancel"));
 		const first = h("button", { type: "button", class: "quiet", onclick: ask }, "Remove…");
 
@@ -249,6 +249,6 @@ export class SandboxesView {
 				this.list.insertBefore(node, this.list.children[i] ?? null);
 		});
 		this.empty.hidden = items.length > 0;
-		setText(this.empty, "None runs. coffer run -d -- COMMAND starts one.");
+		setText(this.empty, "No sandbox runs. To start one: coffer run -d -- COMMAND");
 	}
 }

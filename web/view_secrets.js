@@ -7,14 +7,14 @@ import { name, plain, quote } from "./quote.js";
 
 const HEADS = ["Name", "Sent to", "Value set", "Expires", "Last used", "Note"];
 const NONE = {
-	none: "There is no vault yet. coffer secret set NAME puts the first secret into it.",
+	none: "There is no vault yet. coffer secret set NAME stores the first secret in it.",
 	locked: "The vault has a passphrase, so its secrets cannot be listed here: coffer secret ls asks for it in a terminal.",
-	open: "The vault is empty. coffer secret set NAME puts a secret into it.",
+	open: "The vault is empty. coffer secret set NAME stores a secret in it.",
 };
 
 function bindings(secret) {
 	if (!secret.bindings.length && secret.profile)
-		return h("span", { class: "hint" }, "by coffer run --profile ", name(secret.profile), ", where that one says");
+		return h("span", { class: "hint" }, "to the host that the profile ", name(secret.profile), " names (coffer run --profile)");
 	if (!secret.bindings.length)
 		return h("span", { class: "hint" }, "nowhere until it is bound: coffer secret bind");
 	return secret.bindings.map((b, i) => [i ? h("br") : "", quote(`${b.host}${b.port === 443 ? "" : `:${b.port}`}${b.path === "/" ? "" : b.path}`, 200), h("span", { class: "hint" }, ` as ${plain(b.as, 80)}`)]);
@@ -35,7 +35,7 @@ export class SecretsView {
 		this.place = h("div");
 		this.more = soon(() => this.read(), 1000);
 		this.root = h("section", null, h("h1", null, "Secrets"),
-			h("p", { class: "hint" }, "A sandbox that uses a secret has a placeholder. The value is put in on its way to the hosts below, and is shown nowhere."), this.state, this.place);
+			h("p", { class: "hint" }, "A sandbox that uses a secret has only a placeholder. coffer replaces it by the value in requests to the hosts below, and never shows the value."), this.state, this.place);
 	}
 
 	open() {
@@ -78,7 +78,7 @@ export class SecretsView {
 			h("td", null, day(s.changed), h("span", { class: "hint" }, ` ${span(this.app.now() - Date.parse(s.changed))} ago`)),
 			h("td", null, s.expires ? day(s.expires) : "never"),
 			h("td", null, s.used ? [day(s.used.time), " by ", h("a", { href: `#/run/${encodeURIComponent(s.used.sandbox)}` }, name(this.app.nameOf(s.used.sandbox))), s.used.host ? [" for ", quote(s.used.host, 80)] : ""]
-				: searchedAll ? "never" : "not lately"),
+				: searchedAll ? "never" : "not recently"),
 			h("td", null, notes(s)));
 	}
 }

@@ -38,8 +38,7 @@ int always_compile(const struct always *a, const struct buf *text, struct config
 	return config_policy_load(&args, ret, e);
 }
 
-/* --- choosing the edit
- * ------------------------------------------------------------------------------------------- */
+/* --- choosing the edit ---------------------------------------------------------------------------------- */
 
 /* always.W2: does the rule cover this host and port, and no other? */
 static bool rule_is_exact(const struct policy_rule *r, const struct always_act *x)
@@ -203,27 +202,7 @@ static int plan_widening(const struct always *a, const struct policy *p, const s
 	return 0;
 }
 
-/* --- verifying the edit (always.W1)
- * ------------------------------------------------------------------------------ */
-
-static bool is_same_text(const char *a, const char *b)
-{
-	return !a == !b && (!a || str_eq(a, b));
-}
-
-static bool has_same_terms(const struct policy_verdict *a, const struct policy_verdict *b)
-{
-	const struct policy_terms *x = &a->terms, *y = &b->terms;
-
-	return a->depth == b->depth && x->has_pin == y->has_pin &&
-	       (!x->has_pin || (addr_eq(&x->pin, &y->pin) && x->pin_port == y->pin_port)) &&
-	       is_same_text(x->ca, y->ca) && is_same_text(x->pool, y->pool) &&
-	       is_same_text(x->secret, y->secret) && is_same_text(x->capture, y->capture) &&
-	       x->credentials_only == y->credentials_only && x->secret_ask == y->secret_ask &&
-	       x->limits.bytes_up == y->limits.bytes_up && x->limits.bandwidth == y->limits.bandwidth &&
-	       x->limits.connections == y->limits.connections &&
-	       x->limits.requests_per_minute == y->limits.requests_per_minute;
-}
+/* --- verifying the edit (always.W1) --------------------------------------------------------------------- */
 
 static int refuse_still_decided(const struct always_act *x, const struct policy_verdict *v, struct err *e)
 {
@@ -265,15 +244,14 @@ static int check_edited_policy(const struct always *a, const struct always_act *
 	always_act_decide(now.policy, x, &v);
 	if (!policy_allows(&v))
 		return refuse_still_decided(x, &v, e);
-	if (!x->widen && !has_same_terms(was, &v))
+	if (!x->widen && !policy_terms_eq(was, &v))
 		return refuse_edit(
 			x, was->rule_text,
 			"which says more ('limits', 'to', 'ca', 'pool' or 'depth'): a new rule would not", e);
 	return check_others(old, now.policy, copied, e);
 }
 
-/* --- applying the edits
- * ------------------------------------------------------------------------------------------ */
+/* --- applying the edits --------------------------------------------------------------------------------- */
 
 static int edit_for_act(const struct always *a, const struct always_act *x, const struct policy *old,
 			const struct policy_verdict *v, struct buf *text, struct err *e)
@@ -323,8 +301,7 @@ static int edit_for_acts(struct always *a, const struct always_acts *l, struct e
 	return 0;
 }
 
-/* --- secrets
- * ---------------------------------------------------------------------------------------------------- */
+/* --- secrets -------------------------------------------------------------------------------------------- */
 
 /* Finds the single rule that asks before this secret is used at this host and port. */
 static int find_secret_rule(const struct always *a, const struct policy *p, const struct always_act *x,
@@ -368,7 +345,7 @@ static int check_secret_edit(const struct always *a, const struct always_act *x,
 		return err_wrap(e, r, "the policy would be broken");
 	always_act_decide(now.policy, x, &v);
 	was.terms.secret_ask = false;
-	if (v.action != was.action || !has_same_terms(&was, &v))
+	if (v.action != was.action || !policy_terms_eq(&was, &v))
 		return refuse_edit(x, was.rule_text, "and would be still, or on other terms", e);
 	r = policy_diff(old, now.policy, &lines, &d, e);
 	if (r == 0 && (d.allowed || d.denied || d.changed != 1))
@@ -409,8 +386,7 @@ static int edit_for_secret(struct always *a, const struct always_act *x, struct 
 	return buf_error(&a->after) ? err_set(e, -ENOMEM, "out of memory") : 0;
 }
 
-/* --- opening
- * ---------------------------------------------------------------------------------------------------- */
+/* --- opening -------------------------------------------------------------------------------------------- */
 
 static int make_diff(struct always *a, struct err *e)
 {
@@ -483,8 +459,7 @@ int always_open(struct always *a, int run_fd, const json_t *ask, struct err *e)
 	return r < 0 ? r : make_diff(a, e);
 }
 
-/* --- writing
- * ---------------------------------------------------------------------------------------------------- */
+/* --- writing -------------------------------------------------------------------------------------------- */
 
 struct edit_log {
 	struct always *a;

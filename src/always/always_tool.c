@@ -42,8 +42,7 @@ static int read_asked_tool(struct asked_tool *t, const json_t *ask, struct err *
 	return 0;
 }
 
-/* --- finding the rule that asks
- * ---------------------------------------------------------------------------------- */
+/* --- finding the rule that asks ------------------------------------------------------------------------- */
 
 /* Arguments that meet the conditions of a rule, with some text for each star. */
 struct sample_call {
@@ -146,8 +145,7 @@ static int find_asking_rule(const struct always *a, const struct acts *acts, con
 						   str_safe(a->plan.file, shown, sizeof(shown))));
 }
 
-/* --- choosing the edit
- * ------------------------------------------------------------------------------------------- */
+/* --- choosing the edit ---------------------------------------------------------------------------------- */
 
 static int refuse_tool_rule(const struct asked_tool *t, const struct tool_rule *r, const char *why,
 			    struct err *e)
@@ -183,8 +181,7 @@ static int plan_tool_edit(const struct acts *acts, const struct asked_tool *t, c
 	return refuse_tool_rule(t, r, buf_cstr(&b), e);
 }
 
-/* --- verifying the edit (always.W1)
- * ------------------------------------------------------------------------------ */
+/* --- verifying the edit (always.W1) --------------------------------------------------------------------- */
 
 /* An edit for a tool must not change any network decision. */
 static int check_network_unchanged(const struct policy *old, const struct policy *now, struct err *e)
@@ -245,8 +242,7 @@ static int check_tool_edit(const struct config_policy *old, const struct config_
 	return check_network_unchanged(old->policy, now->policy, e);
 }
 
-/* --- tools and apply
- * -------------------------------------------------------------------------------------------- */
+/* --- tools and apply ------------------------------------------------------------------------------------ */
 
 /* Makes the edit and compiles the resulting policy. */
 static int try_edit(const struct always *a, const struct policy_edit *ed, struct buf *out,

@@ -320,7 +320,8 @@ static void add_allow_items(const struct prompt_shown *s, struct buf *out, unsig
 static void add_other_items(const struct prompt_shown *s, struct buf *out, unsigned cols)
 {
 	add_menu_item(out, cols, false, "deny [WHY]", "refuse it, and say why");
-	add_menu_item(out, cols, false, "later", "leave it for another terminal;  Ctrl-C: all that wait");
+	add_menu_item(out, cols, false, "later", "leave it for another terminal");
+	add_menu_item(out, cols, false, "Ctrl-C", "leave all waiting questions");
 	if (s->text->cut)
 		add_menu_item(out, cols, false, "more", "show all of it");
 	if (s->is_flood)

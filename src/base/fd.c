@@ -15,6 +15,8 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
+#define SHORT_HOLE (64 << 10)
+
 int fd_write_all(int fd, const void *data, size_t len)
 {
 	const char *p = data;
@@ -67,6 +69,25 @@ ssize_t fd_read_at(int fd, void *to, size_t len, uint64_t at)
 		got += (size_t)n;
 	}
 	return (ssize_t)got;
+}
+
+bool fd_next_data(int fd, uint64_t at, uint64_t most, uint64_t *ret_from, uint64_t *ret_to)
+{
+	off_t data = lseek(fd, (off_t)at, SEEK_DATA), hole;
+
+	if (data < 0 && errno == ENXIO)
+		return false;
+	*ret_from = data < 0 ? at : (uint64_t)data;
+	*ret_to = *ret_from + most;
+	while (data >= 0 && (uint64_t)data < *ret_to) {
+		hole = lseek(fd, data, SEEK_HOLE);
+		data = hole < 0 ? -1 : lseek(fd, hole, SEEK_DATA);
+		if (hole < 0 || (uint64_t)hole >= *ret_to)
+			break;
+		if (data < 0 || data - hole >= SHORT_HOLE)
+			*ret_to = (uint64_t)hole;
+	}
+	return true;
 }
 
 int fd_read_all(int fd, size_t cap, struct buf *b)

@@ -21,6 +21,11 @@ int fd_read_exact(int fd, void *data, size_t len) MUST_CHECK;
 /* Fills `to` from offset `at` of the file; returns less than `len` only at the end of the file. */
 ssize_t fd_read_at(int fd, void *to, size_t len, uint64_t at) MUST_CHECK;
 
+/* The next range of a file, from `at` on, that has data: at most `most` bytes. Short holes are part of a range. False when only
+ * a hole is left. Where holes cannot be found, the range is that from `at` on, also beyond the end of the file. Moves the
+ * descriptor's position. */
+bool fd_next_data(int fd, uint64_t at, uint64_t most, uint64_t *ret_from, uint64_t *ret_to);
+
 /* Appends all that can be read to b; -EFBIG past `cap` bytes. */
 int fd_read_all(int fd, size_t cap, struct buf *b) MUST_CHECK;
 

@@ -1,13 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading members of a JSON object (jansson). A member that is missing or has another type gives a default value, so that
+ * Parsing JSON and reading members of an object (jansson). A member that is missing or has another type gives a default value, so that
  * input from outside cannot produce a NULL that the caller does not check. The text lives as long as the object.
  */
 #ifndef BASE_JSONGET_H
 #define BASE_JSONGET_H
 
+#include <errno.h>
 #include <jansson.h>
 #include <stdint.h>
+
+/*
+ * Parses a text; duplicate members are refused. -EBADMSG: it is not JSON, which `why` (may be NULL) explains. -ENOMEM: this is
+ * not known. jansson reports a string for which it has no memory as a syntax error, and other missing memory not at all; errno
+ * tells.
+ */
+static inline int jsonget_load(const char *text, size_t len, json_t **ret, json_error_t *why)
+{
+	errno = 0;
+	*ret = json_loadb(text, len, JSON_REJECT_DUPLICATES, why);
+	return *ret ? 0 : errno == ENOMEM ? -ENOMEM : -EBADMSG;
+}
 
 /* "" where there is no text. */
 static inline const char *jsonget_text(const json_t *o, const char *key)

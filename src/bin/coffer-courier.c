@@ -3,9 +3,11 @@
  * coffer-courier: sends one HTTP request of the gateway itself over verified TLS, and exits. See
  * courier/courier.h.
  */
+#include "base/signals.h"
 #include "courier/courier.h"
 
 int main(int argc, char **argv)
 {
+	signals_begin();
 	return courier_main(argc, argv);
 }

@@ -3,6 +3,7 @@
  * coffer-egress: terminates one sandbox's network and decides about its requests. Started by the guard; see
  * egress/wire/fds.h for its descriptors.
  */
+#include "base/signals.h"
 #include "egress/exchange/inspect.h"
 
 #include <errno.h>
@@ -14,6 +15,7 @@ int main(int argc, char **argv)
 	unsigned long mask;
 	char *end = NULL;
 
+	signals_begin();
 	errno = 0;
 	mask = argc == 2 ? strtoul(argv[1], &end, 16) : 0;
 	if (argc != 2 || errno || *end || mask > UINT32_MAX) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* coffer-web: serves the HTTP API and the page. Started by cofferd; see web/server/webserve.h. */
+#include "base/signals.h"
 #include "web/server/webserve.h"
 
 #include <fcntl.h>
@@ -8,6 +9,7 @@
 int main(int argc, char **argv)
 {
 	(void)argv;
+	signals_begin();
 	if (argc != 1 || fcntl(WEB_CHANNEL, F_SETFD, FD_CLOEXEC) < 0) {
 		fprintf(stderr, "coffer-web: started by cofferd when it is needed; by hand: coffer ui\n");
 		return 2;

@@ -7,6 +7,7 @@
  *	cofferd --tokens     prints the tokens in the database, where nothing can be written, and exits
  */
 #include "base/fd.h"
+#include "base/signals.h"
 #include "cofferdc/activate.h"
 #include "cofferdc/cofferd_client.h"
 #include "cofferdc/cofferd_int.h"
@@ -98,6 +99,7 @@ int main(int argc, char **argv)
 	struct err e = ERR_INIT;
 	int r, i = 1;
 
+	signals_begin();
 	if (argc == 2 && str_eq(argv[1], "--tokens"))
 		return print_tokens();
 	r = fd_set_cloexec(how.coffer_fd, true);

@@ -18,8 +18,7 @@
 #define PATIENCE_NS (60 * NSEC_PER_SEC)
 #define STORE "objects"
 
-/* --- finding and holding
- * ----------------------------------------------------------------------------------------- */
+/* --- finding and holding -------------------------------------------------------------------------------- */
 
 static int reopen_run(struct ckpt_run *r, struct err *e)
 {
@@ -63,7 +62,7 @@ void borrow_unhold(struct borrow *b)
 {
 	struct ckpt_run *r = &b->r;
 
-	link_close(&r->link);
+	run_link_close(&r->link);
 	/* Closing the descriptor releases the lock. */
 	if (!r->alive)
 		r->run_fd = fd_close(r->run_fd);
@@ -101,7 +100,7 @@ static int try_hold(struct ckpt_run *r, struct err *e)
 {
 	int ret;
 
-	link_close(&r->link);
+	run_link_close(&r->link);
 	r->layers_fd = fd_close(r->layers_fd);
 	ret = reopen_run(r, e);
 	if (ret == 0)
@@ -132,8 +131,7 @@ int borrow_hold(struct borrow *b, struct err *e)
 	return ret < 0 ? ret : filetime_between(&b->time, e);
 }
 
-/* --- the copy
- * ---------------------------------------------------------------------------------------------------- */
+/* --- the copy ------------------------------------------------------------------------------------------- */
 
 static int remove_layer_copy(int run_fd, const char *name, bool mapped, struct err *e)
 {
@@ -159,7 +157,7 @@ static int scan_held_layer(struct borrow *b, struct buf *manifest, struct err *e
 	if (ret == 0)
 		ret = ckpt_scan(&s, manifest, e);
 	/* adr/0010 B1: a copy is valid only if the run stood still during the whole second pass. */
-	if (ret == 0 && r->alive && !link_is_frozen(&r->link))
+	if (ret == 0 && r->alive && !run_link_is_frozen(&r->link))
 		ret = err_set(e, -EBUSY, "sandbox %s did not stand still for long enough", r->id);
 	time = b->time;
 	if (!held)
@@ -221,8 +219,7 @@ int borrow_copy(struct borrow *b, int run_fd, struct err *e)
 	return ret < 0 ? err_wrap(e, ret, "cannot copy the workspace of %s", b->r.id) : 0;
 }
 
-/* --- for a call
- * ------------------------------------------------------------------------------------------------- */
+/* --- for a call ----------------------------------------------------------------------------------------- */
 
 /* The call's own layer determines mode and owner of /workspace: copy those that the other sandbox sees. */
 static int copy_top_attributes(const struct run *r, struct err *e)

@@ -14,13 +14,15 @@
  *     process that takes the run finishes the exchanges in the journal, or, without a journal, deletes the
  *     new trees.
  * K3  Each act is in the audit log before its effect is visible.
+ * K4  Checkpoints that a sandbox's commands cause (automatic ones) leave a floor of free space on the state's
+ *     file system, and their content is limited to a multiple of the run's disk limit, plus the newest one.
  */
 #ifndef CHECKPOINT_CHECKPOINT_H
 #define CHECKPOINT_CHECKPOINT_H
 
 #include "audit/audit.h"
 #include "run/run.h"
-#include "run/supervise/link.h"
+#include "run/supervise/run_link.h"
 #include "sandbox/state/state.h"
 #include "workspace/store/ckpt_list.h"
 
@@ -48,8 +50,8 @@ struct ckpt_run {
 	int lock_fd;
 	int layers_fd, homes_fd;
 	struct objects store;
-	struct link link; /* open while the run is frozen */
-	unsigned frozen;  /* enum proto_frozen: how it was frozen */
+	struct run_link link; /* open while the run is frozen */
+	unsigned frozen;      /* enum proto_frozen: how it was frozen */
 	struct ckpts list;
 };
 
@@ -61,7 +63,7 @@ struct ckpt_run {
 			    .layers_fd = -1,       \
 			    .homes_fd = -1,        \
 			    .store = OBJECTS_INIT, \
-			    .link = LINK_INIT })
+			    .link = RUN_LINK_INIT })
 
 /* Finds the run and its checkpoints. With `change`, other processes cannot change them until ckpt_release(),
  * a run that is not alive is locked, and a rollback interrupted by a crash is finished first. */
@@ -82,6 +84,7 @@ struct ckpt_want {
 	uint64_t keep;	   /* maximum number to keep; 0: all */
 	bool only_changed; /* make none if nothing has changed since the last one */
 	bool undo;	   /* made by a rollback */
+	bool automatic;	   /* set by ckpt_make_automatic() */
 	bool hold;	   /* keep a live run frozen until r->link is closed */
 };
 
@@ -92,9 +95,22 @@ struct ckpt_made {
 	uint32_t flags;
 	unsigned frozen;
 	uint64_t still_ns; /* how long the run was frozen */
+	bool no_room;	   /* automatic: none was made, because free space is below the floor */
+	bool told;	   /* and that is known since an earlier one */
 };
 
 int ckpt_make(struct ckpt_run *r, const struct ckpt_want *w, struct ckpt_made *ret, struct err *e) MUST_CHECK;
+
+/* Makes a checkpoint that no person asked for (checkpoint.K4). Where room is missing, the oldest automatic ones of the run are
+ * removed; if that is not enough, returns 0 with ret->no_room. */
+int ckpt_make_automatic(struct ckpt_run *r, const struct ckpt_want *w, struct ckpt_made *ret,
+			struct err *e) MUST_CHECK;
+
+/* The text for people of ckpt_made.no_room. */
+extern const char ckpt_no_room_text[];
+
+/* Is less free space left than automatic checkpoints would leave? */
+bool ckpt_room_is_low(const struct ckpt_run *r);
 
 /* The current state as a manifest that is not stored; with `content` its objects are, until the next gc. */
 int ckpt_scan_now(struct ckpt_run *r, bool content, struct buf *ret, struct err *e) MUST_CHECK;

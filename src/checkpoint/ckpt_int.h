@@ -46,6 +46,12 @@ int ckpt_hold_still(struct ckpt_run *r, struct err *e) MUST_CHECK;
  * image. */
 int ckpt_open_places(struct ckpt_run *r, struct err *e) MUST_CHECK;
 
+/* Removes a checkpoint, with the reason for the log. */
+int ckpt_remove_for(struct ckpt_run *r, const struct ckpt *c, const char *why, struct err *e) MUST_CHECK;
+
+/* Adds to the number of bytes that the run's checkpoints have stored since the last measurement (ckpt_auto.c). */
+void ckpt_note_spent(struct ckpt_run *r, uint64_t new_bytes);
+
 int ckpt_log(struct audit *a, const char *type, const char *id, const struct buf *fields,
 	     struct err *e) MUST_CHECK;
 

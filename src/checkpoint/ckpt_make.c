@@ -28,8 +28,7 @@ int ckpt_log(struct audit *a, const char *type, const char *id, const struct buf
 				 : audit_append(a, type, id, fields, e);
 }
 
-/* --- the index of known files
- * ------------------------------------------------------------------------------------ */
+/* --- the index of known files --------------------------------------------------------------------------- */
 
 int ckpt_load_known(const struct ckpt_run *r, struct known *ret, const struct ckpt **ret_base)
 {
@@ -63,8 +62,7 @@ void ckpt_save_known(int dir_fd, const struct known *k, const unsigned char mani
 		unlinkat(dir_fd, INDEX, 0);
 }
 
-/* --- one pass
- * ---------------------------------------------------------------------------------------------------- */
+/* --- one pass ------------------------------------------------------------------------------------------- */
 
 /* Precedes the manifest and the index in the output of a pass, which may come from a child process
  * (owner_call). */
@@ -154,17 +152,16 @@ int ckpt_scan(struct ckpt_scan *s, struct buf *manifest, struct err *e)
 		       : 0;
 }
 
-/* --- freezing
- * ---------------------------------------------------------------------------------------------------- */
+/* --- freezing ------------------------------------------------------------------------------------------- */
 
 int ckpt_hold_still(struct ckpt_run *r, struct err *e)
 {
-	int layers = -1, ret = link_open(&r->link, r->run_fd, e);
+	int layers = -1, ret = run_link_open(&r->link, r->run_fd, e);
 
 	if (ret == -ENOENT || ret == -ECONNREFUSED)
 		return err_set(e, ret, "%s is just starting or ending", r->id);
 	if (ret == 0)
-		ret = link_freeze(&r->link, STILL_MS, &r->frozen, &layers, e);
+		ret = run_link_freeze(&r->link, STILL_MS, &r->frozen, &layers, e);
 	if (ret < 0)
 		return ret;
 	fd_close(r->layers_fd);
@@ -238,13 +235,12 @@ static int scan_state(struct ckpt_run *r, struct known *before, bool hash_only, 
 	t->files_read = s.files_read;
 	t->still_ns = clock_nsec(CLOCK_MONOTONIC) - began;
 	t->flags = r->alive ? MANIFEST_LIVE : 0;
-	if (r->alive && r->frozen != PROTO_FROZEN_NOT && link_is_frozen(&r->link))
+	if (r->alive && r->frozen != PROTO_FROZEN_NOT && run_link_is_frozen(&r->link))
 		t->flags |= MANIFEST_FROZEN;
 	return 0;
 }
 
-/* --- storing the checkpoint
- * -------------------------------------------------------------------------------------- */
+/* --- storing the checkpoint ----------------------------------------------------------------------------- */
 
 int ckpt_publish(int dir_fd, uint32_t number, const unsigned char hash[HASH_LEN], const struct buf *manifest,
 		 struct err *e)
@@ -285,11 +281,11 @@ static int log_checkpoint_made(struct ckpt_run *r, const struct ckpt_made *m, co
 	return ckpt_log(r->audit, "checkpoint.create", r->id, &b, e);
 }
 
-static int remove_checkpoint_file(struct ckpt_run *r, const struct ckpt *c, const char *why, struct err *e)
+int ckpt_remove_for(struct ckpt_run *r, const struct ckpt *c, const char *why, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT;
 	struct json j = JSON_INIT(&b);
-	char name[CKPT_FILE_MAX];
+	char name[CKPT_FILE_MAX], mark[CKPT_MARK_MAX];
 	int ret;
 
 	snprintf(name, sizeof(name), "c%u", c->number);
@@ -301,12 +297,14 @@ static int remove_checkpoint_file(struct ckpt_run *r, const struct ckpt *c, cons
 	ckpt_file_name(c->number, c->hash, name);
 	if (unlinkat(r->dir_fd, name, 0) < 0 && errno != ENOENT)
 		return err_sys(e, -errno, "cannot remove checkpoint c%u", c->number);
+	ckpt_mark_name(c->number, c->hash, mark);
+	unlinkat(r->dir_fd, mark, 0);
 	return 0;
 }
 
 int ckpt_remove(struct ckpt_run *r, const struct ckpt *c, struct err *e)
 {
-	return remove_checkpoint_file(r, c, "asked for", e);
+	return ckpt_remove_for(r, c, "asked for", e);
 }
 
 /* Removes the oldest checkpoints; never the newest, nor the target of a rollback. */
@@ -315,7 +313,7 @@ static int prune_checkpoints(struct ckpt_run *r, uint64_t keep, uint64_t *ret_n,
 	int ret = ckpt_reload(r, e);
 
 	for (size_t i = 0; keep && ret == 0 && r->list.n - i > keep; i++) {
-		ret = remove_checkpoint_file(r, &r->list.v[i], "more than are kept", e);
+		ret = ckpt_remove_for(r, &r->list.v[i], "more than are kept", e);
 		*ret_n += ret == 0;
 	}
 	return ret < 0 || !*ret_n ? ret : ckpt_reload(r, e);
@@ -336,6 +334,16 @@ static bool is_same_state(struct ckpt_run *r, const struct ckpt *last, const str
 	       memcmp(b.data + off, manifest->data + head_len, b.len - off) == 0;
 }
 
+static int mark_automatic(struct ckpt_run *r, const struct ckpt_made *m, struct err *e)
+{
+	char mark[CKPT_MARK_MAX];
+	autoclose int fd = -1;
+
+	ckpt_mark_name(m->number, m->hash, mark);
+	fd = openat(r->dir_fd, mark, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	return fd < 0 ? err_sys(e, -errno, "cannot write the checkpoint") : 0;
+}
+
 static int store_checkpoint(struct ckpt_run *r, const struct ckpt_want *w, const struct scanned_state *t,
 			    const struct buf *manifest, struct ckpt_made *ret, struct err *e)
 {
@@ -351,10 +359,13 @@ static int store_checkpoint(struct ckpt_run *r, const struct ckpt_want *w, const
 	code = objects_sync(&r->store, e);
 	if (code == 0)
 		code = log_checkpoint_made(r, ret, w, e);
+	if (code == 0 && w->automatic)
+		code = mark_automatic(r, ret, e);
 	if (code == 0)
 		code = ckpt_publish(r->dir_fd, ret->number, ret->hash, manifest, e);
 	if (code < 0)
 		return code;
+	ckpt_note_spent(r, ret->new_bytes);
 	ckpt_save_known(r->dir_fd, &t->known, ret->hash);
 	return prune_checkpoints(r, w->keep, &ret->pruned, e);
 }
@@ -384,7 +395,7 @@ static int make_checkpoint(struct ckpt_run *r, const struct ckpt_want *w, struct
 	head_len = manifest.len;
 	code = scan_state(r, before, false, &manifest, &t, e);
 	if (!w->hold || code < 0)
-		link_close(&r->link);
+		run_link_close(&r->link);
 	if (code == 0 && w->only_changed && is_same_state(r, base, &manifest, head_len)) {
 		known_release(&t.known);
 		return 0;
@@ -438,7 +449,7 @@ int ckpt_scan_now(struct ckpt_run *r, bool content, struct buf *ret, struct err 
 		return code;
 	manifest_add_head(ret, &h);
 	code = scan_state(r, &before, !content, ret, &t, e);
-	link_close(&r->link);
+	run_link_close(&r->link);
 	known_release(&t.known);
 	return code;
 }

@@ -25,8 +25,7 @@
 #define OVER_NS (30 * NSEC_PER_SEC) /* for the ended run's launcher to clean up */
 #define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)
 
-/* --- building trees
- * ---------------------------------------------------------------------------------------------- */
+/* --- building trees ------------------------------------------------------------------------------------- */
 
 struct build_result {
 	uint64_t entries, linked, copied, ents_len;
@@ -111,8 +110,7 @@ int ckpt_build(struct ckpt_build *b, struct err *e)
 									: 0;
 }
 
-/* --- the journal
- * ------------------------------------------------------------------------------------------------- */
+/* --- the journal ---------------------------------------------------------------------------------------- */
 
 static int inode_number(int dirfd, const char *name, uint64_t *ret)
 {
@@ -237,8 +235,7 @@ int ckpt_recover(struct state *st, const char *id, int run_fd, struct err *e)
 	return finish_rollback(run_fd, trees, n, e);
 }
 
-/* --- rolling back
- * ------------------------------------------------------------------------------------------------ */
+/* --- rolling back --------------------------------------------------------------------------------------- */
 
 /* Sandboxes may share a home; it cannot be exchanged under one that runs. */
 static int check_home_unused(struct ckpt_run *r, struct err *e)
@@ -300,9 +297,9 @@ static int log_rollback(struct ckpt_run *r, const char *type, const struct ckpt_
 static int end_frozen_run(struct ckpt_run *r, struct err *e)
 {
 	uint64_t until = clock_nsec(CLOCK_MONOTONIC) + OVER_NS;
-	int ret = link_rollback(&r->link, e), fd;
+	int ret = run_link_rollback(&r->link, e), fd;
 
-	link_close(&r->link);
+	run_link_close(&r->link);
 	if (ret < 0)
 		return ret;
 	r->layers_fd = fd_close(r->layers_fd);
@@ -404,14 +401,13 @@ int ckpt_rollback(struct ckpt_run *r, const struct ckpt *to, struct ckpt_rolled 
 	code = log_rollback(r, "checkpoint.rollback", ret, e);
 	if (code == 0 && r->alive)
 		code = end_frozen_run(r, e);
-	link_close(&r->link);
+	run_link_close(&r->link);
 	if (code == 0)
 		code = restore_checkpoint(r, &target, &manifest, ret, e);
 	return code < 0 ? code : log_rollback(r, "checkpoint.rolled_back", ret, e);
 }
 
-/* --- forking
- * ---------------------------------------------------------------------------------------------------- */
+/* --- forking -------------------------------------------------------------------------------------------- */
 
 static int log_checkpoint_fork(struct ckpt_fork *f, const struct run *r, struct err *e)
 {

@@ -58,8 +58,7 @@ int ckpt_read(const struct ckpt_run *r, const struct ckpt *c, struct buf *ret, s
 	return ckpt_list_read(r->dir_fd, c, ret, e);
 }
 
-/* --- trees
- * ------------------------------------------------------------------------------------------------------- */
+/* --- trees ---------------------------------------------------------------------------------------------- */
 
 static bool name_exists(int dirfd, const char *name)
 {
@@ -129,8 +128,7 @@ int ckpt_open_places(struct ckpt_run *r, struct err *e)
 	return 0;
 }
 
-/* --- opening
- * ----------------------------------------------------------------------------------------------------- */
+/* --- opening -------------------------------------------------------------------------------------------- */
 
 static int lock_checkpoints(struct ckpt_run *r, struct err *e)
 {
@@ -214,7 +212,7 @@ int ckpt_open(struct ckpt_run *r, const char *ref, bool change, struct err *e)
 
 void ckpt_release(struct ckpt_run *r)
 {
-	link_close(&r->link);
+	run_link_close(&r->link);
 	ckpts_release(&r->list);
 	objects_release(&r->store);
 	fd_close(r->layers_fd);

@@ -7,13 +7,11 @@
 #include "checkpoint/into.h"
 
 #include "base/fd.h"
-#include "ipc/fdpass.h"
 #include "sandbox/engine/rootfs.h"
-#include "sandbox/spec/ids.h"
+#include "sandbox/spec/ids_child.h"
 #include "sandbox/state/layers.h"
 #include "sys/mnt.h"
 #include "sys/ns.h"
-#include "sys/spawn.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -28,98 +26,54 @@
 #include <sys/fsuid.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 
 #define WORK "into-work"
 #define COUNT_CAP 1000000
 #define STAT_MS 10000
 #define STAGE "/tmp" /* covered in the child's own mount namespace only */
 
-/* --- a child that fetches a mount
- * -------------------------------------------------------------------------------- */
+/* --- a child that fetches a mount ----------------------------------------------------------------------- */
 
 struct mount_fetch {
-	/* Runs in the child: returns the detached tree. */
-	int (*make)(const struct mount_fetch *f, int sock, struct err *e);
+	/* Both run in the child (sandbox/spec/ids_child.h): `enter` its namespaces, `make` the detached tree. */
+	int (*enter)(void *ctx, struct err *e);
+	int (*make)(void *ctx, struct buf *out, struct err *e);
 	struct into *i;
 	int userns, mntns;     /* of a running sandbox */
 	const struct ids *ids; /* of an ended sandbox; NULL: host root, which needs none */
+	int tree;
 };
 
-/* Always exits, so that nothing of the parent is released twice. */
-static _Noreturn void fetch_in_child(const struct mount_fetch *f, int sock, pid_t parent)
+static int fetch_workspace_mount(struct mount_fetch *f, struct err *e)
 {
-	struct err e = ERR_INIT;
-	int fd = f->make(f, sock, &e), r;
+	char what[64];
+	const struct ids_child c = { .what = what,
+				     .ids = f->ids && f->ids->range ? f->ids : NULL,
+				     .enter = f->enter,
+				     .work = f->make,
+				     .ctx = f,
+				     .fd = &f->tree };
+	int r;
 
-	/* Not earlier: a change of credentials clears the parent-death signal. */
-	spawn_die_with(parent);
-	r = fdpass_send(sock, &e, sizeof(e), &fd, fd >= 0);
-	_exit(r < 0);
+	snprintf(what, sizeof(what), "opens the workspace of %s", f->i->n.r.id);
+	f->tree = -1;
+	r = ids_child_run(&c, e);
+	if (r == 0 && f->tree < 0)
+		r = err_set(e, -EIO, "the process that %s died", what);
+	if (r < 0)
+		fd_close(f->tree);
+	return r < 0 ? r : f->tree;
 }
 
-static int serve_fetch_child(const struct mount_fetch *f, int sock, pid_t pid, struct err *e)
-{
-	struct err told = ERR_INIT;
-	size_t len = 0;
-	int fd = -1, r;
-	char c;
-
-	if (f->ids && f->ids->range) {
-		r = fdpass_recv(sock, &c, 1, NULL, 0);
-		if (r == 0)
-			r = ids_write_maps(f->ids, pid, e);
-		if (r == 0)
-			r = fdpass_send(sock, &c, 1, NULL, 0);
-		if (r < 0)
-			return e->code ? r : err_sys(e, r, "cannot map the ids of %s", f->i->n.r.id);
-	}
-	r = fdpass_recv_some(sock, &told, sizeof(told), &len, &fd, 1);
-	if (r == 1)
-		return fd;
-	if (r == 0 && len == sizeof(told) && told.code < 0) {
-		*e = told;
-		return told.code;
-	}
-	return err_set(e, -EIO, "the process that opens the workspace of %s died", f->i->n.r.id);
-}
-
-static int fetch_workspace_mount(const struct mount_fetch *f, struct err *e)
-{
-	autoclose int ours = -1, theirs = -1;
-	pid_t pid, parent = getpid();
-	int pair[2], r;
-
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-		return err_sys(e, -errno, "cannot make a socket");
-	ours = pair[0];
-	theirs = pair[1];
-	pid = fork();
-	if (pid < 0)
-		return err_sys(e, -errno, "cannot start a process");
-	if (pid == 0) {
-		fd_close(ours);
-		fetch_in_child(f, theirs, parent);
-	}
-	theirs = fd_close(theirs);
-	r = serve_fetch_child(f, ours, pid, e);
-	ours = fd_close(ours);
-	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-		;
-	return r;
-}
-
-/* --- a running sandbox
- * ------------------------------------------------------------------------------------------- */
+/* --- a running sandbox ---------------------------------------------------------------------------------- */
 
 static int sandbox_init_pid(struct into *i, pid_t *ret, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT;
 	json_int_t pid = 0;
 	json_t *root;
-	int r = link_stat(&i->n.r.link, STAT_MS, &b, e);
+	int r = run_link_stat(&i->n.r.link, STAT_MS, &b, e);
 
 	if (r < 0)
 		return r;
@@ -156,17 +110,26 @@ static int open_namespaces(struct into *i, struct mount_fetch *f, struct err *e)
 	return r == 0 && again != pid ? err_set(e, -ESTALE, "sandbox %s is ending", i->n.r.id) : r;
 }
 
-static int open_workspace_of_running(const struct mount_fetch *f, int sock, struct err *e)
+static int enter_running_sandbox(void *ctx, struct err *e)
 {
-	autoclose int dir = -1;
-	int tree;
+	const struct mount_fetch *f = ctx;
 
-	(void)sock;
-	if (setns(f->userns, CLONE_NEWUSER) < 0 || setns(f->mntns, CLONE_NEWNS) < 0)
-		return err_sys(e, -errno, "cannot enter the namespaces of %s", f->i->n.r.id);
-	dir = open(ROOTFS_WORKSPACE, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	tree = dir < 0 ? -errno : mnt_tree(dir, "", false);
-	return tree < 0 ? err_sys(e, tree, "cannot open the workspace of %s", f->i->n.r.id) : tree;
+	return setns(f->userns, CLONE_NEWUSER) < 0 || setns(f->mntns, CLONE_NEWNS) < 0
+		       ? err_sys(e, -errno, "cannot enter the namespaces of %s", f->i->n.r.id)
+		       : 0;
+}
+
+static int open_workspace_of_running(void *ctx, struct buf *out, struct err *e)
+{
+	struct mount_fetch *f = ctx;
+	autoclose int dir = open(ROOTFS_WORKSPACE, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	int tree = dir < 0 ? -errno : mnt_tree(dir, "", false);
+
+	(void)out;
+	if (tree < 0)
+		return err_sys(e, tree, "cannot open the workspace of %s", f->i->n.r.id);
+	f->tree = tree;
+	return 0;
 }
 
 /* For host root each sandbox has other ids outside: show the call's layer with the ids of this sandbox. */
@@ -204,7 +167,11 @@ static int take_workspace_mount(struct into *i, int mount, struct err *e)
 
 static int open_into_running(struct into *i, int layers_fd, struct err *e)
 {
-	struct mount_fetch f = { .make = open_workspace_of_running, .i = i, .userns = -1, .mntns = -1 };
+	struct mount_fetch f = { .enter = enter_running_sandbox,
+				 .make = open_workspace_of_running,
+				 .i = i,
+				 .userns = -1,
+				 .mntns = -1 };
 	int r = open_namespaces(i, &f, e);
 
 	if (r == 0)
@@ -216,8 +183,7 @@ static int open_into_running(struct into *i, int layers_fd, struct err *e)
 	return r;
 }
 
-/* --- an ended sandbox
- * ------------------------------------------------------------------------------------------- */
+/* --- an ended sandbox ----------------------------------------------------------------------------------- */
 
 /* Opens the directory that fd was opened on outside, in this mount namespace. */
 static int reopen_same_directory(const char *path, int fd)
@@ -233,29 +199,29 @@ static int reopen_same_directory(const char *path, int fd)
 	return a.st_dev == b.st_dev && a.st_ino == b.st_ino ? TAKE_FD(again) : -ESTALE;
 }
 
-static int enter_new_namespaces(const struct mount_fetch *f, int sock, struct err *e)
+static int enter_new_namespaces(void *ctx, struct err *e)
 {
-	char c = 0, map[IDS_MAP_LEN];
-	int r = unshare(f->ids ? CLONE_NEWUSER | CLONE_NEWNS : CLONE_NEWNS) < 0 ? -errno : 0;
+	const struct mount_fetch *f = ctx;
 
-	if (r < 0)
-		return err_sys(e, r, "cannot make namespaces to write to %s in", f->i->n.r.id);
-	if (f->ids && f->ids->range) {
-		r = fdpass_send(sock, &c, 1, NULL, 0);
-		if (r == 0)
-			r = fdpass_recv(sock, &c, 1, NULL, 0);
-		if (r < 0)
-			return err_sys(e, r, "cannot take the ids of %s", f->i->n.r.id);
-	} else if (f->ids) {
+	return unshare(f->ids ? CLONE_NEWUSER | CLONE_NEWNS : CLONE_NEWNS) < 0
+		       ? err_sys(e, -errno, "cannot make namespaces to write to %s in", f->i->n.r.id)
+		       : 0;
+}
+
+/* A single id the child maps itself; a range was mapped from outside. */
+static int prepare_new_namespaces(const struct mount_fetch *f, struct err *e)
+{
+	char map[IDS_MAP_LEN];
+	int r = 0;
+
+	if (f->ids && !f->ids->range) {
 		r = ns_deny_setgroups("/proc/self", e);
 		for (int groups = 0; groups < 2 && r == 0; groups++)
 			r = ns_map_ids("/proc/self", groups, ids_outer_map(f->ids, groups, map), e);
-		if (r < 0)
-			return r;
 	}
-	return mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0
-		       ? err_sys(e, -errno, "cannot make private mounts")
-		       : 0;
+	if (r == 0 && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+		r = err_sys(e, -errno, "cannot make private mounts");
+	return r;
 }
 
 /* Opens the directory with upper/: the run's directory, or a disk image, which is not mounted yet. */
@@ -271,13 +237,15 @@ static int open_layers_here(const struct ckpt_run *r, int *ret_attach)
 	return reopen_same_directory(path, r->run_fd);
 }
 
-static int mount_workspace_of_ended(const struct mount_fetch *f, int sock, struct err *e)
+static int mount_workspace_of_ended(void *ctx, struct buf *out, struct err *e)
 {
+	struct mount_fetch *f = ctx;
 	const struct ckpt_run *r = &f->i->n.r;
 	autoclose int layers = -1, lower = -1;
-	int attach = -1, ret = enter_new_namespaces(f, sock, e);
+	int attach = -1, ret = prepare_new_namespaces(f, e);
 	char options[256];
 
+	(void)out;
 	if (ret < 0)
 		return ret;
 	lower = reopen_same_directory(r->meta.workspace, f->i->lower);
@@ -295,13 +263,16 @@ static int mount_workspace_of_ended(const struct mount_fetch *f, int sock, struc
 	if (ret == 0 && mount("overlay", STAGE "/ws", "overlay", MS_NOSUID | MS_NODEV, options) < 0)
 		ret = -errno;
 	ret = ret < 0 ? ret : mnt_tree(AT_FDCWD, STAGE "/ws", false);
-	return ret < 0 ? err_sys(e, ret, "cannot lay the layer of %s over its workspace", r->id) : ret;
+	if (ret < 0)
+		return err_sys(e, ret, "cannot lay the layer of %s over its workspace", r->id);
+	f->tree = ret;
+	return 0;
 }
 
 static int open_into_ended(struct into *i, struct err *e)
 {
 	CLEANUP(ids_release) struct ids ids = IDS_INIT;
-	struct mount_fetch f = { .make = mount_workspace_of_ended, .i = i };
+	struct mount_fetch f = { .enter = enter_new_namespaces, .make = mount_workspace_of_ended, .i = i };
 	struct ckpt_run *r = &i->n.r;
 	int ret = 0;
 
@@ -327,8 +298,7 @@ static int open_into_ended(struct into *i, struct err *e)
 	return ret < 0 ? ret : take_workspace_mount(i, fetch_workspace_mount(&f, e), e);
 }
 
-/* --- public functions
- * ------------------------------------------------------------------------------------------- */
+/* --- public functions ----------------------------------------------------------------------------------- */
 
 static int refuse_into(const struct ckpt_run *r, const char *hint, struct err *e, const char *why)
 {

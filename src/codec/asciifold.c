@@ -5,7 +5,10 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Sorted. A text of one character counts up from the first to the last. */
+/*
+ * Sorted by code point. A run whose text is one character maps its first code point to that character, the next one to
+ * the next character, and so on: U+FF21 to U+FF3A are a to z in one entry.
+ */
 static const struct run {
 	uint32_t first, last;
 	char text[ASCIIFOLD_MAX];

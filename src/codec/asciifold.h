@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Characters that some programs take for ASCII: those that Unicode's compatibility form (NFKC) and a comparison without letter case
- * make ASCII of (full width, mathematical letters, ligatures, superscripts, a dotless i), and those that such a comparison drops.
- * Pure. The table is made by tools/gen-asciifold.
+ * Characters that some programs treat as ASCII. Unicode's compatibility form (NFKC), together with a comparison that
+ * ignores letter case, turns some characters into ASCII (full-width and mathematical letters, ligatures,
+ * superscripts, a dotless i) and drops others. Pure. The table is made by tools/gen-asciifold.
  */
 #ifndef CODEC_ASCIIFOLD_H
 #define CODEC_ASCIIFOLD_H
@@ -12,7 +12,10 @@
 
 #define ASCIIFOLD_MAX 8 /* with its NUL */
 
-/* What it becomes, letters in lower case; "" when it is dropped. False, and out untouched: it stays what it is. */
+/*
+ * Writes the ASCII text that c folds to, letters in lower case; "" when such a comparison drops c. Returns false, and
+ * leaves out as it is, when c folds to nothing else.
+ */
 bool asciifold(uint32_t c, char out[ASCIIFOLD_MAX]);
 
 #endif

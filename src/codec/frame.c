@@ -22,7 +22,7 @@ long frame_parse(const void *data, size_t len, struct frame *ret)
 	const uint8_t *p = data;
 	uint32_t payload;
 
-	/* The length is judged as soon as it is there, so that nobody waits for a frame that will be refused. */
+	/* Check the length as soon as it is there, so that no caller waits for the rest of a frame that is refused. */
 	if (len < 4)
 		return 0;
 	payload = frame_u32(p);
@@ -52,7 +52,7 @@ void frame_add(struct buf *out, uint8_t type, uint32_t chan, const void *data, u
 	uint8_t head[FRAME_HEAD];
 
 	BUG_ON(len > FRAME_MAX_PAYLOAD);
-	/* Room for both first: a buffer that cannot grow must not end in half a frame. */
+	/* Reserve room for head and payload first: a buffer that cannot grow must not end with half a frame. */
 	if (!buf_reserve(out, FRAME_HEAD + len))
 		return;
 	frame_put_head(head, type, chan, len);

@@ -16,7 +16,7 @@ struct slice {
 #define SLICE_NONE ((struct slice){ 0 })
 
 #define SLICE_QUOTE_LEN 96
-/* For a message: made harmless, cut with "..." when long. Returns out. */
+/* Quotes a text for a message: made harmless for a terminal, cut with "..." when long. Returns out. */
 char *slice_quote(const char *s, size_t len, char out[SLICE_QUOTE_LEN]);
 
 static inline struct slice slice_of(const char *s)
@@ -29,7 +29,7 @@ static inline bool slice_eq(struct slice s, const char *text)
 	return s.len == strlen(text) && (s.len == 0 || memcmp(s.p, text, s.len) == 0);
 }
 
-/* ASCII letters of either case are the same. */
+/* Compares without regard to the case of ASCII letters. */
 static inline bool slice_eq_nocase(struct slice s, const char *text)
 {
 	return s.len == strlen(text) && (s.len == 0 || strncasecmp(s.p, text, s.len) == 0);

@@ -163,8 +163,7 @@ int cofferd_ask(struct state *st, enum cofferd_want want, struct cofferd_reply *
 	return r;
 }
 
-/* --- a cofferd that is starting
- * ---------------------------------------------------------------------------------- */
+/* --- a cofferd that is starting ------------------------------------------------------------------------- */
 
 /*
  * Between the fork and the first response of a cofferd nobody listens on the socket, although a daemon is

@@ -24,8 +24,8 @@ int owner_read(const char *path, size_t max, bool must, struct buf *ret, char **
 int owner_read_at(int dir, const char *name, const char *shown, size_t max, struct buf *ret,
 		  struct err *e) MUST_CHECK;
 
-/* The symbolic links that a path leads through, each by its own path; empty if the path ends early. Whoever
- * can change a link chooses the file, so with `must` each is checked like a file. -ELOOP if there are too
+/* The symbolic links that a path leads through, each by its own path; empty if the path ends early. A user
+ * who can change a link chooses the file, so with `must` each is checked like a file. -ELOOP if there are too
  * many. */
 int owner_links(const char *path, bool must, struct strv *ret, struct err *e) MUST_CHECK;
 

@@ -86,10 +86,25 @@ static void lint_missing_apex(struct lint *l, const struct policy_rule *r)
 	lint_warn(l, r, "%s does not cover %s itself; add it if it is wanted", r->host.text, apex);
 }
 
+/* policy_alias() judges the targets of aliases (CNAME) by rules for this port, whatever the connection's. */
+static bool denies_aliases(const struct policy_rule *deny)
+{
+	for (unsigned i = 0; deny->n_entries == 0 && i < deny->n_ports; i++) {
+		if (deny->ports[i].lo <= 443 && deny->ports[i].hi >= 443)
+			return true;
+	}
+	return false;
+}
+
 /* Could an allow otherwise let through what this rule denies? */
 static bool deny_has_target(const struct policy_rule *deny, const struct policy_rule *o)
 {
-	if (o->action == POLICY_DENY || !port_ranges_overlap(deny, o))
+	if (o->action == POLICY_DENY)
+		return false;
+	/* Any allowed name may turn out to be an alias of the denied one. */
+	if (!o->by_addr && denies_aliases(deny))
+		return true;
+	if (!port_ranges_overlap(deny, o))
 		return false;
 	if (deny->by_addr || o->by_addr) /* names resolve to addresses, so any name may be affected */
 		return deny->by_addr || deny->host.kind == HOSTPAT_ANY;

@@ -145,7 +145,7 @@ static int notify_key_to(struct source *s, const struct ynode *n, void *to)
 		"to", notify_key_to                                                                          \
 	}
 
-/* What webhook and matrix have in common: an address, and one source of the secret. */
+/* Checks the settings that webhook and matrix share: an address, and one source of the secret. */
 static int check_http_target(struct source *s, const struct ynode *n, struct notify_target *t,
 			     const char *what, bool needs_secret)
 {

@@ -109,7 +109,7 @@ int config_policy_parse(const char *name, const char *text, size_t len, struct c
 void config_acts_format(const struct acts *a, struct buf *out);
 
 /*
- * What --allow names and the files do not allow, one sentence each: the caller that starts the run reports them together
+ * The targets of --allow that the files do not allow, one sentence each: the caller that starts the run reports them together
  * with ->conflicts, because the stricter wins. Reads the files again.
  */
 int config_policy_conflicts(const struct config_policy_args *a, struct strv *ret, struct err *e) MUST_CHECK;

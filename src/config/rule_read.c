@@ -446,9 +446,9 @@ static int refuse_path(const char *text, struct err *e)
 {
 	size_t len = strcspn(text, "/");
 
-	err_set(e, -EINVAL, "'%.200s' has a path; expected a host, with a port or without", text);
-	return err_hint(e, -EINVAL, "%.*s (a policy file has rules for paths, under http:)",
-			(int)(len < 200 ? len : 200), text);
+	err_set(e, -EINVAL, "'%.200s' has a path: name the host, and put paths under http: in a policy file",
+		text);
+	return err_hint(e, -EINVAL, "%.*s", (int)(len < 200 ? len : 200), text);
 }
 
 static bool has_url_path(const char *text)

@@ -36,18 +36,24 @@ static void judge_courier_addr(struct courier *c, const struct addr *a, char why
 {
 	enum addr_class class = addr_special(a);
 	char text[ADDR_TEXT_LEN];
+	int own;
 
 	why[0] = '\0';
 	addr_format(a, text);
-	if (class != ADDR_GLOBAL)
+	if (class != ADDR_GLOBAL) {
 		snprintf(why, COURIER_WHY_LEN,
 			 "%s is %s, which is dialled only where the configuration says 'to: %s'", text,
 			 addr_special_name(class), text);
-	else if (dial_is_own(&c->own, a) == 1)
+		return;
+	}
+	own = dial_is_own(&c->own, a);
+	if (own == 1)
 		snprintf(
 			why, COURIER_WHY_LEN,
 			"%s is this host itself, which is dialled only where the configuration says 'to: %s'",
 			text, text);
+	else if (own < 0)
+		snprintf(why, COURIER_WHY_LEN, "%s cannot be reached from here: %s", text, strerror(-own));
 }
 
 /* Dials exactly the addresses that were judged. */
@@ -133,6 +139,7 @@ int courier_dial_open(struct courier *c, struct err *e)
 {
 	int r = loop_open(&c->loop, e);
 
+	r = r < 0 ? r : own_probe_open(&c->own, e);
 	r = r < 0 ? r : resolver_open(&c->resolver, &c->loop, e);
 	return r < 0 ? r : set_courier_servers(c, e);
 }

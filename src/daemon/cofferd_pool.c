@@ -7,10 +7,10 @@
  */
 #include "base/clock.h"
 #include "base/fd.h"
+#include "daemon/child/child_coffer.h"
 #include "daemon/cofferd_daemon.h"
 #include "daemon/pool/standby.h"
 #include "ipc/fdpass.h"
-#include "sys/spawn.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -114,12 +114,12 @@ static int start_standby(const struct daemon *d, const struct template *t, int s
 {
 	autostrv struct strv argv = STRV_INIT, env = STRV_INIT;
 	const int fds[] = { 0, 1, 2, sock };
-	struct spawn s = { .exe = d->coffer_fd,
-			   .fds = fds,
-			   .n_fds = ARRAY_SIZE(fds),
-			   .flags = SPAWN_SAME_ID | SPAWN_OUTLIVES | SPAWN_MAY_GAIN | SPAWN_KEEP_UMASK |
-				    SPAWN_SESSION };
-	struct spawned got = SPAWNED_INIT;
+	struct child_coffer c = { .exe = d->coffer_fd,
+				  .state = d->st->path,
+				  .fds = fds,
+				  .n_fds = ARRAY_SIZE(fds),
+				  .outlives = true };
+	pid_t pid;
 	int r = strv_add(&argv, "coffer");
 
 	if (r == 0)
@@ -128,16 +128,8 @@ static int start_standby(const struct daemon *d, const struct template *t, int s
 		r = strv_add(&argv, "--standby=3");
 	for (size_t i = 0; r == 0 && i < t->args.n; i++)
 		r = strv_add(&argv, t->args.v[i]);
-	if (r == 0)
-		r = strv_addf(&env, "COFFER_STATE=%s", d->st->path);
-	s.argv = argv.v;
-	s.env = env.v;
-	if (r == 0)
-		r = spawn_start(&s, &got, NULL);
-	if (r < 0)
-		return r;
-	fd_close(got.pidfd);
-	return 0;
+	c.argv = argv.v;
+	return r < 0 ? r : child_start_coffer(&c, &env, &pid, NULL);
 }
 
 static int make_pool_sandbox(struct daemon *d, struct template *t)

@@ -323,7 +323,7 @@ static int daemon_open(struct daemon *d, const struct cofferd_how *how, struct e
 				 e);
 	if (r == 0)
 		r = watch_signals(d, e);
-	d->gate.metrics = metrics_answer;
+	d->gate.metrics = metrics_make_response;
 	d->gate.metrics_ctx = d->metrics;
 	/* The socket is open before the sandboxes are examined: that may take a while, and clients can wait. */
 	return r < 0 ? r : gate_open(&d->gate, e);

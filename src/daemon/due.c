@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
-#include "base/str.h"
+#include "daemon/child/child_coffer.h"
 #include "sys/spawn.h"
 
 #include <errno.h>
@@ -75,8 +75,7 @@ static void read_schedule(struct due *d)
 	d->mtime = mtime;
 }
 
-/* --- rotation
- * ---------------------------------------------------------------------------------------------------- */
+/* --- rotation ------------------------------------------------------------------------------------------- */
 
 static bool has_due_secret(const struct due *d)
 {
@@ -112,25 +111,16 @@ static int start_rotate(struct due *d, struct err *e)
 	char *argv[] = { (char *)"coffer", (char *)"secret", (char *)"rotate", (char *)"--due", NULL };
 	const int fds[] = { SPAWN_NULL, SPAWN_NULL, d->said >= 0 ? d->said : SPAWN_NULL };
 	autostrv struct strv env = STRV_INIT;
-	struct spawn s = { .exe = d->coffer_fd,
-			   .argv = argv,
-			   .fds = fds,
-			   .n_fds = ARRAY_SIZE(fds),
-			   .flags = SPAWN_SAME_ID | SPAWN_OUTLIVES | SPAWN_MAY_GAIN | SPAWN_KEEP_UMASK |
-				    SPAWN_SESSION };
-	struct spawned got = SPAWNED_INIT;
-	int r;
+	const struct child_coffer c = { .exe = d->coffer_fd,
+					.state = d->st->path,
+					.argv = argv,
+					.fds = fds,
+					.n_fds = ARRAY_SIZE(fds),
+					.outlives = true };
 
-	if (spawn_env_but(&env, not, ARRAY_SIZE(not )) < 0 ||
-	    strv_addf(&env, "COFFER_STATE=%s", d->st->path) < 0)
+	if (spawn_env_but(&env, not, ARRAY_SIZE(not )) < 0)
 		return err_set(e, -ENOMEM, "out of memory");
-	s.env = env.v;
-	r = spawn_start(&s, &got, e);
-	if (r < 0)
-		return r;
-	fd_close(got.pidfd);
-	d->pid = got.pid;
-	return 0;
+	return child_start_coffer(&c, &env, &d->pid, e);
 }
 
 static void begin_rotation(struct due *d)
@@ -143,18 +133,6 @@ static void begin_rotation(struct due *d)
 		(void)helper_died(d->helpers, &d->helper, clock_nsec(CLOCK_MONOTONIC), e.msg);
 }
 
-/* The first line of its error output. */
-static void read_first_error_line(struct due *d, char *out, size_t size)
-{
-	char line[200];
-	ssize_t n = d->said < 0 ? 0 : pread(d->said, line, sizeof(line) - 1, 0);
-
-	line[n > 0 ? n : 0] = '\0';
-	line[strcspn(line, "\n")] = '\0';
-	str_safe(line, out, size);
-	d->said = fd_close(d->said);
-}
-
 bool due_reaped(struct due *d, pid_t pid, int status)
 {
 	char said[200];
@@ -163,7 +141,8 @@ bool due_reaped(struct due *d, pid_t pid, int status)
 	if (!d->pid || pid != d->pid)
 		return false;
 	d->pid = 0;
-	read_first_error_line(d, said, sizeof(said));
+	child_first_line(d->said, said, sizeof(said));
+	d->said = fd_close(d->said);
 	read_schedule(d);
 	next = schedule_next(&d->schedule);
 	if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
@@ -194,8 +173,7 @@ static void check_due(struct due *d)
 		begin_rotation(d);
 }
 
-/* --- expiry
- * ------------------------------------------------------------------------------------------------------ */
+/* --- expiry --------------------------------------------------------------------------------------------- */
 
 static void log_expiring(const struct due *d, const struct schedule_entry *n)
 {

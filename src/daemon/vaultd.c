@@ -66,8 +66,7 @@ bool vaultd_is_busy(const struct vaultd *v)
 	return v->leases > 0 || (vault_is_open(v) && !v->files.may_reopen);
 }
 
-/* --- the process
- * ------------------------------------------------------------------------------------------------- */
+/* --- the process ---------------------------------------------------------------------------------------- */
 
 static void stop_vault(struct vaultd *v)
 {
@@ -265,8 +264,7 @@ static void end_typed_vault(struct vaultd *v)
 	vault_end(&v->typed);
 }
 
-/* --- requests
- * --------------------------------------------------------------------------------------------------- */
+/* --- requests ------------------------------------------------------------------------------------------- */
 
 static int make_vault_channel(int *ret_vaults, int *ret_guards, struct err *e)
 {

@@ -96,6 +96,8 @@ static int dial_start(struct dial *d, uint32_t mask, struct err *e)
 	d->control.fd = DIAL_FD_CONTROL;
 	if (mask & FDS_BIT(DIAL_FD_RESOLV))
 		r = read_resolv_conf(d, e);
+	if (r == 0)
+		r = own_probe_open(&d->own, e);
 	/* The fence forbids changing a descriptor's flags. */
 	if (r == 0 && fd_set_nonblock(DIAL_FD_EGRESS, true) < 0)
 		r = err_sys(e, -errno, "cannot use the link to coffer-egress");

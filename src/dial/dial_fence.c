@@ -23,7 +23,10 @@ static const uint16_t calls[] = {
 #ifdef SYS_epoll_wait
 	SYS_epoll_wait,
 #endif
-	/* existing sockets; the rules below restrict creating them */
+	/*
+	 * existing sockets; the rules below restrict creating them. The one that queries routes (dial_race.h) was
+	 * opened before; without capabilities it changes none.
+	 */
 	SYS_connect,
 	SYS_getsockname,
 	SYS_getpeername,

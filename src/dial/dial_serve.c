@@ -129,7 +129,7 @@ void dial_settle(struct dial *d)
 	struct dial_reply *y, *next;
 
 	own_probe_forget(&d->own);
-	/* What could not be recorded did not happen, and counts as new when it comes again. */
+	/* A connection that could not be recorded is refused below, so it must count as new when it comes again. */
 	if (failed)
 		seen_forget(&d->seen);
 	for (y = TAILQ_FIRST(&d->replies); failed && y; y = next) {

@@ -63,7 +63,15 @@ static size_t collect_fds(struct msghdr *m, int *got)
 	return n;
 }
 
-int fdpass_recv_some(int sock, void *data, size_t cap, size_t *ret_len, int *fds, size_t max)
+static void close_fds(const int *fds, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		fd_close(fds[i]);
+}
+
+/* Receives one message, or a part of a stream: the number of bytes, with all descriptors that came in `got`. */
+static ssize_t receive_with_fds(int sock, void *data, size_t cap, int got[FDPASS_MAX], size_t *ret_n,
+				int *ret_flags)
 {
 	union fdpass_control ctl = { 0 };
 	struct iovec iov = { .iov_base = data, .iov_len = cap };
@@ -71,8 +79,6 @@ int fdpass_recv_some(int sock, void *data, size_t cap, size_t *ret_len, int *fds
 			    .msg_iovlen = 1,
 			    .msg_control = ctl.bytes,
 			    .msg_controllen = sizeof(ctl.bytes) };
-	int got[FDPASS_MAX];
-	size_t n_got;
 	ssize_t r;
 
 	do {
@@ -80,16 +86,27 @@ int fdpass_recv_some(int sock, void *data, size_t cap, size_t *ret_len, int *fds
 	} while (r < 0 && errno == EINTR);
 	if (r < 0)
 		return -errno;
-	n_got = collect_fds(&m, got);
-	if (r == 0 || n_got > max || (m.msg_flags & (MSG_TRUNC | MSG_CTRUNC))) {
-		for (size_t i = 0; i < n_got; i++)
-			fd_close(got[i]);
+	*ret_n = collect_fds(&m, got);
+	*ret_flags = m.msg_flags;
+	return r;
+}
+
+int fdpass_recv_some(int sock, void *data, size_t cap, size_t *ret_len, int *fds, size_t max)
+{
+	int got[FDPASS_MAX], flags = 0;
+	size_t n = 0;
+	ssize_t r = receive_with_fds(sock, data, cap, got, &n, &flags);
+
+	if (r < 0)
+		return (int)r;
+	if (r == 0 || n > max || (flags & (MSG_TRUNC | MSG_CTRUNC))) {
+		close_fds(got, n);
 		return r == 0 ? -EPIPE : -EPROTO;
 	}
-	if (n_got)
-		memcpy(fds, got, n_got * sizeof(int));
+	if (n)
+		memcpy(fds, got, n * sizeof(int));
 	*ret_len = (size_t)r;
-	return (int)n_got;
+	return (int)n;
 }
 
 int fdpass_recv(int sock, void *data, size_t len, int *fds, size_t n)
@@ -101,8 +118,7 @@ int fdpass_recv(int sock, void *data, size_t len, int *fds, size_t n)
 	if (r < 0)
 		return r;
 	if (n_bytes != len || (size_t)r != n) {
-		for (int i = 0; i < r; i++)
-			fd_close(got[i]);
+		close_fds(got, (size_t)r);
 		return -EPROTO;
 	}
 	if (n)
@@ -112,24 +128,14 @@ int fdpass_recv(int sock, void *data, size_t len, int *fds, size_t n)
 
 int fdpass_recv_stream(int sock, void *data, size_t cap, int *ret_fd)
 {
-	union fdpass_control ctl = { 0 };
-	struct iovec iov = { .iov_base = data, .iov_len = cap };
-	struct msghdr m = { .msg_iov = &iov,
-			    .msg_iovlen = 1,
-			    .msg_control = ctl.bytes,
-			    .msg_controllen = sizeof(ctl.bytes) };
-	int got[FDPASS_MAX];
-	size_t n;
-	ssize_t r;
+	int got[FDPASS_MAX], flags = 0;
+	size_t n = 0;
+	ssize_t r = receive_with_fds(sock, data, cap, got, &n, &flags);
 
-	do {
-		r = recvmsg(sock, &m, MSG_CMSG_CLOEXEC);
-	} while (r < 0 && errno == EINTR);
 	if (r < 0)
-		return -errno;
-	n = collect_fds(&m, got);
-	for (size_t i = 1; i < n; i++)
-		fd_close(got[i]);
+		return (int)r;
+	if (n > 1)
+		close_fds(got + 1, n - 1);
 	*ret_fd = n ? got[0] : -1;
 	return (int)r;
 }

@@ -14,8 +14,7 @@
 
 #define LINES_MAX 8
 
-/* --- texts (askpost.T3)
- * ------------------------------------------------------------------------------------------ */
+/* --- texts (askpost.T3) --------------------------------------------------------------------------------- */
 
 /* "PUT https://api.github.com/repos/o/r", "api.example.com:443", a title. */
 static void add_ask_act(const json_t *ask, struct buf *b)
@@ -173,8 +172,7 @@ static void post_count(struct askpost *p)
 	p->post(p->ctx, &ev);
 }
 
-/* --- rate limit
- * -------------------------------------------------------------------------------------------------- */
+/* --- rate limit ----------------------------------------------------------------------------------------- */
 
 /* askpost.T4: the window grows while nobody answers. */
 static uint64_t current_window(const struct askpost *p)

@@ -68,8 +68,7 @@ static void courier_run_end(struct courier_run *c)
 	vault_files_close(&c->files);
 }
 
-/* --- descriptors for the courier
- * --------------------------------------------------------------------------------- */
+/* --- descriptors for the courier ------------------------------------------------------------------------ */
 
 static int open_key_file(const char *path, struct err *e)
 {
@@ -222,8 +221,7 @@ static int open_job_files(struct courier_run *c, int state_fd, struct courier_ca
 	return r;
 }
 
-/* --- the courier process
- * ----------------------------------------------------------------------------------------- */
+/* --- the courier process -------------------------------------------------------------------------------- */
 
 /* The courier's only open descriptor is the control channel. */
 static int start_coffer_courier(struct courier_run *c, struct err *e)

@@ -100,8 +100,7 @@ static void log_outcome(struct notify_queue *q, const char *type, const struct n
 				    NULL);
 }
 
-/* --- the process of one attempt
- * ---------------------------------------------------------------------------------- */
+/* --- the process of one attempt ------------------------------------------------------------------------- */
 
 static int compare_fds(const void *a, const void *b)
 {
@@ -337,8 +336,7 @@ static void start_next_attempt(struct notify_queue *q)
 	}
 }
 
-/* --- public functions
- * ------------------------------------------------------------------------------------------- */
+/* --- public functions ----------------------------------------------------------------------------------- */
 
 int notify_new(struct notify **ret, struct loop *loop, const struct notify_conf *conf, int state_fd,
 	       struct audit *audit, const struct notify_opts *opts, struct err *e)

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* What the rules of one step say about a connection. */
+/* The rules of one step that match a connection, by action. */
 struct step {
 	const struct policy_rule *deny, *ask, *allow; /* the first rule of each action without entries */
 	/* the first allow with entries, preferably one that lets a request through */
@@ -16,7 +16,7 @@ struct step {
 	bool entries;
 };
 
-/* Records what one rule says about the connection. */
+/* Adds one matching rule. */
 static void add_to_step(const struct policy_rule *r, struct step *s)
 {
 	const struct policy_rule **slot[] = { &s->deny, &s->ask, &s->allow };

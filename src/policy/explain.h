@@ -11,6 +11,9 @@
 void policy_explain(const struct policy *p, const struct policy_target *t, const struct policy_request *r,
 		    struct buf *out, struct policy_verdict *ret);
 
+/* Do two verdicts that allow have the same depth and the same terms? */
+bool policy_terms_eq(const struct policy_verdict *a, const struct policy_verdict *b);
+
 struct policy_diff {
 	size_t allowed; /* b allows, a did not */
 	size_t denied;	/* the other way round */
@@ -18,7 +21,7 @@ struct policy_diff {
 };
 
 /*
- * What changes from a to b: lines that begin with + (now allowed), - (no longer allowed) or ~ (other terms). Ports are
+ * The changes from a to b: lines that begin with + (now allowed), - (no longer allowed) or ~ (other terms). Ports are
  * compared exactly, for every name and range that either policy names; requests by one example of each that either
  * lists ("any" stands for a star).
  */

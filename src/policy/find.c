@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the entries of one step say about a request: by method and path, by the operations of a GraphQL document, by what git
- * does. Of the matching entries those remain that no other is more specific than, and of those the strictest applies. So two
+ * The verdict of one step's entries on a request: by method and path, by the operations of a GraphQL document, by the act of
+ * a git request. Of the matching entries those remain that no other is more specific than, and of those the strictest applies. So two
  * entries that cannot be compared are never decided by chance.
  */
 #include "policy/policy_int.h"
@@ -35,7 +35,7 @@ static const struct policy_entry *cursor_next(struct cursor *c)
 	}
 }
 
-/* What is looked up: which fields count depends on the kind. */
+/* The subject of a lookup. The kind decides which fields count. */
 struct question {
 	enum policy_entry_kind kind;
 	method_set method;
@@ -52,7 +52,7 @@ static bool entry_pattern_matches(const char *pattern, struct slice text, const 
 	return pathpat_match(pattern, text, en->action == POLICY_ALLOW ? 0 : PATHPAT_LOOSE);
 }
 
-/* Does the entry apply to what is looked up? */
+/* Does the entry apply to the subject of the lookup? */
 static bool entry_applies(const struct policy_entry *en, const struct question *q)
 {
 	method_set method = en->action == POLICY_ALLOW ? q->method : method_strictly(q->method);

@@ -60,8 +60,7 @@ struct policy_limits {
 	uint32_t connections;	      /* at the same time */
 };
 
-/* What applies to a connection or request besides the decision; strings belong to the policy, NULL if not
- * set. */
+/* The terms of a connection or request besides the decision. Strings belong to the policy, and are NULL if not set. */
 struct policy_terms {
 	struct policy_limits limits; /* of the rule; those of the sandbox are policy_limits() */
 	bool has_pin;		     /* `to:`: dial only this address, without resolving */
@@ -249,7 +248,7 @@ struct policy_proxies {
 size_t policy_proxies(const struct policy *p, const struct policy_proxies **ret);
 const struct policy_proxies *policy_proxies_find(const struct policy *p, const char *name);
 
-/* What a program inside may know: one line for each rule ("allow api.github.com:443 http GET /x"). */
+/* The part of the policy that a program inside may know: one line for each rule ("allow api.github.com:443 http GET /x"). */
 void policy_describe(const struct policy *p, struct buf *out);
 /* The same as a JSON object. For people outside it also has the address of a rule (`to`), whether it has a CA
  * of its own (`ca`), and its proxy set, secret and capture. */

@@ -92,7 +92,7 @@ static bool is_same_text(const char *a, const char *b)
 	return !a == !b && (!a || str_eq(a, b));
 }
 
-static bool has_same_terms(const struct policy_verdict *a, const struct policy_verdict *b)
+bool policy_terms_eq(const struct policy_verdict *a, const struct policy_verdict *b)
 {
 	const struct policy_terms *x = &a->terms, *y = &b->terms;
 
@@ -111,7 +111,7 @@ static char change_sign(const struct policy_verdict *a, const struct policy_verd
 {
 	if (policy_allows(a) != policy_allows(b))
 		return policy_allows(b) ? '+' : '-';
-	return policy_allows(a) && !has_same_terms(a, b) ? '~' : 0;
+	return policy_allows(a) && !policy_terms_eq(a, b) ? '~' : 0;
 }
 
 /* A change of the secret that is sent, or of the CA that is trusted. */

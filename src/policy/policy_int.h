@@ -116,7 +116,7 @@ struct addr target_addr(const struct policy_target *t);
 /* policy_connect() without texts. */
 void connect_quietly(const struct policy *p, const struct policy_target *t, struct policy_verdict *ret);
 
-/* What the entries of one step say about a request: find.c. */
+/* The verdict of one step's entries on a request: find.c. */
 enum found {
 	FOUND_NOTHING, /* these entries do not apply */
 	FOUND_ALLOW,

@@ -49,7 +49,7 @@ struct doctor {
 	int distro;	  /* -1: unknown */
 };
 
-/* Runs every check. Takes at most a few seconds, even on a host where many hang. */
+/* Runs every check. One that hangs is ended after PROBE_MSEC (probe.h), so that the others still run. */
 int doctor_run(struct doctor *ret, struct err *e) MUST_CHECK;
 void doctor_release(struct doctor *d);
 

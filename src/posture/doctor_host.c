@@ -70,16 +70,9 @@ static bool has_openat2(void)
 	return fd >= 0;
 }
 
-static int do_nothing_in_clone(void *arg, struct err *e)
-{
-	(void)arg;
-	(void)e;
-	return 0;
-}
-
 static bool has_clone3(void)
 {
-	return probe_run(0, do_nothing_in_clone, NULL, NULL) == 0;
+	return probe_run(0, NULL, NULL, NULL) == 0;
 }
 
 static bool has_mount_setattr(void)
@@ -228,6 +221,7 @@ void check_disk_limit(struct finding *f)
 {
 	CLEANUP(scratch_remove) struct scratch s = SCRATCH_INIT;
 	struct err e = ERR_INIT;
+	struct statfs fs;
 	int r;
 
 	if (!check_is_root()) {
@@ -236,6 +230,10 @@ void check_disk_limit(struct finding *f)
 	}
 	if (check_no_place(f, &s))
 		return;
+	if (fstatfs(s.fd, &fs) == 0 && (uint64_t)fs.f_bavail * (uint64_t)fs.f_bsize < IMAGE_BYTES) {
+		finding_set(f, DOCTOR_INFO, "not tried, because too little space is left on %s", s.parent);
+		return;
+	}
 	r = probe_run(0, use_loopfs, &s, &e);
 	if (r < 0)
 		finding_set(f, DOCTOR_WARN, "watched by coffer, not kept by the kernel: %s", e.msg);

@@ -15,12 +15,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #define PRIVATE_NS (CLONE_NEWUSER | CLONE_NEWNS)
@@ -161,25 +158,6 @@ static int probe_idmap(void *arg, struct err *e)
 	return r < 0 ? err_sys(e, r, "the file system of %s does not support them", t->scratch->parent) : 0;
 }
 
-/*
- * An id-mapped mount needs a user namespace, which exists as long as a process in it: this child, which
- * waits to be killed.
- */
-static int hold_userns(pid_t *ret_pid, int *ret_pidfd, struct err *e)
-{
-	pid_t pid = ns_fork(CLONE_NEWUSER, -1, ret_pidfd);
-
-	if (pid < 0)
-		return err_sys(e, pid, "cannot make a user namespace");
-	if (pid == 0) {
-		alarm(2 * PROBE_MSEC / 1000);
-		for (;;)
-			pause();
-	}
-	*ret_pid = pid;
-	return 0;
-}
-
 #define IDMAP_MAP "0 524288 65536\n" /* the ids that sandboxes of the host's root use */
 
 static int try_idmap(const struct scratch *s, struct err *e)
@@ -187,11 +165,10 @@ static int try_idmap(const struct scratch *s, struct err *e)
 	autoclose int pidfd = -1, userns = -1;
 	struct idmap_try t = { .scratch = s };
 	char proc[32], path[48];
-	pid_t pid = -1;
-	int r = hold_userns(&pid, &pidfd, e);
+	int pid = probe_hold_userns(&pidfd, e), r;
 
-	if (r < 0)
-		return r;
+	if (pid < 0)
+		return pid;
 	snprintf(proc, sizeof(proc), "/proc/%d", pid);
 	snprintf(path, sizeof(path), "/proc/%d/ns/user", pid);
 	r = ns_map_ids(proc, false, IDMAP_MAP, e);
@@ -203,8 +180,7 @@ static int try_idmap(const struct scratch *s, struct err *e)
 		r = userns < 0 ? err_sys(e, -errno, "cannot open a user namespace")
 			       : probe_run(CLONE_NEWNS, probe_idmap, &t, e);
 	}
-	syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0);
-	waitpid(pid, NULL, 0);
+	probe_end_userns(pidfd);
 	return r;
 }
 

@@ -38,13 +38,6 @@ long check_sysctl(const char *path, long missing)
 	return fd_read_file(AT_FDCWD, path, 4096, &b) < 0 ? missing : strtol(buf_cstr(&b), NULL, 10);
 }
 
-static int probe_nothing(void *arg, struct err *e)
-{
-	(void)arg;
-	(void)e;
-	return 0;
-}
-
 /*
  * Ubuntu lets an ordinary user create the namespace and then takes its capabilities away, so the probe uses
  * one.
@@ -102,7 +95,7 @@ static int probe_timens(void *arg, struct err *e)
 	return ns_new_time("/proc", e);
 }
 
-/* `bad` is the status if it is missing. */
+/* Makes a namespace and tries what it is for (`use`; NULL: making it is enough). `bad` is the status if it is missing. */
 static void check_namespace(struct finding *f, uint64_t flags, int (*use)(void *, struct err *),
 			    enum doctor_status bad)
 {
@@ -154,7 +147,7 @@ void check_netns(struct finding *f)
 
 void check_ipcns(struct finding *f)
 {
-	check_namespace(f, CLONE_NEWIPC, probe_nothing, DOCTOR_FAIL);
+	check_namespace(f, CLONE_NEWIPC, NULL, DOCTOR_FAIL);
 }
 
 void check_utsns(struct finding *f)
@@ -164,7 +157,7 @@ void check_utsns(struct finding *f)
 
 void check_cgroupns(struct finding *f)
 {
-	check_namespace(f, CLONE_NEWCGROUP, probe_nothing, DOCTOR_WARN);
+	check_namespace(f, CLONE_NEWCGROUP, NULL, DOCTOR_WARN);
 }
 
 void check_timens(struct finding *f)

@@ -9,16 +9,9 @@
 #include "sandbox/engine/helper.h"
 #include "sandbox/engine/runsc.h"
 #include "sandbox/spec/ids.h"
-#include "sys/ns.h"
 
-#include <errno.h>
-#include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 void check_helper(struct finding *f)
 {
@@ -36,24 +29,16 @@ static int probe_subids(void *arg, struct err *e)
 {
 	struct ids ids = IDS_INIT;
 	autoclose int pidfd = -1;
-	pid_t pid;
-	int r;
+	int pid, r;
 
 	(void)arg;
 	r = ids_plan(&ids, NULL, "", 0, 0, true, e);
 	if (r < 0)
 		return r;
-	pid = ns_fork(CLONE_NEWUSER, -1, &pidfd);
-	if (pid == 0) {
-		alarm(PROBE_MSEC / 1000);
-		for (;;)
-			pause();
-	}
-	r = pid < 0 ? err_sys(e, pid, "cannot make a user namespace") : ids_write_maps(&ids, pid, e);
-	if (pid > 0) {
-		syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0);
-		waitpid(pid, NULL, 0);
-	}
+	pid = probe_hold_userns(&pidfd, e);
+	r = pid < 0 ? pid : ids_write_maps(&ids, pid, e);
+	if (pid > 0)
+		probe_end_userns(pidfd);
 	ids_release(&ids);
 	return r;
 }

@@ -21,6 +21,7 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 struct report {
 	int result;
@@ -40,14 +41,12 @@ static int map_self(uint32_t uid, uint32_t gid, struct err *e)
 	return r == 0 ? ns_map_ids("/proc/self", true, map, e) : r;
 }
 
-/* Kills the child and reaps it. A child that the kernel cannot kill within a second is left to init. */
-static void kill_and_reap(int pidfd, pid_t group)
+/* Kills the child and reaps it. One that hangs in the kernel for more than a second stays behind, and init reaps it later. */
+static void kill_and_reap(int pidfd)
 {
 	struct pollfd p = { .fd = pidfd, .events = POLLIN };
 	siginfo_t info;
 
-	if (group > 0)
-		kill(-group, SIGKILL);
 	syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0);
 	if (poll(&p, 1, 1000) > 0)
 		waitid(P_PIDFD, (id_t)pidfd, &info, WEXITED);
@@ -105,17 +104,36 @@ int probe_run(uint64_t ns, int (*fn)(void *arg, struct err *e), void *arg, struc
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		rd = fd_close(rd);
 		report.result = ns & CLONE_NEWUSER ? map_self(uid, gid, &report.err) : 0;
-		if (report.result == 0)
+		if (report.result == 0 && fn)
 			report.result = fn(arg, &report.err);
 		r = fd_write_all(wr, &report, sizeof(report));
 		_exit(r < 0 ? 1 : 0);
 	}
 	wr = fd_close(wr);
 	r = read_probe_report(rd, &report, e);
-	kill_and_reap(pidfd, 0);
+	kill_and_reap(pidfd);
 	if (r < 0)
 		return r;
 	if (e)
 		*e = report.err;
 	return report.result;
+}
+
+int probe_hold_userns(int *ret_pidfd, struct err *e)
+{
+	pid_t pid = ns_fork(CLONE_NEWUSER, -1, ret_pidfd);
+
+	if (pid < 0)
+		return err_sys(e, pid, "cannot make a user namespace");
+	if (pid == 0) {
+		alarm(2 * PROBE_MSEC / 1000); /* ends it also if its parent is killed */
+		for (;;)
+			pause();
+	}
+	return pid;
+}
+
+void probe_end_userns(int pidfd)
+{
+	kill_and_reap(pidfd);
 }

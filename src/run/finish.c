@@ -19,6 +19,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 
 #define COUNT_CAP 1000000
@@ -26,6 +27,7 @@
 #define DEATH_MS 10000
 #define THAW_MS 300
 #define GC_WAIT_MS 5000
+#define FULL_BYTES (1u << 20)
 
 /* pid 1 is the last process of its namespace to end: once it is gone, everything inside is dead. */
 static int kill_pid1(int pidfd, struct cgroup *cg, struct err *e)
@@ -37,12 +39,16 @@ static int kill_pid1(int pidfd, struct cgroup *cg, struct err *e)
 			return 0;
 		return err_sys(e, -errno, "cannot kill what is left of the sandbox");
 	}
-	/* It may have been frozen when its launcher died, and a frozen process does not die. */
-	if (poll(&p, 1, THAW_MS) != 1 && cgroup_freeze(cg, false, NULL) < 0)
-		return err_set(e, -ETIMEDOUT, "the sandbox does not die, and cannot be thawed");
-	if (poll(&p, 1, DEATH_MS) != 1)
-		return err_set(e, -ETIMEDOUT, "the sandbox does not die");
-	return 0;
+	if (poll(&p, 1, THAW_MS) == 1)
+		return 0;
+	/* It may have been frozen when its launcher died, and a frozen process does not die. One that has no group to be
+	 * frozen in only takes its time, as on a busy machine. */
+	int thawed = cgroup_freeze(cg, false, NULL);
+
+	if (poll(&p, 1, DEATH_MS) == 1)
+		return 0;
+	return err_set(e, -ETIMEDOUT, "the sandbox does not die%s",
+		       thawed < 0 ? ", and cannot be thawed" : "");
 }
 
 /* When this returns 0, everything inside is dead and the control group is removed. */
@@ -138,6 +144,22 @@ static int count_changes(struct run *r, int upper, struct err *e)
 	return workspace_count_changes(upper, (struct base){ layer, s->ws_fd }, COUNT_CAP, &r->changes, e);
 }
 
+/* A disk image enforces the limits: the command got ENOSPC, which nobody else reports. ext4 refuses a write while it still has
+ * some blocks, which its own structures may need. */
+static void note_full_image(struct run *r)
+{
+	struct stat layers, dir;
+	struct statvfs v;
+	uint64_t few;
+
+	if (fstat(r->spec->layers_fd, &layers) < 0 || fstat(r->spec->run_fd, &dir) < 0 ||
+	    layers.st_dev == dir.st_dev || fstatvfs(r->spec->layers_fd, &v) < 0)
+		return;
+	few = (uint64_t)v.f_blocks * v.f_frsize / 16;
+	r->end.disk_full = (uint64_t)v.f_bavail * v.f_frsize < (few < FULL_BYTES ? few : FULL_BYTES);
+	r->end.inodes_full = v.f_files && v.f_favail == 0;
+}
+
 /* Counts the changes of an overlay, and wipes an ephemeral workspace. */
 static int settle_workspace(struct run *r, struct err *e)
 {
@@ -152,6 +174,7 @@ static int settle_workspace(struct run *r, struct err *e)
 		if (s->layers_fd < 0)
 			return s->layers_fd;
 	}
+	note_full_image(r);
 	ret = settle_root_layer(r, e);
 	if (ret < 0 || (s->ws_mode != WS_OVERLAY && s->ws_mode != WS_EPHEMERAL))
 		return ret;
@@ -172,6 +195,7 @@ static int settle_workspace(struct run *r, struct err *e)
 int run_write_meta(const struct run *r, struct err *e)
 {
 	const struct spec *s = r->spec;
+	const uint64_t disk = s->limits.l[LIMIT_DISK].value;
 	autobuf struct buf cmd = BUF_INIT;
 	struct run_meta m = {
 		.name = s->name,
@@ -200,6 +224,7 @@ int run_write_meta(const struct run *r, struct err *e)
 		.map_ids = r->map_ids && !s->ids.host_root,
 		.each = s->each,
 		.keep = s->keep,
+		.disk = disk == LIMIT_NONE ? 0 : disk,
 		.restart = s->restart,
 		.restarts = s->restarts,
 		.since = r->since,
@@ -364,6 +389,7 @@ static int read_back_meta(struct run *r, struct err *e)
 	s->acts = m.acts;
 	s->each = m.each;
 	s->keep = m.keep;
+	s->limits.l[LIMIT_DISK].value = m.disk ? m.disk : LIMIT_NONE;
 	s->restart = TAKE_PTR(m.restart);
 	s->profile = TAKE_PTR(m.profile);
 	s->restarts = m.restarts;

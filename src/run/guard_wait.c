@@ -44,7 +44,7 @@ static void store_ask_number(void *ctx, const struct ask *a)
 }
 
 /* Opens the ask server, for a run that lasts: most end before anybody could ask. A sandbox of the warm pool that waits for its
- * command has nothing to ask. */
+ * command has nothing to ask, and is not looked at again. */
 static void serve_asks(struct guard_loop *w)
 {
 	const struct askserve_owner o = {

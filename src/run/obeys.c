@@ -102,8 +102,8 @@ static bool list_has(const struct strv *l, const char *s)
 	return false;
 }
 
-/* Whether all of them are among the newest entries. Only then the list need not be written again: an entry further down would
- * be dropped early. */
+/* Are all of them among the newest entries? Only then the list need not be written again: an entry further down would be
+ * dropped early. */
 static bool are_newest(const struct strv *l, const struct strv *of)
 {
 	const struct strv newest = { .v = l->v, .n = l->n < OBEYS_FRESH ? l->n : OBEYS_FRESH };

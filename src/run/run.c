@@ -26,9 +26,8 @@
 
 /* When the command comes. Chosen once, by what the caller of run_execute() has filled in. */
 enum command_arrival {
-	COMMAND_AT_HAND,  /* it is written to init's stream while the sandbox is built */
-	COMMAND_DETACHED, /* it is sent once the caller has been let go of, which may fail */
-	COMMAND_LATER,	  /* a sandbox of the warm pool: io->wait() waits for it */
+	COMMAND_AT_HAND, /* it is written to init's stream while the sandbox is built */
+	COMMAND_LATER,	 /* a sandbox of the warm pool: io->wait() waits for it */
 };
 
 /* The launcher's own part of a run, which ends with run_execute(). */
@@ -236,6 +235,23 @@ static int on_lasting(void *ctx, struct err *e)
 	return make_findable(ctx, e);
 }
 
+/* Detached: the command was started. Gives the id to the process that waits for it, after its terminal and pipes have been
+ * let go of. Where the command could not be started, that process gets the exit code instead. */
+static int let_caller_go(void *ctx, struct err *e)
+{
+	const struct execution *x = ctx;
+	autoclose int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	int r;
+
+	for (int fd = 0; fd < 3; fd++) {
+		if (null < 0 || dup2(null, fd) < 0)
+			return err_sys(e, -errno, "cannot detach from the terminal");
+	}
+	r = fd_write_all(x->io->ready_fd, x->r->spec->id, RUN_ID_LEN);
+	x->io->ready_fd = fd_close(x->io->ready_fd);
+	return r < 0 ? err_sys(e, r, "cannot pass the id of the sandbox to the caller") : 0;
+}
+
 static int on_supervise_event(void *ctx, const char *type, const struct buf *fields)
 {
 	const struct execution *x = ctx;
@@ -264,7 +280,7 @@ static bool has_agent(const struct run *r)
 	return r->net && r->net->secrets.sign.n;
 }
 
-/* All that supervise() is given, from the run and its caller. In step 9 it reads of this only in, tty and agent. */
+/* All that supervise() is given, from the run and its caller. In step 9 it reads of this only in, tty, started and agent. */
 static struct supervise_io supervise_io_of(struct execution *x)
 {
 	const struct run *r = x->r;
@@ -284,6 +300,7 @@ static struct supervise_io supervise_io_of(struct execution *x)
 		.usage_fd = x->usage_fd,
 		.usage2_fd = x->usage2_fd,
 		.listen_fd = x->listen_fd,
+		.started = io->ready_fd >= 0 ? let_caller_go : NULL,
 		.lasting = is_findable_at_once(r->spec) ? NULL : on_lasting,
 		.ended = io->ended ? on_command_ended : NULL,
 		.event = on_supervise_event,
@@ -329,22 +346,8 @@ static int hand_over_network(struct execution *x, struct err *e)
 	return r == 0 && x->r->net && !x->r->spec->ca ? guard_net(&x->guard, &er->wall, e) : r;
 }
 
-/* Gives the id to the process that waits for it, after its terminal and pipes have been let go of. */
-static int let_caller_go(const struct spec *s, int ready_fd, struct err *e)
-{
-	autoclose int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-	int r;
-
-	for (int fd = 0; fd < 3; fd++) {
-		if (null < 0 || dup2(null, fd) < 0)
-			return err_sys(e, -errno, "cannot detach from the terminal");
-	}
-	r = fd_write_all(ready_fd, s->id, RUN_ID_LEN);
-	fd_close(ready_fd);
-	return r < 0 ? err_sys(e, r, "cannot pass the id of the sandbox to the caller") : 0;
-}
-
-/* The sandbox of a warm pool becomes a run like any other when its command has come, and is logged first (run.U2). */
+/* Step 13. The sandbox of a warm pool becomes a run like any other when its command has come, and is logged first (run.U2).
+ * supervise() sends the command. */
 static int await_command(struct execution *x, struct err *e)
 {
 	struct run *r = x->r;
@@ -355,20 +358,6 @@ static int await_command(struct execution *x, struct err *e)
 	r->started = clock_nsec(CLOCK_REALTIME);
 	ret = state_run_begin(r->st, r->spec->run_fd, r->spec->id, e);
 	return ret < 0 ? ret : run_log_start(r, e);
-}
-
-/* Step 13. The command of a detached run, and of one from the warm pool, is sent by supervise(). */
-static int finish_arrival(struct execution *x, struct err *e)
-{
-	switch (x->arrival) {
-	case COMMAND_AT_HAND:
-		return 0;
-	case COMMAND_DETACHED:
-		return let_caller_go(x->r->spec, x->io->ready_fd, e);
-	case COMMAND_LATER:
-		return await_command(x, e);
-	}
-	BUG("no such arrival of a command");
 }
 
 /* A message of the guard that comes once the command has ended. A stderr that is gone is not an error. */
@@ -412,9 +401,7 @@ static void execution_init(struct execution *x, struct run *r, struct run_io *io
 {
 	*x = (struct execution){ .r = r,
 				 .io = io,
-				 .arrival = io->wait		? COMMAND_LATER
-					    : io->ready_fd >= 0 ? COMMAND_DETACHED
-								: COMMAND_AT_HAND,
+				 .arrival = io->wait ? COMMAND_LATER : COMMAND_AT_HAND,
 				 .guard = GUARD_INIT,
 				 .listen_fd = -1,
 				 .output_fd = -1,
@@ -469,12 +456,13 @@ static void execution_release(struct execution *x)
  *  10  CA          Where TLS is inspected: the wall goes to the guard, and the certificate comes back for the child.
  *  11  ready       Until here the child is trusted code that may report an error; from here on it is hostile.
  *  12  network     The guard gets the wall. Until it has it, connections of the sandbox wait in the queues of sockets.
- *  13  arrival     A detached run lets its caller go; a sandbox of the warm pool waits for its command.
- *  14  supervise   Until the command has ended and pid 1 is reaped; then the network ends, and all of it is logged.
+ *  13  arrival     A sandbox of the warm pool waits for its command.
+ *  14  supervise   Until the command has ended and pid 1 is reaped; then the network ends, and all of it is logged. A
+ *                  detached run lets its caller go when init reports that the command was started.
  *  15  finish      Kill, count changes, wipe, log run.end, remove. Idempotent, since the guard may do it again (run.U3).
  *  16  guard_stop  Last: until here it would finish in the launcher's place.
  *
- * A failure skips all steps up to 15. Its message is the one that the caller gets.
+ * A failure skips all steps up to 15, and before step 14 the child is killed and reaped at once. Its message is the one that the caller gets.
  */
 int run_execute(struct run *r, struct run_io *io, struct err *e)
 {
@@ -520,14 +508,15 @@ int run_execute(struct run *r, struct run_io *io, struct err *e)
 	/* 11 ready */
 	if (ret == 0)
 		ret = r->engine->wait_ready(s, &r->er, e);
-	if (ret < 0)
-		engine_drop(&r->er);
 	/* 12 network */
 	if (ret == 0)
 		ret = hand_over_network(&x, e);
 	/* 13 arrival */
-	if (ret == 0)
-		ret = finish_arrival(&x, e);
+	if (ret == 0 && x.arrival == COMMAND_LATER)
+		ret = await_command(&x, e);
+	/* From step 14 on supervise() owns the child, and reaps it. */
+	if (ret < 0)
+		engine_drop(&r->er);
 	/* 14 supervise */
 	if (ret == 0)
 		ret = supervise_command(&x, e);

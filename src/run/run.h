@@ -7,7 +7,7 @@
  * guard (guard.h), forked before anything exists on the host, which finishes when the launcher died before it could.
  *
  * Invariants
- *  U1  Nothing is made on the host before the guard knows the run's id, by which all of it can be found.
+ *  U1  Nothing of the run is made on the host before the guard knows the run's id, by which all of it can be found.
  *  U2  The command is started only after run.start is in the audit log.
  *  U3  Finishing is idempotent: each step may have been done by a process that died before the next.
  *  U4  The launcher is confined (confine.h) before it reads a byte that came from inside.
@@ -102,7 +102,7 @@ struct run {
 struct run_io {
 	int in, out, err; /* the caller's stdio; -1 when detached */
 	int tty;	  /* the caller's terminal, -1: none */
-	int ready_fd;	  /* detached: gets the run's id once the sandbox is there; -1: not detached */
+	int ready_fd;	  /* detached: gets the run's id once the command was started; -1: not detached */
 	/*
 	 * For a sandbox of the warm pool, made ahead of its command (standby.h); NULL otherwise. wait() is called once
 	 * the sandbox is ready. It returns 0 when the command has come and is in the spec, with the stdio in *io;

@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#define PATIENCE_NS (200 * NSEC_PER_MSEC) /* many times the longest tick */
+#define PATIENCE_NS (200 * NSEC_PER_MSEC) /* much longer than the longest tick of a kernel */
 
 /* Changes the file and reads its time: fstat() makes the kernel give the next change a finer time. */
 static int change_and_stat(int fd, uint64_t *ret)

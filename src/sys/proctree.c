@@ -46,7 +46,7 @@ static int read_status(const char *path, struct status *ret)
 	p = strrchr(buf_cstr(&b), ')');
 	if (!p)
 		return -EBADMSG;
-	/* The kernel wrote it. */
+	/* The kernel wrote these fields, so their numbers fit. */
 	// NOLINTNEXTLINE(cert-err34-c)
 	r = sscanf(p + 1, FIELDS, &ret->state, &parent, &born);
 	if (r != 3)

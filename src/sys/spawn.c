@@ -306,8 +306,8 @@ static void check_spawn(const struct spawn *s)
 	BUG_ON(!s->argv || !s->argv[0]);
 	BUG_ON(s->n_fds < 3 || s->n_fds > SPAWN_FDS_MAX);
 	BUG_ON(!(s->flags & SPAWN_SAME_ID) != (s->id != 0));
-	BUG_ON(s->flags & SPAWN_ORPHAN && !(s->flags & SPAWN_OUTLIVES));
-	BUG_ON(s->flags & SPAWN_ORPHAN && s->flags & SPAWN_LATER);
+	BUG_ON(s->flags & SPAWN_MAY_GAIN && !(s->flags & SPAWN_SAME_ID));
+	BUG_ON(s->flags & SPAWN_ORPHAN && (!(s->flags & SPAWN_OUTLIVES) || s->flags & SPAWN_LATER));
 	BUG_ON(s->flags & SPAWN_FOREGROUND && !(s->flags & SPAWN_GROUP));
 }
 
@@ -344,13 +344,15 @@ int spawn_told(int report, const char *name, enum spawn_step *ret_step, struct e
 int spawn_wait(struct spawned *p)
 {
 	siginfo_t si = { 0 };
+	int r;
 
-	while (waitid(P_PIDFD, (id_t)p->pidfd, &si, WEXITED) < 0) {
-		if (errno != EINTR)
-			break;
-	}
+	do {
+		r = waitid(P_PIDFD, (id_t)p->pidfd, &si, WEXITED);
+	} while (r < 0 && errno == EINTR);
 	p->pidfd = fd_close(p->pidfd);
 	p->pid = 0;
+	if (r < 0)
+		return SPAWN_STATUS_UNKNOWN;
 	return si.si_code == CLD_EXITED ? (si.si_status & 0xff) << 8 : si.si_status & 0x7f;
 }
 

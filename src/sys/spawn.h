@@ -10,14 +10,17 @@
  *  S1  Descriptors: the child has those of `fds` at their numbers, and no other. A number without a descriptor of ours is
  *            /dev/null, so that no later open() gets it.
  *  S2  Environment: exactly `env`; nothing where it is NULL. A caller that hands its own on names `environ`.
- *  S3  Identity: with `id` the host's root becomes that user and group without other groups; root of a user
- *            namespace keeps its number; either way, as for everybody, no capability is left in any set, no_new_privs is
- *            set and there is no core dump. Only SPAWN_SAME_ID keeps what the starter has.
- *  S4  Death: the child is killed when its starter dies, also when that was before the child could ask for it. This
- *            is asked for after the last change of credentials, which undoes it. Only SPAWN_OUTLIVES lifts it.
+ *  S3  Identity: with `id` the host's root becomes that user and group, without supplementary groups; any other starter,
+ *            also root of a user namespace, keeps its ids. In both cases no capability is permitted, effective,
+ *            inheritable or ambient, no_new_privs is set and there is no core dump. The bounding set stays as it is: with
+ *            no_new_privs no exec gains from it. Only SPAWN_SAME_ID keeps the starter's identity and capabilities.
+ *  S4  Death: the child is killed when its starter dies, even if the starter dies before the child has asked the kernel
+ *            for that. It asks after the last change of credentials, because a change cancels it. Only SPAWN_OUTLIVES
+ *            lifts this.
  *  S5  Signals: none is blocked, ignored (but for `ignore`) or handled, whatever the starter has set.
  *  S6  Files: the umask is 077 and the working directory is /, unless a flag or `cwd` says otherwise.
- *  S7  Privilege: the child cannot gain any by exec, unless SPAWN_MAY_GAIN: a setuid program such as newuidmap.
+ *  S7  Privilege: the child cannot gain any by exec, unless SPAWN_MAY_GAIN: a setuid program such as newuidmap. That
+ *            flag needs SPAWN_SAME_ID.
  *  S8  Failure: a step that fails ends the child before exec, so no program ever runs with less than was asked for. The
  *            starter gets the step and its reason, and no process, descriptor or zombie is left. Success means that exec
  *            has happened, or that somebody killed the child before it: both are seen on its pidfd.
@@ -43,7 +46,7 @@ struct cgroup;
 enum spawn_flag {
 	SPAWN_SAME_ID = 1 << 0,	   /* S3: keeps user, groups and capabilities */
 	SPAWN_OUTLIVES = 1 << 1,   /* S4: may outlive its starter; the caller says how it ends */
-	SPAWN_MAY_GAIN = 1 << 2,   /* S7 */
+	SPAWN_MAY_GAIN = 1 << 2,   /* S7. Needs SPAWN_SAME_ID */
 	SPAWN_KEEP_CWD = 1 << 3,   /* S6 */
 	SPAWN_KEEP_UMASK = 1 << 4, /* S6 */
 	SPAWN_MEMLOCK = 1 << 5,	   /* may lock any amount of memory, where its starter may grant that */
@@ -108,7 +111,8 @@ struct spawned {
 #define SPAWNED_INIT ((struct spawned){ 0, -1, -1 })
 
 /* Returns after exec has succeeded or a step has failed (S8): 0 or the negative errno of that step; the message is "cannot start
- * NAME: STEP: REASON". ret_step (may be NULL) gets the step, SPAWN_STEP_COUNT where there was no child yet. */
+ * NAME: STEP: REASON". *ret_step is the step that failed, SPAWN_STEP_COUNT
+ * when no child was made or none failed. */
 int spawn_start(const struct spawn *s, struct spawned *ret, struct err *e) MUST_CHECK;
 int spawn_start_step(const struct spawn *s, struct spawned *ret, enum spawn_step *ret_step,
 		     struct err *e) MUST_CHECK;
@@ -121,7 +125,10 @@ int spawn_told(int report, const char *name, enum spawn_step *ret_step, struct e
  * only report it and exit. S4 does not apply. */
 int spawn_exec(const struct spawn *s, struct err *e);
 
-/* Waits for its end and closes the pidfd: the status as waitpid() has it. */
+/* The status of a child that another process, or the kernel itself, has reaped: how it ended is unknown, so it failed. */
+#define SPAWN_STATUS_UNKNOWN (255 << 8)
+
+/* Waits for its end and closes the pidfd: the status as waitpid() has it, or SPAWN_STATUS_UNKNOWN. */
 int spawn_wait(struct spawned *p);
 
 /* S4 for a forked child that executes nothing: it is killed when `parent` dies, and ends here when that has happened already.

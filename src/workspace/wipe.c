@@ -8,101 +8,57 @@
  * set-user-ID), else in a new one with the same ids.
  */
 #include "base/fd.h"
-#include "sandbox/spec/ids.h"
-#include "sys/spawn.h"
+#include "sandbox/spec/ids_child.h"
 #include "workspace/workspace.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
+#include <string.h>
 
-struct report {
-	int result;
-	uint64_t n;
-	struct err err;
+struct wiping {
+	int userns; /* the sandbox's own; -1: a new one */
+	int run_fd;
+	const char *name;
 };
 
-/* In the child: enters the given namespace, or makes one and has the parent map its ids. */
-static int enter_owner_userns(int sock, int userns, struct err *e)
+static int enter_sandbox_userns(void *ctx, struct err *e)
 {
-	char go = 0;
+	const struct wiping *w = ctx;
 
-	if (userns >= 0)
-		return setns(userns, CLONE_NEWUSER) < 0
-			       ? err_sys(e, -errno, "cannot enter the sandbox's user namespace")
-			       : 0;
-	if (unshare(CLONE_NEWUSER) < 0)
-		return err_sys(e, -errno, "cannot make a user namespace");
-	if (fd_write_all(sock, &go, 1) < 0 || fd_read_exact(sock, &go, 1) < 0)
-		_exit(1);
-	return 0;
+	return setns(w->userns, CLONE_NEWUSER) < 0
+		       ? err_sys(e, -errno, "cannot enter the sandbox's user namespace")
+		       : 0;
 }
 
-static _Noreturn void wipe_in_child(int sock, int userns, int run_fd, const char *name, pid_t parent)
+/* Reports how much it removed, also if it could not remove everything. */
+static int wipe_layer(void *ctx, struct buf *out, struct err *e)
 {
-	struct report rep = { .err = ERR_INIT };
+	const struct wiping *w = ctx;
+	uint64_t n = 0;
+	int r = fd_rm_tree(w->run_fd, w->name, &n, e);
 
-	rep.result = enter_owner_userns(sock, userns, &rep.err);
-	/* Not earlier: the change of credentials resets it. If the parent dies, the child must not keep holding the run. */
-	spawn_die_with(parent);
-	if (rep.result == 0)
-		rep.result = fd_rm_tree(run_fd, name, &rep.n, &rep.err);
-	_exit(fd_write_all(sock, &rep, sizeof(rep)) < 0 ? 1 : 0);
-}
-
-static int map_wiping_child(int sock, pid_t pid, const struct ids *ids, struct err *e)
-{
-	char go = 0;
-	int r = fd_read_exact(sock, &go, 1);
-
-	if (r == 0)
-		r = ids_write_maps(ids, pid, e);
-	if (r < 0)
-		return r == -EPIPE ? err_set(e, -EPERM, "cannot make a user namespace to wipe the layer") : r;
-	return fd_write_all(sock, &go, 1) < 0 ? err_set(e, -EIO, "the process that wipes the layer died") : 0;
-}
-
-static int wait_for_wipe(int sock, struct report *rep, struct err *e)
-{
-	if (fd_read_exact(sock, rep, sizeof(*rep)) < 0)
-		return err_set(e, -EIO, "the process that wipes the layer died");
-	if (rep->result < 0 && e)
-		*e = rep->err;
-	return rep->result;
+	buf_add(out, &n, sizeof(n));
+	return r;
 }
 
 static int wipe_as_owner(int run_fd, const char *name, int userns, uint64_t *ret_n, struct err *e)
 {
 	CLEANUP(ids_release) struct ids ids = IDS_INIT;
-	autoclose int ours = -1, theirs = -1;
-	struct report rep = { 0 };
-	int pair[2], r;
-	pid_t pid, self = getpid();
+	autobuf struct buf out = BUF_INIT;
+	struct wiping w = { userns, run_fd, name };
+	const struct ids_child c = { .what = "wipes the layer",
+				     .ids = userns >= 0 ? NULL : &ids,
+				     .enter = userns >= 0 ? enter_sandbox_userns : NULL,
+				     .work = wipe_layer,
+				     .ctx = &w,
+				     .out = &out };
+	int r = userns >= 0 ? 0 : ids_plan(&ids, NULL, "", 0, 0, true, e);
 
-	r = userns >= 0 ? 0 : ids_plan(&ids, NULL, "", 0, 0, true, e);
-	if (r < 0)
-		return r;
-	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
-		return err_sys(e, -errno, "cannot make a socket");
-	ours = pair[0];
-	theirs = pair[1];
-	pid = fork();
-	if (pid < 0)
-		return err_sys(e, -errno, "cannot start a process to wipe the layer");
-	if (pid == 0) {
-		fd_close(ours); /* so that the parent's death shows as end of file */
-		wipe_in_child(theirs, userns, run_fd, name, self);
-	}
-	theirs = fd_close(theirs);
-	r = userns >= 0 ? 0 : map_wiping_child(ours, pid, &ids, e);
 	if (r == 0)
-		r = wait_for_wipe(ours, &rep, e);
-	ours = fd_close(ours);
-	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-		;
-	*ret_n = rep.n;
+		r = ids_child_run(&c, e);
+	if (out.len == sizeof(*ret_n))
+		memcpy(ret_n, out.data, sizeof(*ret_n));
 	return r;
 }
 

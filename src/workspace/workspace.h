@@ -148,7 +148,7 @@ struct apply_plan {
 	unsigned char digest[APPLY_DIGEST_LEN];
 };
 
-/* One more; -ENOMEM. What is beyond APPLY_TOKENS_MAX is left out. */
+/* Adds one; -ENOMEM. Entries beyond APPLY_TOKENS_MAX are left out. */
 int apply_found_add(struct apply_found *f, const char *what,
 		    const unsigned char digest[APPLY_DIGEST_LEN]) MUST_CHECK;
 

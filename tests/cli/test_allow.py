@@ -74,11 +74,11 @@ def calls(tap, net, c):
     curl = ("curl", "-sS", "-m", "60", "--cacert", "ca.crt")
     give = ("call", "--read", "ca.crt")
     r = c(*give, "--allow", f"{GOOD}:443", "--", *curl, f"https://{GOOD}/")
-    tap.eq((r.code, r.out), (0, "reached\n"), f"{c.who}: a call with --allow reaches that", r)
+    tap.eq((r.code, r.out), (0, "reached\n"), f"{c.who}: coffer call --allow reaches the server that it names", r)
     r = c(*give, "--allow", f"{GOOD}:443", "--", *curl, f"https://{OTHER}/")
-    tap.ok(r.code == 6 and not r.out, f"{c.who}: and nothing else", r)
+    tap.ok(r.code == 6 and not r.out, f"{c.who}: coffer call --allow reaches no other server", r)
     r = c(*give, "--", *curl, f"https://{GOOD}/")
-    tap.ok(r.code != 0 and not r.out, f"{c.who}: without a grant there is no network", r)
+    tap.ok(r.code != 0 and not r.out, f"{c.who}: coffer call without --allow has no network", r)
     c("pool", "stop")
 
 
@@ -90,16 +90,16 @@ def visit(tap, net, who, what, servers):
         asked = len(net.queries)
         r = c("run", "--allow", f"{GOOD}:443", "-v", f"{net.ca}:/tmp/ca.pem", "--", "sh", "-c", run_all(what))
         got = outcome(r.out, what)
-        tap.eq(got.pop("the name and the port"), "reached", f"{who}: --allow {GOOD}:443: curl works", r)
+        tap.eq(got.pop("the name and the port"), "reached", f"{who}: --allow {GOOD}:443 lets curl reach that name and port", r)
         for name, text in got.items():
-            tap.ok(text != "reached", f"{who}: {name} is refused", text, r)
-        tap.eq([len(s.connections) + len(s.requests) for s in servers], came, f"{who}: nothing else arrived anywhere")
-        tap.eq({n for n, _ in net.queries[asked:]} - {GOOD}, set(), f"{who}: nor was another name asked for")
+            tap.ok(text != "reached", f"{who}: --allow of one name and port refuses {name}", text, r)
+        tap.eq([len(s.connections) + len(s.requests) for s in servers], came, f"{who}: no connection that --allow refuses reaches a server")
+        tap.eq({n for n, _ in net.queries[asked:]} - {GOOD}, set(), f"{who}: no name that --allow refuses is asked for at a resolver")
         lines = [json.loads(x) for x in c("audit", "--json").out.splitlines()]
         allowed = {(e.get("name"), e.get("port")) for e in lines if e["type"] == "net.open" and e["decision"] == "allow"}
         denied = {(e.get("name"), e.get("port")) for e in lines if e["type"] == "net.open" and e["decision"] == "deny"}
-        tap.eq(allowed, {(GOOD, 443)}, f"{who}: the log has one thing that was allowed")
-        tap.ok({(GOOD, 80), (GOOD, 8443)} <= denied, f"{who}: and what was not", denied)
+        tap.eq(allowed, {(GOOD, 443)}, f"{who}: the log has the allowed connection and no other")
+        tap.ok({(GOOD, 80), (GOOD, 8443)} <= denied, f"{who}: the log has the connections that were refused", denied)
         calls(tap, net, c)
         c.check_clean(tap)
 

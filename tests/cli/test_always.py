@@ -63,40 +63,41 @@ def once(tap, c, a, argv, answer, wanted, what):
     """Asked, approved for good, goes through, and is not asked again."""
     p = a.start(argv)
     q = a.pending()
-    tap.eq(len(q), 1, f"{c.who}: {what} waits")
+    tap.eq(len(q), 1, f"{c.who}: {what} waits for an answer")
     r = c("approve", q[0]["id"], "--always", "--yes")
     got = end(p)
-    tap.ok(r.code == 0 and answer in got, f"{c.who}: {what} is allowed, and the request that waited goes", r, got)
-    tap.eq(a.text(), wanted, f"{c.who}: {what}: one rule more, every other byte as it was")
+    tap.ok(r.code == 0 and answer in got, f"{c.who}: {what} is sent after approve --always", r, got)
+    tap.eq(a.text(), wanted, f"{c.who}: {what}: approve --always adds one rule and changes no other byte")
     got = end(a.start(argv))
-    tap.ok(answer in got and not a.pending_now(), f"{c.who}: {what} is not asked again", got)
+    tap.ok(answer in got and not a.pending_now(), f"{c.who}: {what} is not asked about again after approve --always", got)
     return q[0], r
 
 
 def kinds(tap, c, a):
     q, r = once(tap, c, a, merge(), "merged 200", MERGED, "a request")
-    tap.ok("+        - allow: PUT /repos/o/r/pulls/7/merge" in r.out and "policy.yaml" in r.out, f"{c.who}: the change is shown", r)
+    tap.ok("+        - allow: PUT /repos/o/r/pulls/7/merge" in r.out and "policy.yaml" in r.out,
+           f"{c.who}: approve --always shows the change of the policy file", r)
     edits = a.log("policy.edit")
     tap.ok(len(edits) == 1 and edits[0]["ask"] == q["id"] and edits[0]["file"] == a.policy and edits[0]["via"] == "cli" and
-           edits[0]["before"] != edits[0]["after"] and (edits[0]["uid"] == c.uid or c.who == "userns"), f"{c.who}: it is in the log",
-           edits)
+           edits[0]["before"] != edits[0]["after"] and (edits[0]["uid"] == c.uid or c.who == "userns"),
+           f"{c.who}: approve --always writes the edit of the policy to the log", edits)
     order = [e["type"] for e in a.log() if e["type"] in ("policy.edit", "ask.answer")]
-    tap.eq(order[:2], ["policy.edit", "ask.answer"], f"{c.who}: before the answer counts")
-    tap.ok(wait_for(lambda: a.log("policy.change"), 60), f"{c.who}: the guard has taken the file")
+    tap.eq(order[:2], ["policy.edit", "ask.answer"], f"{c.who}: the log has the edit of the policy before the answer")
+    tap.ok(wait_for(lambda: a.log("policy.change"), 60), f"{c.who}: the guard takes the policy that approve --always edited")
     p = a.start(merge(8))
-    tap.eq(len(a.pending()), 1, f"{c.who}: another pull request is asked as before")
+    tap.eq(len(a.pending()), 1, f"{c.who}: a request for another pull request is asked about after approve --always")
     c("deny", a.pending()[0]["id"])
     end(p)
-    once(tap, c, a, curl("-d", "x", "https://api.github.test/exact"), "free 200", EXACT, "what a line is exactly for")
+    once(tap, c, a, curl("-d", "x", "https://api.github.test/exact"), "free 200", EXACT, "a request that a line is exactly for")
     once(tap, c, a, graphql(), "gql 200", GQL, "a mutation")
     once(tap, c, a, curl("-k", "https://tunnel.github.test/"), "tunnel 200", MOVED, "a connection that a rule is exactly for")
     once(tap, c, a, curl("-k", "https://a.wide.test/"), "wide 200", WIDE, "a connection of many")
     p = a.start(curl("-k", "https://b.wide.test/"))
-    tap.eq(len(a.pending()), 1, f"{c.who}: and no other of them")
+    tap.eq(len(a.pending()), 1, f"{c.who}: a connection to another host of a rule for many is asked about after approve --always")
     c("deny", a.pending()[0]["id"])
     end(p)
     r = c("policy", "check", a.policy)
-    tap.ok(r.code == 0, f"{c.who}: the file is a good policy", r)
+    tap.ok(r.code == 0, f"{c.who}: the policy file is valid after approve --always", r)
     tap.ok(c("audit", "verify").code == 0, f"{c.who}: the log verifies")
 
 
@@ -110,11 +111,13 @@ def refused(tap, c, a):
             prepare()
         before = a.text()
         r = c("approve", q[0]["id"], "--always", "--yes") if q else None
-        tap.ok(r and r.code == 125 and words in r.err and a.text() == before, f"{c.who}: refused: {words}", r)
+        tap.ok(r and r.code == 125 and words in r.err and a.text() == before,
+               f"{c.who}: approve --always refuses with '{words}' and leaves the file", r)
         return p, q
 
     def goes(p, q, words):
-        tap.ok(c("approve", q[0]["id"]).code == 0 and "merged 200" in end(p), f"{c.who}: it waited all the same: {words}")
+        tap.ok(c("approve", q[0]["id"]).code == 0 and "merged 200" in end(p),
+               f"{c.who}: a request whose approve --always was refused still waits ({words})")
 
     star = curl("-X", "PUT", "-d", json.dumps({"sha": SHA}), "-g", "https://api.github.test/repos/o/*/pulls/7/merge")
     goes(*no(0, "pattern", argv=star), "a star")
@@ -140,7 +143,7 @@ def refused(tap, c, a):
     # Meanwhile somebody has denied it: said, and left as it is.
     later = POLICY.replace("- ask:   PUT", "- deny: PUT /repos/o/r/pulls/45/merge\n        - ask:   PUT")
     p, _ = no(45, "denied", prepare=lambda: a.set_policy(later))
-    tap.ok("403" in end(p), f"{c.who}: and so it is")
+    tap.ok("403" in end(p), f"{c.who}: a request that the policy denies by now is denied after a refused approve --always")
 
 
 def brackets(tap, c, a):
@@ -158,11 +161,12 @@ def many(tap, c, a):
     a.change_policy("version: 1\nallow:\n" + rule)
     once(tap, c, a, curl("-X", "PUT", "https://a.wide.test/x/1"), "wide 200", "version: 1\nallow:\n" + rule + one, "a request of many hosts")
     tap.ok("wide 200" in end(a.start(curl("https://a.wide.test/"))) and "403" in end(a.start(curl("https://a.wide.test/no"))) and
-           "403" in end(a.start(curl("-X", "DELETE", "https://a.wide.test/x/1"))), f"{c.who}: all else is as it was there")
+           "403" in end(a.start(curl("-X", "DELETE", "https://a.wide.test/x/1"))),
+           f"{c.who}: approve --always for one of many hosts keeps the other rules of that host")
     for url in ("https://b.wide.test/x/1", "https://a.wide.test/x/2"):
         p = a.start(curl("-X", "PUT", url))
         q = a.pending()
-        tap.eq(len(q), 1, f"{c.who}: {url} is asked as before")
+        tap.eq(len(q), 1, f"{c.who}: {url} is asked about after approve --always for another URL of the rule")
         c("deny", q[0]["id"])
         end(p)
     beside = "version: 1\nallow:\n" + rule + 'deny:\n- domain: "*.wide.test"\n  port: 443\n  http:\n  - deny: GET /admin\n'
@@ -171,7 +175,7 @@ def many(tap, c, a):
     q = a.pending()
     r = c("approve", q[0]["id"], "--always", "--yes")
     tap.ok(r.code == 125 and "not the only one" in r.err and a.text() == beside.replace("PUT /x/*", "PUT /z/*"),
-           f"{c.who}: refused where it would overrule another", r)
+           f"{c.who}: approve --always refuses to overrule another rule of the file", r)
     c("deny", q[0]["id"])
     end(p)
 
@@ -180,7 +184,7 @@ def at_once(tap, c, a):
     a.change_policy(POLICY)
     ps = [a.start(merge(n)) for n in (21, 22, 23)]
     q = a.pending(3)
-    tap.eq(len(q), 3, f"{c.who}: three wait")
+    tap.eq(len(q), 3, f"{c.who}: three requests wait for an answer")
     # From the first change on each is decided by the policy anew, and asked again: its question may be another by then.
     answers = [c.popen("approve", x["id"], "--always", "--yes") for x in q]
     said = [end(x) for x in answers]
@@ -193,10 +197,11 @@ def at_once(tap, c, a):
             c("approve", x["id"], "--always", "--yes")
         time.sleep(0.05)
     got = [end(p) for p in ps]
-    tap.ok(all("merged 200" in g for g in got), f"{c.who}: approved at the same time, all go", got, said)
+    tap.ok(all("merged 200" in g for g in got),
+           f"{c.who}: three requests that are approved with --always at the same time are sent", got, said)
     tap.ok(all(a.text().count(f"- allow: PUT /repos/o/r/pulls/{n}/merge\n") == 1 for n in (21, 22, 23)),
-           f"{c.who}: and the file has each rule once", a.text())
-    tap.ok(c("policy", "check", a.policy).code == 0, f"{c.who}: and is whole")
+           f"{c.who}: the file has each rule once after three approvals at the same time", a.text())
+    tap.ok(c("policy", "check", a.policy).code == 0, f"{c.who}: the file is a valid policy after three approvals at the same time")
 
 
 def killed(tap, c, a):
@@ -217,13 +222,13 @@ def killed(tap, c, a):
         seen.add("new" if text == wanted else "old")
         if r.code != 137 or text == wanted:
             break
-    tap.eq(torn, [], f"{c.who}: never half of it, at {step} steps")
-    tap.eq(seen, {"old", "new"}, f"{c.who}: and both were seen")
-    tap.ok("merged 200" in end(p), f"{c.who}: the request goes")
+    tap.eq(torn, [], f"{c.who}: approve --always, killed at each of {step} steps, never leaves half an edit")
+    tap.eq(seen, {"old", "new"}, f"{c.who}: the kills of approve --always leave the old file and the new file at least once each")
+    tap.ok("merged 200" in end(p), f"{c.who}: a request is sent after its approve --always was killed")
     r = c("approve", "--always", "--yes", q[0]["id"])
     left = [x for x in os.listdir(os.path.dirname(a.policy)) if "coffer-new" in x]
-    tap.ok(r.code == 125, f"{c.who}: a question that is over edits nothing", r)
-    tap.eq(left, [], f"{c.who}: nothing is left beside the file")
+    tap.ok(r.code == 125, f"{c.who}: approve --always for a question that is over is refused", r)
+    tap.eq(left, [], f"{c.who}: approve --always, killed, leaves no temporary file beside the policy")
     tap.ok(c("audit", "verify").code == 0, f"{c.who}: the log verifies")
 
 
@@ -244,11 +249,14 @@ def full(tap, c):
             except OSError:
                 pass
             r = c("approve", q[0]["id"], "--always", "--yes")
-            tap.ok(r.code == 125 and "stays as it was" in r.err and a.text() == POLICY, f"{c.who}: no room: the file stays", r)
-            tap.eq(sorted(os.listdir(place)), ["filler", "policy.yaml"], f"{c.who}: and nothing is left beside it")
+            tap.ok(r.code == 125 and "stays as it was" in r.err and a.text() == POLICY,
+                   f"{c.who}: approve --always on a full disk leaves the file as it was", r)
+            tap.eq(sorted(os.listdir(place)), ["filler", "policy.yaml"],
+                   f"{c.who}: approve --always on a full disk leaves no temporary file")
             os.unlink(os.path.join(place, "filler"))
             r = c("approve", q[0]["id"], "--always", "--yes")
-            tap.ok(r.code == 0 and "merged 200" in end(p) and a.text() == MERGED, f"{c.who}: with room again it goes (control)", r)
+            tap.ok(r.code == 0 and "merged 200" in end(p) and a.text() == MERGED,
+                   f"{c.who}: (control) approve --always works once the disk has room", r)
     finally:
         subprocess.run(["umount", place], check=True)
 
@@ -260,10 +268,11 @@ def beside(tap, c):
         q = a.pending()
         r = c("approve", q[0]["id"], "--always")
         tap.ok(r.code == 125 and "--yes" in r.err and "+allow:" in r.out and "ask:\n- domain" in a.text(),
-               f"{c.who}: without a terminal and --yes it is only shown", r)
+               f"{c.who}: approve --always without a terminal and without --yes only shows the change", r)
         r = c("approve", q[0]["id"], "--always", "--yes")
-        tap.ok(r.code == 0 and "tunnel 200" in end(p), f"{c.who}: with --allow beside the file (bare lists)", r)
-        tap.eq(a.text(), "version: 1\nask:\nallow:\n  - domain: tunnel.github.test\n", f"{c.who}: moved")
+        tap.ok(r.code == 0 and "tunnel 200" in end(p), f"{c.who}: approve --always works for a run with --allow beside its policy file", r)
+        tap.eq(a.text(), "version: 1\nask:\nallow:\n  - domain: tunnel.github.test\n",
+               f"{c.who}: approve --always moves a host from a bare ask list to the allow list")
 
 
 def terminal(tap, c, a):
@@ -273,22 +282,25 @@ def terminal(tap, c, a):
     q = a.pending()
     number = q[0]["id"].split("-")[1]
     r = c("approve", number)
-    tap.ok(r.code == 125 and q[0]["id"] in r.err and "whole id" in r.err, f"{c.who}: a number alone is refused, the id named", r)
+    tap.ok(r.code == 125 and q[0]["id"] in r.err and "whole id" in r.err,
+           f"{c.who}: approve refuses a number alone and names the whole id", r)
     r = c("deny", number)
-    tap.ok(r.code == 125 and q[0]["id"] in r.err, f"{c.who}: also to deny", r)
+    tap.ok(r.code == 125 and q[0]["id"] in r.err, f"{c.who}: deny refuses a number alone and names the whole id", r)
     code, shown = at_terminal(c, ("approve", number), [("Allow this? [y/N]", "n\n")])
     tap.ok(code == 125 and "PUT https://api.github.test/repos/o/r/pulls/7/merge" in shown and "nothing was answered" in shown,
-           f"{c.who}: at a terminal it is shown, and no means no", shown)
+           f"{c.who}: approve at a terminal shows the request, and the answer n approves nothing", shown)
     code, shown = at_terminal(c, ("approve", "--always", q[0]["id"]), [("like this? [y/N]", "n\n")])
-    tap.ok(code == 125 and a.text() == POLICY and "+        - allow: PUT" in shown, f"{c.who}: nor is anything edited", shown)
+    tap.ok(code == 125 and a.text() == POLICY and "+        - allow: PUT" in shown,
+           f"{c.who}: approve --always at a terminal edits nothing after the answer n", shown)
     code, shown = at_terminal(c, ("approve", "--always", number), [("Allow this? [y/N]", "y\n"), ("like this? [y/N]", "y\n")])
-    tap.ok(code == 0 and a.text() == MERGED and "merged 200" in end(p), f"{c.who}: yes means yes", shown)
+    tap.ok(code == 0 and a.text() == MERGED and "merged 200" in end(p),
+           f"{c.who}: approve --always at a terminal edits the policy after the answer y", shown)
     # A path so long that the terminal would break its line, and go on with what looks like another.
     p = a.start(merge(f"{'7' * 72}+%20%20%20%20-%20domain:evil.test"))
     code, shown = at_terminal(c, ("approve", "--always", a.pending()[0]["id"]), [("like this? [y/N]", "n\n")])
     rows = shown[shown.index("--- "):shown.index("Edit the policy")].splitlines()
     tap.ok(code == 125 and all(len(r) < 100 and r[:1] in "-+ @|" for r in rows) and any(r.startswith("| ") for r in rows),
-           f"{c.who}: the change is shown in rows of ours", shown)
+           f"{c.who}: the change of a long rule is shown in short rows with a mark of ours", shown)
     p.kill()
     end(p)
 

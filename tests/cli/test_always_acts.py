@@ -49,7 +49,7 @@ class Box(AskBox):
         """Asked, and approved for good: the question, the answer to the approval, and how it ended."""
         p = self.c.popen(*argv)
         q = self.pending()
-        self.tap.eq(len(q), 1, f"{self.c.who}: {argv[-4]} waits", q)
+        self.tap.eq(len(q), 1, f"{self.c.who}: the tool call {argv[-4]} waits for an answer", q)
         r = self.c("approve", q[0]["id"], "--always", "--yes") if q else None
         if r and r.code:
             self.c("deny", q[0]["id"])
@@ -61,29 +61,32 @@ def tools(tap, b):
 
     def good(tool, args, wanted, what):
         q, r, (code, out, err) = b.always(*b.call(tool, args))
-        tap.ok(r.code == 0 and code == 0 and "ran" in out, f"{c.who}: {what}: allowed, it runs", r, err)
-        tap.eq(b.text(), wanted, f"{c.who}: {what}: one rule, every other byte as it was")
+        tap.ok(r.code == 0 and code == 0 and "ran" in out, f"{c.who}: {what} runs after approve --always", r, err)
+        tap.eq(b.text(), wanted, f"{c.who}: {what}: approve --always changes one rule and no other byte")
         r2 = c(*b.call(tool, args))
-        tap.ok(r2.code == 0 and "ran" in r2.out and "waiting" not in r2.err, f"{c.who}: {what}: and is not asked again", r2)
+        tap.ok(r2.code == 0 and "ran" in r2.out and "waiting" not in r2.err,
+               f"{c.who}: {what} is not asked about again after approve --always", r2)
         return q, r
 
     q, r = good("deploy", '{"env":"x"}', TURNED, "a tool that a rule is exactly for")
-    tap.ok("-  - ask:   deploy " in r.out and "+  - allow:   deploy " in r.out and "team.yaml" in r.out, f"{c.who}: it is shown", r)
+    tap.ok("-  - ask:   deploy " in r.out and "+  - allow:   deploy " in r.out and "team.yaml" in r.out,
+           f"{c.who}: approve --always shows the change of a tool's rule", r)
     log = [e for e in b.log() if e["type"] in ("policy.edit", "ask.answer")]
     tap.ok([e["type"] for e in log] == ["policy.edit", "ask.answer"] and log[0]["ask"] == q["id"] and
-           log[0]["file"] == os.path.realpath(b.policy), f"{c.who}: and in the log before the answer", log)
+           log[0]["file"] == os.path.realpath(b.policy), f"{c.who}: the log has the edit of a tool's rule before the answer", log)
     r = c(*b.call("deploy", '{"env":"production","force":true}'))
-    tap.ok(r.code == 125 and "ran" not in r.out, f"{c.who}: what its arguments forbid stays forbidden", r)
-    good("tag", '{"scope":"all-of-it"}', TAGGED, "one of a list")
-    good("rm_tmp", '{"scope":"all"}', REMOVED, "one of a pattern")
+    tap.ok(r.code == 125 and "ran" not in r.out, f"{c.who}: arguments that a rule denies stay denied after approve --always of the tool", r)
+    good("tag", '{"scope":"all-of-it"}', TAGGED, "a tool of a list")
+    good("rm_tmp", '{"scope":"all"}', REMOVED, "a tool of a pattern")
     r = c(*b.call("rm_tmp", '{"scope":"one"}'))
-    tap.ok(r.code == 125 and "no rule covers" in r.err, f"{c.who}: under other conditions nothing has changed", r)
+    tap.ok(r.code == 125 and "no rule covers" in r.err,
+           f"{c.who}: approve --always of a tool allows no arguments outside the conditions of its rule", r)
     p = c.popen(*b.call("rm_other", '{"scope":"all"}'))
     q = b.pending()
-    tap.eq(len(q), 1, f"{c.who}: nor for another tool of the pattern")
+    tap.eq(len(q), 1, f"{c.who}: approve --always of a tool leaves other tools of the pattern to be asked about")
     c("deny", q[0]["id"])
     end(p)
-    tap.ok(c("policy", "check", b.policy).code == 0, f"{c.who}: the file is a good policy")
+    tap.ok(c("policy", "check", b.policy).code == 0, f"{c.who}: the policy file is valid after approve --always")
 
 
 def refused(tap, b):
@@ -94,7 +97,7 @@ def refused(tap, b):
         b.file("team.yaml", text)
         _, r, (code, out, _) = b.always(*b.call(tool, args))
         tap.ok(r.code == 125 and words in r.err and b.text() == text and code == 125 and "ran" not in out,
-               f"{c.who}: refused: {words}", r)
+               f"{c.who}: approve --always refuses with '{words}' and leaves the file", r)
 
     head = "version: 1\ntools:\n"
     no(head + '- ask: "d*"\n- deny: "d*"\n  when: {env: production}\n', "deploy", "would overrule deny: d* when env=production")
@@ -108,10 +111,11 @@ def refused(tap, b):
     q = b.pending()
     b.file("team.yaml", TOOLS.replace("ask:   deploy ", "deny:  deploy "))
     r = c("approve", q[0]["id"], "--always", "--yes")
-    tap.ok(r.code == 125 and "denied" in r.err and "deny:  deploy" in b.text(), f"{c.who}: nor where it is denied by now", r)
+    tap.ok(r.code == 125 and "denied" in r.err and "deny:  deploy" in b.text(),
+           f"{c.who}: approve --always is refused where the file denies the tool by now", r)
     b.file("team.yaml", TOOLS)
     r = c("approve", q[0]["id"], "--always")
-    tap.ok(r.code == 125 and "--yes" in r.err and b.text() == TOOLS, f"{c.who}: without --yes it is only shown", r)
+    tap.ok(r.code == 125 and "--yes" in r.err and b.text() == TOOLS, f"{c.who}: approve --always without --yes does not edit the file", r)
     c("deny", q[0]["id"])
     end(p)
 
@@ -123,16 +127,18 @@ def on_behalf(tap, b):
     box = c("run", "-d", "--policy", b.policy, "--", "sleep", "3600").out.strip()
     argv = ("call", "--from", box, "--tool", "deploy", "--args", "{}", "--", "echo", "ran")
     _, r, (code, out, err) = b.always(*argv)
-    tap.ok(r.code == 0 and code == 0 and "ran" in out and b.text() == TURNED + EGRESS, f"{c.who}: for a sandbox: its file", r, err)
+    tap.ok(r.code == 0 and code == 0 and "ran" in out and b.text() == TURNED + EGRESS,
+           f"{c.who}: approve --always for a call from a sandbox edits the sandbox's policy file", r, err)
     r = c(*argv)
-    tap.ok(r.code == 0 and "ran" in r.out and "waiting" not in r.err, f"{c.who}: and it is not asked again while it lives", r)
+    tap.ok(r.code == 0 and "ran" in r.out and "waiting" not in r.err,
+           f"{c.who}: a tool approved with --always is not asked about again while the sandbox lives", r)
     c("rm", "-f", box)
     box = c("run", "-d", "--allow", "example.com", "--", "sleep", "3600").out.strip()
     before = b.text()
     _, r, (code, out, _) = b.always("call", "--from", box, "--policy", b.policy, "--tool", "tag", "--args", '{"scope":"all"}',
                                     "--", "echo", "ran")
     tap.ok(r.code == 125 and "started without --policy" in r.err and b.text() == before and "ran" not in out,
-           f"{c.who}: one without a file has none to edit", r)
+           f"{c.who}: approve --always is refused for a sandbox that was started without --policy", r)
     c("rm", "-f", box)
 
 
@@ -154,20 +160,21 @@ def applies(tap, b):
     q = b.pending()
     r = c("approve", q[0]["id"], "--always", "--yes")
     code, _, err = end(p)
-    tap.ok(r.code == 0 and code == 0 and said() == "new\n", f"{c.who}: apply: allowed, it is written", r, err)
-    tap.eq(b.text(), APPLIED + EGRESS, f"{c.who}: apply: one word of the file")
+    tap.ok(r.code == 0 and code == 0 and said() == "new\n", f"{c.who}: coffer apply writes the changes after approve --always", r, err)
+    tap.eq(b.text(), APPLIED + EGRESS, f"{c.who}: approve --always of coffer apply changes one word of the file")
     c("discard", run)
     c.write("a", "old\n")
     run = work()
     r = c("apply", run)
-    tap.ok(r.code == 0 and said() == "new\n", f"{c.who}: apply: the next run's is not asked about", r)
+    tap.ok(r.code == 0 and said() == "new\n", f"{c.who}: coffer apply of the next run is not asked about after approve --always", r)
     c("discard", run)
     c.write("a", "old\n")
     run = work()
     p = c.popen("apply", run, "--ask")
     q = b.pending()
     r = c("approve", q[0]["id"], "--always", "--yes")
-    tap.ok(r.code == 125 and "--ask" in r.err and b.text() == APPLIED + EGRESS, f"{c.who}: apply --ask is nobody's rule", r)
+    tap.ok(r.code == 125 and "--ask" in r.err and b.text() == APPLIED + EGRESS,
+           f"{c.who}: approve --always is refused for coffer apply --ask, which no rule asked for", r)
     c("deny", q[0]["id"])
     end(p)
     c("discard", run)

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What coffer apply does not let out without a yes: repositories under any name, and the files that coffer itself obeys."""
 
+import itertools
 import json
 import os
 import shutil
@@ -79,9 +80,9 @@ def test_repositories(c):
     tap.ok(not git_status(c), "git status runs nothing that came out")
     r = c("apply", "@last", "--allow", "sub")
     tap.ok(r.code == 1 and exists(c, "sub/HEAD") and not exists(c, "sub/config"),
-           "a yes for its directory is not one for its configuration", r)
+           "a yes for the directory of an embedded repository is none for its configuration", r)
     r = c("apply", "@last", "--allow", "sub/config")
-    tap.ok(r.code == 0 and git_status(c), "with its own yes it goes out, and git would have run it", r)
+    tap.ok(r.code == 0 and git_status(c), "the configuration of an embedded repository goes out with its own yes, and git would have run it", r)
 
     for what, before, script, names in (
             ("only the configuration, to a repository of the host", ("HEAD", "objects/x", "refs/x"), "echo x > sub/config",
@@ -141,7 +142,7 @@ def test_own_files(c):
 
     wider = "printf '%s' \"$(cat policy.yaml)\n    - domain: evil.example\n\" > new; mv new policy.yaml"
     story("the run's own policy", {"policy.yaml": POLICY}, None, ("--policy", "policy.yaml"), wider, ["policy.yaml"])
-    tap.ok("evil.example" in text(c, "policy.yaml"), "and then it is what the sandbox wrote")
+    tap.ok("evil.example" in text(c, "policy.yaml"), "the guarded file that went out is what the sandbox wrote")
 
     fresh(c)
     c.write("policy.yaml", POLICY, 0o600)
@@ -178,7 +179,7 @@ def test_own_files(c):
     inside(c, "echo x > config/cofferdam/new.yaml; echo y > config/other")
     r = c("apply", "@last", env=env)
     tap.ok(r.code == 1 and not exists(c, "config/cofferdam/new.yaml") and exists(c, "config/other"),
-           "what is in the user's configuration of coffer does not go out unasked", r)
+           "a file in the user's configuration of coffer does not go out unasked", r)
 
     fresh(c)
     for name in ("tools/token.sh", "tools/other.sh"):
@@ -191,9 +192,11 @@ def test_own_files(c):
     r = c("apply", "@last")
     tap.ok(r.code == 1 and marked(r.err, "tools/token.sh") and "touch ran" not in text(c, "tools/token.sh"),
            "a script that coffer runs again and again for a secret does not go out unasked", r)
-    tap.ok("true" in text(c, "tools/other.sh") and exists(c, "plain.txt"), "(one that it ran once does, and so do other files)", r)
+    tap.ok("true" in text(c, "tools/other.sh") and exists(c, "plain.txt"),
+           "(a script that coffer ran once for a secret, and other files, go out unasked)", r)
     r = c("apply", "@last", "--allow", "tools/token.sh")
-    tap.ok(r.code == 0 and "touch ran" in text(c, "tools/token.sh"), "it goes out with a yes of its own", r)
+    tap.ok(r.code == 0 and "touch ran" in text(c, "tools/token.sh"),
+           "a script that coffer runs again for a secret goes out with a yes of its own", r)
 
 
 def test_shared(c):
@@ -220,10 +223,10 @@ def test_shared(c):
     tap.ok(r.code == 125 and "obeys" in r.err and not r.out,
            "a directory is not bound through while a running sandbox obeys a policy in it", r, first)
     r = c(writes[0], "--i-know", *writes[1:])
-    tap.eq(r.out, "ran\n", "--i-know binds it all the same", r)
+    tap.eq(r.out, "ran\n", "--i-know binds a directory through although a running sandbox obeys a policy in it", r)
     c("stop", "first")
     r = c(*writes)
-    tap.eq(r.out, "ran\n", "once that sandbox has ended the directory is bound", r)
+    tap.eq(r.out, "ran\n", "a directory is bound through once the sandbox that obeyed its policy has ended", r)
 
     c("run", "-d", "-q", "--name", "second", "-v", f"{other}:/mnt:rw", "--", "sleep", "100")
     obeys = ("run", "-q", "--policy", elsewhere, "--", "echo", "ran")
@@ -231,7 +234,7 @@ def test_shared(c):
     tap.ok(r.code == 125 and "can write to" in r.err and not r.out,
            "a policy is not obeyed while a running sandbox can write to it", r)
     r = c(obeys[0], "--i-know", *obeys[1:])
-    tap.eq(r.out, "ran\n", "--i-know obeys it all the same", r)
+    tap.eq(r.out, "ran\n", "--i-know obeys a policy that a running sandbox can write to", r)
     c("stop", "second")
 
 
@@ -243,10 +246,11 @@ def mounted(c, other, policy):
     r = c("run", "-q", "--policy", policy, "-v", f"{view}:/mnt:rw", "--", "echo", "ran")
     tap.ok(r.code == 125 and "may write to" in r.err and not r.out, "a policy is denied in another mount of what is bound through", r)
     r = c("run", "-q", "--policy", os.path.join(view, "policy.yaml"), "-v", f"{other}:/mnt:rw", "--", "echo", "ran")
-    tap.ok(r.code == 125 and not r.out, "so is one that is named by that mount", r)
+    tap.ok(r.code == 125 and not r.out, "a policy that is named by another mount of what is bound through is denied", r)
     c("run", "-d", "-q", "--name", "third", "--policy", policy, "--", "sleep", "100")
     r = c("run", "-q", "-v", f"{view}:/mnt:rw", "--", "echo", "ran")
-    tap.ok(r.code == 125 and "obeys" in r.err and not r.out, "and one that another sandbox obeys", r)
+    tap.ok(r.code == 125 and "obeys" in r.err and not r.out,
+           "a policy of another sandbox is denied in another mount of what is bound through", r)
     c("rm", "-f", "third")
     subprocess.run(["umount", view], check=True)
     new = os.path.join(view, "new.yaml")
@@ -278,6 +282,33 @@ def test_above(c):
             c("discard", "@last")
 
 
+def cp_part_by_part(c):
+    """Each copy brings a part that is harmless alone, in every order."""
+    c("exec", "box", "--", "sh", "-c", "mkdir -p /tmp/one/run/hooks /tmp/one/head /tmp/one/objects/objects /tmp/one/refs/refs; cd /tmp/one; "
+      "echo x > run/config; echo x > run/hooks/pre-commit; echo 'ref: refs/heads/x' > head/HEAD")
+    bad = []
+    for i, order in enumerate(itertools.permutations(("run", "head", "objects", "refs"))):
+        where = f"pieces/{i}"
+        os.makedirs(os.path.join(c.work, where))
+        c.own(os.path.join(c.work, where))
+        results = [c("cp", f"box:/tmp/one/{part}/.", where) for part in order]
+        repository = all(exists(c, f"{where}/{n}") for n in ("HEAD", "objects", "refs"))
+        obeyed = exists(c, f"{where}/config") or exists(c, f"{where}/hooks/pre-commit")
+        if (repository and obeyed) or sorted(r.code for r in results) != [0, 0, 0, 1]:
+            bad.append((order, [(r.code, r.err) for r in results]))
+    tap.eq(bad, [], "copies of one part each make no repository with a configuration or hooks, in any order")
+    os.makedirs(os.path.join(c.work, "named-parts"))
+    c.own(os.path.join(c.work, "named-parts"))
+    codes = [c("cp", f"box:/tmp/one/{p}", "named-parts/").code for p in ("run/config", "run/hooks", "head/HEAD", "objects/objects")]
+    last = c("cp", "box:/tmp/one/refs/refs", "named-parts/")
+    tap.ok(codes == [0] * 4 and last.code == 1 and not exists(c, "named-parts/refs"), "nor does a last part that is named itself", codes, last)
+    tap.ok("[--allow config --allow hooks]" in last.err and last.err.count("not copied: ") == 1, "cp names all that git would run or obey in one line", last)
+    r = c("cp", "--allow", "config", "box:/tmp/one/refs/refs", "named-parts/")
+    tap.ok(r.code == 1 and "[--allow hooks]" in r.err, "with a yes for the configuration only the hooks are left", r)
+    r = c("cp", "--allow", "config", "--allow", "hooks", "box:/tmp/one/refs/refs", "named-parts/")
+    tap.ok(r.code == 0 and exists(c, "named-parts/refs"), "with a yes for each of them the last part is copied", r)
+
+
 def test_cp(c):
     """coffer cp out of a sandbox goes by the same list for what is below a directory."""
     fresh(c)
@@ -306,6 +337,13 @@ def test_cp(c):
     late = [d for d, names in order.items() if names[-1:] == ["config"]]
     tap.ok(r.code == 1 and late and not any(exists(c, f"out/parts/{d}/config") for d in late),
            "cp lets out no configuration of a repository whose other parts it holds back", order, r)
+    r = c("cp", "--allow", "parts", "box:/tmp/parts", "out")
+    whole = [d for d in order if all(exists(c, f"out/parts/{d}/{n}") for n in ("HEAD", "objects", "refs", "config"))]
+    tap.ok(r.code == 1 and not whole, "a yes for the directory is none for the configuration of a repository, in whatever order the files come", whole, r)
+    r = c("cp", "--allow", "parts", *(x for d in order for x in ("--allow", f"parts/{d}/config")), "box:/tmp/parts", "out")
+    tap.ok(r.code == 0 and all(exists(c, f"out/parts/{d}/{n}") for d in order for n in ("HEAD", "objects", "refs", "config")),
+           "a yes for the directory and one for the configuration make the repository", r)
+    cp_part_by_part(c)
     for where, wanted in (("into/hooks", []), ("into/.github", ["workflows/ci.yml"]), ("into/.git/hooks", BELOW)):
         os.makedirs(os.path.join(c.work, where))
         r = c("cp", "box:/tmp/below/.", where)
@@ -315,6 +353,27 @@ def test_cp(c):
     tap.ok(exists(c, "into/.git/hooks/post-commit"), "cp copies into .git what has a yes", r)
     r = c("cp", "box:/tmp/tree/.envrc", "named")
     tap.ok(r.code == 0 and exists(c, "named"), "cp copies a file that is named itself", r)
+    c("stop", "box")
+
+
+UNSEEN = "\u200b\u200c\u200d\u2060\ufeff\u00ad\u034f\u115f\u3164\u180e\u2800\ufe0f\U000e0041\u0301"
+
+
+def test_unseen(c):
+    """Two names that look the same on a terminal are not shown the same."""
+    fresh(c)
+    inside(c, "mkdir d; " + " ".join(f"echo x > 'd/a{ch}b'; ln -s /etc 'd/l{ch}';" for ch in UNSEEN))
+    for args in (("diff", "@last"), ("apply", "--dry-run", "@last"), ("apply", "-y", "@last")):
+        r = c(*args)
+        shown = r.out + r.err
+        tap.eq([f"{ord(ch):04x}" for ch in UNSEEN if ch in shown], [], f"{' '.join(args)} shows no invisible character as it is", r)
+        if "-y" not in args:
+            tap.eq([f"{ord(ch):04x}" for ch in UNSEEN if f"a\\u{{{ord(ch):04x}}}b" not in shown], [], f"{' '.join(args)} shows each by its number", r)
+    c("run", "-d", "-q", "--name", "box", "--", "sh", "-c", "mkdir /tmp/t; ln -s /etc '/tmp/t/l\u200b'; touch /tmp/done; exec sleep 100")
+    c("exec", "box", "--", "sh", "-c", "while [ ! -e /tmp/done ]; do sleep 0.02; done")
+    r = c("cp", "box:/tmp/t", "seen")
+    tap.ok("\u200b" not in r.err and "not copied: seen/l\\u{200b}: " in r.err and "[--allow-special $'seen/l\\xe2\\x80\\x8b']" in r.err,
+           "nor does cp", r)
     c("stop", "box")
 
 
@@ -331,13 +390,13 @@ def test_log(c):
     while events and not (events[0]["type"] == "workspace.apply" and events[0]["going"] > 100):
         events.pop(0)
     tap.ok([e["type"] for e in events[:3]] == ["workspace.apply", "workspace.apply.more", "workspace.applied"],
-           "what one line cannot hold is in the next", [e["type"] for e in events])
+           "the files that one line of the log cannot hold are in the next", [e["type"] for e in events])
     logged = [n for e in events if e["type"].startswith("workspace.apply") for n in e.get("paths", []) + e.get("by_hand", [])]
     odd = [n for e in events for n in e.get("paths_bytes", [])]
-    tap.ok(len(logged) == len(set(logged)) and set(logged) == names, "the log names each of them once",
+    tap.ok(len(logged) == len(set(logged)) and set(logged) == names, "the log names each of thousands of files once",
            len(logged), sorted(names ^ set(logged))[:5])
     tap.eq(odd, ["d/odd\xff\nname"], "a name that is no text is in the log byte by byte")
-    tap.eq(events[0]["going"] if events else None, len(logged) + len(odd), "the first event says how many there are")
+    tap.eq(events[0]["going"] if events else None, len(logged) + len(odd), "the first event of an apply says how many files there are")
     tap.eq(c("audit", "verify").code, 0, "the log verifies")
 
 
@@ -350,5 +409,6 @@ with Coffer("root" if os.getuid() == 0 else "user", "ns") as coffer:
     test_shared(coffer)
     test_above(coffer)
     test_cp(coffer)
+    test_unseen(coffer)
     test_log(coffer)
 tap.done()

@@ -107,15 +107,16 @@ def past(tap, c, a):
     p = a.start(put(url=MERGE.replace("/7/", "/71/")))
     q = a.pending()[0]
     asked = next(e for e in a.log() if e["type"] == "ask.new" and e["ask"] == q["id"])
-    tap.eq(q.get("seq"), asked["seq"], f"{c.who}: a question says where it stands in the log")
+    tap.eq(q.get("seq"), asked["seq"], f"{c.who}: a question has its sequence number in the log")
     end(a.start(["sh", "-c", "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do curl -sS -o /dev/null https://api.github.test/harmless/$i; done"]))
     wait_for(lambda: events_of(a, "/harmless/20"), 30)
-    tap.ok(sum(e["seq"] > asked["seq"] for e in a.log()) > 40, f"{c.who}: control: much happened since")
+    tap.ok(sum(e["seq"] > asked["seq"] for e in a.log()) > 40, f"{c.who}: control: more than 40 events follow the question")
     again = a.start(put(url=MERGE.replace("/7/", "/71/")))
     wait_for(lambda: a.pending()[0]["times"] == 2, 30)
     show = c("ask", "show", q["id"])
     before = show.out[show.out.find("\nbefore "):]
-    tap.ok("/secrets/steal-me" in before and "/harmless/" not in before and "exec.start  curl " in before, f"{c.who}: what it did before, not after", show)
+    tap.ok("/secrets/steal-me" in before and "/harmless/" not in before and "exec.start  curl " in before,
+           f"{c.who}: ask show lists what the sandbox did before its question, and nothing after it", show)
     c("approve", q["id"], env={"LOGNAME": "", "SUDO_USER": ""})
     end(p)
     end(again)
@@ -123,10 +124,11 @@ def past(tap, c, a):
     known = c(program=["id", "-un"])
     name = known.out.strip() if known.code == 0 else "somebody"
     r, show = c("approve", q["id"]), c("ask", "show", q["id"])
-    tap.ok(f"answered already: allow, once by {name} (uid {uid}, cli)" in r.err and f"by {name} (uid" in show.out, f"{c.who}: who was first has a name", r, show)
+    tap.ok(f"answered already: allow, once by {name} (uid {uid}, cli)" in r.err and f"by {name} (uid" in show.out,
+           f"{c.who}: a second approve and ask show name who answered first", r, show)
     follow.terminate()
     lines = [x.split() for x in end(follow).splitlines() if q["id"] in x]
-    tap.eq([x[2] for x in lines], ["pending", "allowed", "spent"], f"{c.who}: followed, each state is a line, and none is twice")
+    tap.eq([x[2] for x in lines], ["pending", "allowed", "spent"], f"{c.who}: ask ls --follow prints each state of a question once")
 
 
 def merges(net):
@@ -137,31 +139,32 @@ def rest(tap, c, a, net):
     before = len(merges(net))
     p = a.start(put())
     q = a.pending()
-    tap.eq(len(q), 1, f"{c.who}: a merge waits")
+    tap.eq(len(q), 1, f"{c.who}: a merge waits for an answer")
     q = q[0] if q else {}
     tap.ok(q.get("method") == "PUT" and q.get("host") == "api.github.test" and q.get("kind") == "request" and
            q.get("path") == "/repos/o/r/pulls/7/merge" and SHA in q.get("preview", "") and "policy.yaml:9" in q.get("rule", ""),
-           f"{c.who}: what it is, and by which rule", q)
-    tap.eq(len(merges(net)), before, f"{c.who}: nothing was sent")
+           f"{c.who}: a question has its method, host, path, preview and rule", q)
+    tap.eq(len(merges(net)), before, f"{c.who}: a merge is not sent before the answer")
     show = c("ask", "show", q["id"])
     tap.ok("PUT https://api.github.test/repos/o/r/pulls/7/merge" in show.out and "before" in show.out and
-           "this very request" in show.out, f"{c.who}: ask show", show)
+           "this very request" in show.out, f"{c.who}: ask show describes the request and what its approval covers", show)
     r = c("approve", q["id"], "--digest", "0" * 64)
-    tap.ok(r.code == 125 and "another question" in r.err, f"{c.who}: another digest is refused", r)
+    tap.ok(r.code == 125 and "another question" in r.err, f"{c.who}: approve refuses another digest", r)
     r = c("approve", q["id"], "--reason", "looks good")
-    tap.ok(r.code == 0, f"{c.who}: approved", r)
+    tap.ok(r.code == 0, f"{c.who}: approve succeeds", r)
     got = end(p)
-    tap.ok("merged 200" in got, f"{c.who}: and merged", got)
-    tap.eq(len(merges(net)), before + 1, f"{c.who}: once")
+    tap.ok("merged 200" in got, f"{c.who}: a merge that was approved gets its response", got)
+    tap.eq(len(merges(net)), before + 1, f"{c.who}: a merge that was approved is sent once")
     r = c("approve", q["id"])
-    tap.ok(r.code == 125 and "answered already" in r.err, f"{c.who}: who comes second is told", r)
+    tap.ok(r.code == 125 and "answered already" in r.err, f"{c.who}: a second approve is told that the question is answered already", r)
     p = a.start(put())
     q2 = a.pending()
-    tap.ok(len(q2) == 1 and q2[0]["id"] != q["id"], f"{c.who}: the second time it is asked again", q2)
+    tap.ok(len(q2) == 1 and q2[0]["id"] != q["id"], f"{c.who}: a request that was approved once is asked about the second time", q2)
     r = c("deny", q2[0]["id"], "--reason", "not today")
     got = end(p)
-    tap.ok(r.code == 0 and "403" in got and "not today" in got and q2[0]["id"] in got, f"{c.who}: denied, and told why", got)
-    tap.eq(len(merges(net)), before + 1, f"{c.who}: nothing was sent for it")
+    tap.ok(r.code == 0 and "403" in got and "not today" in got and q2[0]["id"] in got,
+           f"{c.who}: the client of a request that was denied reads the reason and the id", got)
+    tap.eq(len(merges(net)), before + 1, f"{c.who}: a request that was denied is not sent")
     got = end(a.start(put("{}")))
     tap.ok("403" in got and "sha" in got, f"{c.who}: a merge that names no commit is denied", got)
     big = a.start(["sh", "-c", "head -c 1100000 /dev/zero | " + " ".join(curl("-T", "-", "-X", "POST",
@@ -176,54 +179,59 @@ def graphql(tap, c, a, net):
     q = a.pending()
     tap.ok(len(q) == 1 and q[0]["kind"] == "graphql" and q[0]["what"] == "mutation mergePullRequest",
            f"{c.who}: a GraphQL mutation waits", q)
-    tap.ok(c("approve", q[0]["id"]).code == 0 and "gql 200" in end(p), f"{c.who}: and goes")
+    tap.ok(c("approve", q[0]["id"]).code == 0 and "gql 200" in end(p), f"{c.who}: a GraphQL mutation is sent once it is approved")
     got = end(a.start(curl("-H", "Content-Type: application/json", "-d", GQL.replace(SHA, "?"),
                            "https://api.github.test/graphql")))
-    tap.ok("403" in got and "expectedHeadOid" in got, f"{c.who}: not without the commit", got)
+    tap.ok("403" in got and "expectedHeadOid" in got, f"{c.who}: a GraphQL merge without the commit is denied", got)
 
 
 def retries(tap, c, a, net):
     before = len(merges(net))
     ps = [a.start(put()) for _ in range(10)]
     ok = wait_for(lambda: [x["waiters"] for x in a.asks() if x["state"] == "pending"] == [10], 90)
-    tap.ok(ok, f"{c.who}: ten retries are one entry", a.asks())
+    tap.ok(ok, f"{c.who}: ten identical requests are one question with ten waiters", a.asks())
     q = a.pending()
     c("approve", q[0]["id"])
     got = [end(p) for p in ps]
-    tap.eq((sum("merged 200" in g for g in got), sum("403" in g for g in got)), (1, 9), f"{c.who}: and one goes")
-    tap.eq(len(merges(net)), before + 1, f"{c.who}: once")
+    tap.eq((sum("merged 200" in g for g in got), sum("403" in g for g in got)), (1, 9),
+           f"{c.who}: one approval lets one of ten identical requests through")
+    tap.eq(len(merges(net)), before + 1, f"{c.who}: one approval of ten identical requests sends one of them")
 
 
 def gone(tap, c, a, net):
     before = len(merges(net))
     p = a.start(["sh", "-c", '"$@" & while [ ! -e /tmp/go ]; do sleep 0.1; done; rm /tmp/go; kill -9 $!', "sh", *put()])
     q = a.pending()
-    tap.eq(c("exec", a.id, "--", "touch", "/tmp/go").code, 0, f"{c.who}: its client is killed")
+    tap.eq(c("exec", a.id, "--", "touch", "/tmp/go").code, 0, f"{c.who}: the client of a question is told to end")
     end(p)
     tap.ok(wait_for(lambda: [x["waiters"] for x in a.asks() if x["id"] == q[0]["id"]] == [0], 60),
-           f"{c.who}: the client has gone", a.asks())
+           f"{c.who}: a question whose client was killed has no waiters", a.asks())
     c("approve", q[0]["id"])
-    tap.eq([x["state"] for x in a.asks() if x["id"] == q[0]["id"]], ["parked"], f"{c.who}: the answer waits")
-    tap.eq(len(merges(net)), before, f"{c.who}: nothing was sent")
+    tap.eq([x["state"] for x in a.asks() if x["id"] == q[0]["id"]], ["parked"],
+           f"{c.who}: the answer to a question without waiters is parked")
+    tap.eq(len(merges(net)), before, f"{c.who}: nothing is sent for a client that was killed")
     got = end(a.start(put()))
-    tap.ok("merged 200" in got, f"{c.who}: and holds for the identical request", got)
-    tap.eq(len(merges(net)), before + 1, f"{c.who}: once")
+    tap.ok("merged 200" in got, f"{c.who}: a parked answer holds for the identical request", got)
+    tap.eq(len(merges(net)), before + 1, f"{c.who}: a request with a parked answer is sent once")
 
 
 def grants(tap, c, a, net):
     p = a.start(curl("-d", "x", "https://api.github.test/free/a"))
     q = a.pending()
-    tap.ok(c("approve", q[0]["id"], "--uses", "2").code == 0 and "free 200" in end(p), f"{c.who}: --uses 2: one")
-    tap.ok("free 200" in end(a.start(curl("-d", "other", "https://api.github.test/free/a?y"))), f"{c.who}: two")
+    tap.ok(c("approve", q[0]["id"], "--uses", "2").code == 0 and "free 200" in end(p),
+           f"{c.who}: approve --uses 2 lets the first request through")
+    tap.ok("free 200" in end(a.start(curl("-d", "other", "https://api.github.test/free/a?y"))),
+           f"{c.who}: approve --uses 2 lets a second request of the rule through")
     p = a.start(curl("-d", "x", "https://api.github.test/free/a"))
     q = a.pending()
-    tap.eq(len(q), 1, f"{c.who}: the third is asked")
-    tap.ok(c("approve", q[0]["id"], "--sandbox").code == 0 and "free 200" in end(p), f"{c.who}: --sandbox")
-    tap.ok("free 200" in end(a.start(curl("-d", "x", "https://api.github.test/free/a"))), f"{c.who}: holds")
-    tap.ok(c("deny", q[0]["id"]).code == 0, f"{c.who}: and is taken back")
+    tap.eq(len(q), 1, f"{c.who}: a third request is asked about after approve --uses 2")
+    tap.ok(c("approve", q[0]["id"], "--sandbox").code == 0 and "free 200" in end(p), f"{c.who}: approve --sandbox lets the request through")
+    tap.ok("free 200" in end(a.start(curl("-d", "x", "https://api.github.test/free/a"))),
+           f"{c.who}: approve --sandbox lets the next request through")
+    tap.ok(c("deny", q[0]["id"]).code == 0, f"{c.who}: deny takes a grant for the sandbox back")
     p = a.start(curl("-d", "x", "https://api.github.test/free/a"))
     q = a.pending()
-    tap.eq(len(q), 1, f"{c.who}: asked again")
+    tap.eq(len(q), 1, f"{c.who}: a request is asked about again once its grant is taken back")
     c("deny", q[0]["id"])
     end(p)
 
@@ -233,11 +241,11 @@ def changed(tap, c, a, net):
     q = a.pending()
     a.set_policy(POLICY.replace("ask: PUT", "deny: PUT"))
     got = end(p)
-    tap.ok("403" in got, f"{c.who}: a policy that denies meanwhile denies", got)
+    tap.ok("403" in got, f"{c.who}: a request that waits is denied when a new policy denies it", got)
     r = c("approve", q[0]["id"])
-    tap.ok(r.code == 125, f"{c.who}: and its question cannot be answered any more", r)
+    tap.ok(r.code == 125, f"{c.who}: a question that a new policy denied cannot be approved", r)
     a.set_policy(POLICY)
-    tap.ok(wait_for(lambda: sum(e["type"] == "policy.change" for e in a.log()) >= 2, 60), f"{c.who}: the policy is back")
+    tap.ok(wait_for(lambda: sum(e["type"] == "policy.change" for e in a.log()) >= 2, 60), f"{c.who}: the first policy is loaded again")
 
 
 def connection(tap, c, a, net):
@@ -247,24 +255,28 @@ def connection(tap, c, a, net):
     tap.ok(len(q) == 1 and q[0]["kind"] == "connect" and q[0]["host"] == "tunnel.github.test", f"{c.who}: a connection waits", q)
     c("approve", q[0]["id"])
     got = end(p)
-    tap.ok("tunnel 200" in got, f"{c.who}: and opens", got)
+    tap.ok("tunnel 200" in got, f"{c.who}: a connection opens once it is approved", got)
     p = a.start(curl("-k", url))
     q = a.pending()
     page = end(a.start(["curl", "-sS", "http://coffer.internal/"]))
-    tap.ok('"waiting":[{"kind":"connect","host":"tunnel.github.test"' in page, f"{c.who}: inside can see that it waits", page)
+    tap.ok('"waiting":[{"kind":"connect","host":"tunnel.github.test"' in page,
+           f"{c.who}: coffer.internal lists a connection that waits", page)
     w = json.loads(page)["waiting"][0]
-    tap.ok(w.get("id") == q[0]["id"] and 0 < w.get("seconds_left", 0) <= 300, f"{c.who}: under which id, and how long", w)
+    tap.ok(w.get("id") == q[0]["id"] and 0 < w.get("seconds_left", 0) <= 300,
+           f"{c.who}: coffer.internal shows the id of a question and its seconds left", w)
     c("deny", q[0]["id"], "--reason", 'use the "mirror" instead <\u202e>')
-    tap.ok("tunnel" not in end(p).replace(url, "").replace("tunnel.github.test", ""), f"{c.who}: denied, it does not")
+    tap.ok("tunnel" not in end(p).replace(url, "").replace("tunnel.github.test", ""),
+           f"{c.who}: a connection that was denied does not open")
     page = inside(a)
     got = page.get("answered", [{}])[0]
     tap.ok(got.get("kind") == "connect" and got.get("host") == "tunnel.github.test" and got.get("port") == 443 and got.get("outcome") == "denied" and
            'use the "mirror" instead' in got.get("why", "") and got.get("id") == q[0]["id"] and "seconds" in got and not page["waiting"],
-           f"{c.who}: inside can read why it was denied", page)
+           f"{c.who}: coffer.internal says why a connection was denied", page)
     before = [x for x in page.get("answered", []) if x["kind"] == "connect"][1:]
-    tap.eq([x["outcome"] for x in before], ["allowed"], f"{c.who}: and that it was allowed before")
+    tap.eq([x["outcome"] for x in before], ["allowed"], f"{c.who}: coffer.internal lists the earlier answer that allowed the connection")
     text = end(a.start(["curl", "-sS", "-H", "Accept: text/plain", "http://coffer.internal/"]))
-    tap.ok("denied: connect tunnel.github.test:443: a person denied it: use the" in text and "\u202e" not in text, f"{c.who}: in plain text, too", text)
+    tap.ok("denied: connect tunnel.github.test:443: a person denied it: use the" in text and "\u202e" not in text,
+           f"{c.who}: coffer.internal says in plain text why a connection was denied", text)
 
 
 def inside(a):
@@ -282,16 +294,17 @@ def bounded(tap, c, a, net):
         c("approve", q[-1]["id"], *(("--uses", "3") if i == 17 else ()))
         end(p)
     got = inside(a)["answered"]
-    tap.ok(len(got) == 16 and [x["path"] for x in got] == [f"/free/past{i}" for i in range(17, 1, -1)], f"{c.who}: the last sixteen answers are kept", got)
+    tap.ok(len(got) == 16 and [x["path"] for x in got] == [f"/free/past{i}" for i in range(17, 1, -1)],
+           f"{c.who}: coffer.internal lists the last sixteen answers", got)
     end(a.start(curl("-d", "x", "https://api.github.test/free/past17")))
     got = inside(a)["answered"]
     tap.ok(len(got) == 16 and got[0]["times"] == 2 and got[0]["id"] == q[17]["id"] and got[15]["path"] == "/free/past2",
-           f"{c.who}: what goes by the same answer takes no second place", got)
+           f"{c.who}: coffer.internal counts a second use of an answer in the same entry", got)
     p = a.start(curl("-d", "y", long))
     c("approve", a.pending()[0]["id"])
     end(p)
     got = inside(a)["answered"][0]
-    tap.ok(got["path"].startswith("/free/xxx") and len(got["path"]) < 300, f"{c.who}: a long path is cut", got)
+    tap.ok(got["path"].startswith("/free/xxx") and len(got["path"]) < 300, f"{c.who}: coffer.internal cuts a long path", got)
 
 
 def killed(tap, c, a, net):
@@ -309,16 +322,17 @@ def killed(tap, c, a, net):
             pass
     mine = [x for x in pids if is_below(x, c)]
     ups = len([e for e in a.log() if e["type"] == "net.up"])
-    tap.ok(mine, f"{c.who}: coffer-egress is there", pids)
+    tap.ok(mine, f"{c.who}: coffer-egress runs while a request waits", pids)
     for x in mine:
         kill_own(x, signal.SIGKILL)
     got = end(p)
-    tap.ok("merged" not in got, f"{c.who}: killed, it lets nothing through", got)
-    tap.eq(len(merges(net)), before, f"{c.who}: nothing was sent")
-    tap.ok(wait_for(lambda: len([e for e in a.log() if e["type"] == "net.up"]) > ups, 90), f"{c.who}: it is back", a.log()[-10:])
+    tap.ok("merged" not in got, f"{c.who}: a request that waits gets no response when coffer-egress is killed", got)
+    tap.eq(len(merges(net)), before, f"{c.who}: nothing is sent when coffer-egress is killed")
+    tap.ok(wait_for(lambda: len([e for e in a.log() if e["type"] == "net.up"]) > ups, 90),
+           f"{c.who}: coffer-egress is started again after it was killed", a.log()[-10:])
     p = a.start(put())
     q = a.pending()
-    tap.ok(c("approve", q[0]["id"]).code == 0 and "merged 200" in end(p), f"{c.who}: and asks again")
+    tap.ok(c("approve", q[0]["id"]).code == 0 and "merged 200" in end(p), f"{c.who}: a new coffer-egress asks again about the request")
 
 
 def is_below(pid, c):
@@ -335,7 +349,8 @@ def hostile(tap, c, a, net):
     q = a.pending()
     for args in (("ask", "ls"), ("ask", "show", q[0]["id"])):
         out = c(*args).out
-        tap.ok("\x1b" not in out and "\u202e" not in out and "\x07" not in out, f"{c.who}: {args[1]} is harmless", repr(out))
+        tap.ok("\x1b" not in out and "\u202e" not in out and "\x07" not in out,
+               f"{c.who}: ask {args[1]} prints no control characters of a request", repr(out))
     c("deny", q[0]["id"])
     end(p)
     got = end(a.start(["sh", "-c", "curl -sS -m 60 -w ' %{http_code}' -d x https://api.github.test/free/$(head -c 6000 /dev/zero | tr '\\0' a)"]))
@@ -357,23 +372,26 @@ def bound(tap, c, a, net):
     tap.eq(len(both), 2, f"{c.who}: another header is another question")
     for x in both:
         r = c("approve" if "Describe" in x["what"] else "deny", x["id"])
-        tap.eq(r.code, 0, f"{c.who}: each is answered for itself", r)
-    tap.ok(" 403" in end(two) and " 403" not in end(one), f"{c.who}: and has its own answer")
+        tap.eq(r.code, 0, f"{c.who}: each of two questions that differ in a header can be answered", r)
+    tap.ok(" 403" in end(two) and " 403" not in end(one), f"{c.who}: each of two requests that differ in a header gets its own answer")
     # Any number of others does not hide the one that says what is done.
     junk = " ".join(f"-H 'x-junk{i}: {i}'" for i in range(8))
     p = a.start(["sh", "-c", f"curl -sS -m 120 -w ' %{{http_code}}' -d x {junk} -H 'X-Amz-Target: DeleteTable' https://api.github.test/free/junk"])
     q = a.pending()
-    tap.ok(len(q) == 1 and "x-amz-target: DeleteTable" in q[0]["what"] and "x-junk7: 7" in q[0]["what"], f"{c.who}: junk hides no header", q)
+    tap.ok(len(q) == 1 and "x-amz-target: DeleteTable" in q[0]["what"] and "x-junk7: 7" in q[0]["what"],
+           f"{c.who}: many headers do not hide the one that names the act", q)
     c("approve", q[0]["id"])
     end(p)
     got = end(a.start(["sh", "-c", "curl -sS -m 120 -w ' %{http_code}' -d x $(for i in $(seq 60); do echo -H x-a-header-with-a-long-name-$i:1; done) "
                 "https://api.github.test/free/junk"]))
-    tap.ok(" 403" in got and "does more than fits into an ask" in got, f"{c.who}: more of them than can be named are denied", got[-300:])
+    tap.ok(" 403" in got and "does more than fits into an ask" in got,
+           f"{c.who}: a request with more headers than a question can name is denied", got[-300:])
     # What is shown is all, or says that it is not.
     p = a.start(["sh", "-c", "(head -c 700 /dev/zero; printf TAIL) | curl -sS -m 120 --data-binary @- https://api.github.test/free/nul"])
     q = a.pending()
     text = c("ask", "show", q[0]["id"]).out
-    tap.ok("TAIL" in text and q[0].get("preview_bytes") == 704 and "| \u2026" not in preview(text), f"{c.who}: NULs do not hide what is behind them", text[-300:])
+    tap.ok("TAIL" in text and q[0].get("preview_bytes") == 704 and "| \u2026" not in preview(text),
+           f"{c.who}: ask show shows the bytes after NULs", text[-300:])
     c("approve", q[0]["id"])
     end(p)
 
@@ -381,7 +399,7 @@ def bound(tap, c, a, net):
 def strangers(tap, c, a):
     """The socket itself: bytes that are no request, a client that says nothing."""
     path = os.path.join(c.state, "runs", a.id, "asks.sock")
-    tap.eq(oct(os.stat(path).st_mode & 0o777), "0o600", f"{c.who}: the socket is its owner's")
+    tap.eq(oct(os.stat(path).st_mode & 0o777), "0o600", f"{c.who}: the socket for questions has mode 0600")
     s = socket.socket(socket.AF_UNIX)
     here = os.getcwd()
     os.chdir(os.path.dirname(path))
@@ -395,8 +413,8 @@ def strangers(tap, c, a):
         data = s.recv(65536)
     except OSError:
         data = b""
-    tap.ok(not data or b"invalid" in data, f"{c.who}: what is no request is refused", data)
-    tap.ok(c("ask", "ls").code == 0, f"{c.who}: others are served")
+    tap.ok(not data or b"invalid" in data, f"{c.who}: the ask server refuses a message that is no request", data)
+    tap.ok(c("ask", "ls").code == 0, f"{c.who}: ask ls works beside a client that says nothing")
     s.close()
     quiet.close()
 
@@ -404,27 +422,27 @@ def strangers(tap, c, a):
 def story(tap, c, a):
     lines = [e for e in a.log() if e["type"].startswith("ask.")]
     first = [e["type"] for e in lines][:3]
-    tap.eq(first, ["ask.new", "ask.answer", "ask.use"], f"{c.who}: asked, answered, used: in this order in the log")
+    tap.eq(first, ["ask.new", "ask.answer", "ask.use"], f"{c.who}: the log has ask.new, ask.answer and ask.use in this order")
     answer = [e for e in lines if e["type"] == "ask.answer"][0]
     tap.ok(answer["answer"] == "allow" and answer["scope"] == "once" and answer["via"] == "cli" and
-           (answer["uid"] == c.uid or c.who == "userns"), f"{c.who}: by whom", answer)
+           (answer["uid"] == c.uid or c.who == "userns"), f"{c.who}: the log says who answered, how and for what scope", answer)
     tap.ok(c("audit", "verify").code == 0, f"{c.who}: the log verifies")
 
 
 def expiring(tap, c, net):
     with Agent(tap, c, net, "--ask-timeout", "2s") as a:
         got = end(a.start(put()))
-        tap.ok("403" in got and "nobody answered in time" in got, f"{c.who}: nobody answers: denied", got)
+        tap.ok("403" in got and "nobody answered in time" in got, f"{c.who}: a request that nobody answers in time is denied", got)
         q = [x for x in a.asks("--all") if x["sandbox"] == a.id]
-        tap.eq([x["state"] for x in q], ["expired"], f"{c.who}: it has expired")
+        tap.eq([x["state"] for x in q], ["expired"], f"{c.who}: a question that nobody answered has the state expired")
         got = inside(a).get("answered", [])
         tap.ok(len(got) == 1 and got[0]["outcome"] == "expired" and got[0]["id"] == q[0]["id"] and got[0]["method"] == "PUT" and
-               "in time" in got[0]["why"], f"{c.who}: and inside it is said so", got)
+               "in time" in got[0]["why"], f"{c.who}: coffer.internal says that a question expired", got)
         r = c("approve", q[0]["id"])
-        tap.ok(r.code == 125 and "expired" in r.err, f"{c.who}: too late", r)
+        tap.ok(r.code == 125 and "expired" in r.err, f"{c.who}: approve refuses a question that expired", r)
     p_id = q[0]["id"]
     r = c("approve", p_id)
-    tap.ok(r.code == 125 and "ended" in r.err, f"{c.who}: and later still", r)
+    tap.ok(r.code == 125 and "ended" in r.err, f"{c.who}: approve refuses a question whose sandbox has ended", r)
 
 
 def after(tap, c, net):
@@ -441,14 +459,16 @@ def after(tap, c, net):
     r = c("ask", "show", ask["id"])
     tap.ok(r.out.count("preview") == 1 and "a[300 spaces]b" in preview(r.out) and preview(r.out).count("\n") == 2,
            f"{c.who}: ask show counts the spaces of a preview, and shows no empty rows", r)
-    tap.ok(", once, 1 waiting, until " in r.out and "1 times" not in r.out, f"{c.who}: ask show says that it was asked once, and that one waits", r)
+    tap.ok(", once, 1 waiting, until " in r.out and "1 times" not in r.out,
+           f"{c.who}: ask show says that a question was asked once, and that one client waits", r)
     c("approve", ask["id"])
     wait_for(lambda: "/free/no" in c("ask", "ls").out)
     no = next(a for a in map(json.loads, c("ask", "ls", "--json").out.splitlines()) if a["path"] == "/free/no")
     c("deny", no["id"], "--reason", "not now")
     end(p)
-    tap.ok(not os.path.exists(os.path.join(c.state, "runs", ask["sandbox"])), f"{c.who}: nothing is left of the sandbox")
-    tap.eq(c("ask", "ls").out, "nothing waits for an answer\n", f"{c.who}: none of its questions waits any more")
+    tap.ok(not os.path.exists(os.path.join(c.state, "runs", ask["sandbox"])),
+           f"{c.who}: nothing is left in the state of the sandbox that ended")
+    tap.eq(c("ask", "ls").out, "nothing waits for an answer\n", f"{c.who}: ask ls shows no question of a sandbox that ended")
     r = c("ask", "ls", "--all")
     rows = [x.split() for x in r.out.splitlines()]
     tap.eq([x[:2] + x[3:] for x in rows if x[0] in (ask["id"], no["id"])],
@@ -458,11 +478,13 @@ def after(tap, c, net):
     past = {a["id"]: a for a in map(json.loads, c("ask", "ls", "--all", "--json").out.splitlines())}
     same = ("sandbox", "number", "seq", "kind", "host", "port", "tls", "method", "path", "rule", "digest", "body", "body_len")
     tap.ok(all(past[q["id"]].get(k) == q.get(k) for q in (ask, no) for k in same) and past[ask["id"]]["answer"]["allow"] is True and
-           past[no["id"]]["answer"]["reason"] == "not now", f"{c.who}: as JSON too, as they were asked and answered", past, ask, no)
+           past[no["id"]]["answer"]["reason"] == "not now",
+           f"{c.who}: ask ls --all --json shows the questions of an ended sandbox as they were asked and answered", past, ask, no)
     r = c("ask", "show", no["id"])
-    tap.ok(r.code == 0 and "denied" in r.out and "not now" in r.out and "/free/no" in r.out, f"{c.who}: ask show shows one of them", r)
+    tap.ok(r.code == 0 and "denied" in r.out and "not now" in r.out and "/free/no" in r.out,
+           f"{c.who}: ask show shows a denied question of a sandbox that ended", r)
     r = c("ask", "show", "ffffff-1")
-    tap.ok(r.code == 125 and not r.out, f"{c.who}: one that nobody asked is not found in the log either", r)
+    tap.ok(r.code == 125 and not r.out, f"{c.who}: ask show does not find a question that nobody asked", r)
 
 
 def visit(tap, c, net):
@@ -486,7 +508,7 @@ def visit(tap, c, net):
         p = a.start(put())
         a.pending()
     end(p)
-    tap.ok([e for e in a.log() if e["type"] == "ask.gone"], f"{c.who}: a question whose sandbox ends is gone")
+    tap.ok([e for e in a.log() if e["type"] == "ask.gone"], f"{c.who}: the log has ask.gone for a question whose sandbox ends")
     expiring(tap, c, net)
     c.check_clean(tap)
 

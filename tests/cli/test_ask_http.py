@@ -62,40 +62,43 @@ def http2(tap, c, a, net):
     p = a.start(post("/act/yes"))
     q = a.pending()
     tap.ok(len(q) == 1 and q[0]["method"] == "POST" and q[0]["path"] == "/act/yes" and q[0]["preview"] == "x" and
-           arrived(net, "/act/yes") == 0, f"{c.who}: HTTP/2: it waits, and nothing was sent", q)
-    tap.eq(c("approve", q[0]["id"]).code, 0, f"{c.who}: HTTP/2: approved")
+           arrived(net, "/act/yes") == 0, f"{c.who}: HTTP/2: a request waits, and is not sent before the answer", q)
+    tap.eq(c("approve", q[0]["id"]).code, 0, f"{c.who}: HTTP/2: approve succeeds")
     got = end(p)
-    tap.ok("done" in got and " v2" in got and arrived(net, "/act/yes") == 1, f"{c.who}: HTTP/2: and sent, once", got)
+    tap.ok("done" in got and " v2" in got and arrived(net, "/act/yes") == 1,
+           f"{c.who}: HTTP/2: a request that was approved is sent once", got)
     p = a.start(post("/act/no"))
     q = a.pending()
     c("deny", q[0]["id"], "--reason", "no such thing")
     got = end(p)
     tap.ok("no such thing" in got and " v2" in got and '"error":"denied"' in got and arrived(net, "/act/no") == 0,
-           f"{c.who}: HTTP/2: denied, with the reason", got)
+           f"{c.who}: HTTP/2: a request that was denied is not sent, and its client reads the reason", got)
     p = a.start(post("/act/gone"))
     q = a.pending()
     p.terminate()
     end(p)
-    tap.ok(wait_for(lambda: [x["waiters"] for x in a.asks() if x["id"] == q[0]["id"]] == [0], 60), f"{c.who}: HTTP/2: the client has gone")
+    tap.ok(wait_for(lambda: [x["waiters"] for x in a.asks() if x["id"] == q[0]["id"]] == [0], 60),
+           f"{c.who}: HTTP/2: a question whose client was killed has no waiters")
     c("approve", q[0]["id"])
     tap.ok([x["state"] for x in a.asks() if x["id"] == q[0]["id"]] == ["parked"] and arrived(net, "/act/gone") == 0,
-           f"{c.who}: HTTP/2: nothing is sent for it")
-    tap.ok("done" in a.do(post("/act/gone")) and arrived(net, "/act/gone") == 1, f"{c.who}: HTTP/2: the identical request has the answer")
+           f"{c.who}: HTTP/2: an answer for a client that was killed is parked, and nothing is sent")
+    tap.ok("done" in a.do(post("/act/gone")) and arrived(net, "/act/gone") == 1,
+           f"{c.who}: HTTP/2: the identical request is sent by the parked answer")
 
 
 def streams(tap, c, a, net):
     """Two streams of one connection wait at once, and are answered the other way round."""
     p = a.start(["nghttp", "-v", "--no-verify-peer", "-H:method: POST", f"https://{API}/act/one", f"https://{API}/act/two"])
     q = {x["path"]: x["id"] for x in a.pending(2)}
-    tap.eq(sorted(q), ["/act/one", "/act/two"], f"{c.who}: nghttp: two streams wait")
+    tap.eq(sorted(q), ["/act/one", "/act/two"], f"{c.who}: nghttp: two streams of a connection wait")
     if len(q) == 2:
         c("approve", q["/act/two"])
         tap.ok(wait_for(lambda: arrived(net, "/act/two") == 1, 60) and arrived(net, "/act/one") == 0,
-               f"{c.who}: nghttp: the second goes, the first waits on")
+               f"{c.who}: nghttp: a stream that was approved is sent while another waits")
         c("deny", q["/act/one"])
     got = end(p)
-    tap.ok(":status: 200" in got and ":status: 403" in got and arrived(net, "/act/one") == 0, f"{c.who}: nghttp: each has its own answer",
-           got[-600:])
+    tap.ok(":status: 200" in got and ":status: 403" in got and arrived(net, "/act/one") == 0,
+           f"{c.who}: nghttp: each of two streams gets its own answer", got[-600:])
 
 
 def merges(tap, c, a, net):
@@ -108,7 +111,7 @@ def merges(tap, c, a, net):
     q = a.pending()
     tap.ok(len(q) == 1 and q[0]["what"] == "mutation mergePullRequest", f"{c.who}: a merge that names its commit is asked about", q)
     c("approve", q[0]["id"])
-    tap.ok("done" in end(p), f"{c.who}: and goes")
+    tap.ok("done" in end(p), f"{c.who}: a merge by GraphQL that names its commit is sent once it is approved")
     for query, variables, name in (
             (good, {"i": {"pullRequestId": "x"}, "j": {"expectedHeadOid": SHA}}, "in a variable that is not used"),
             ("# expectedHeadOid: \"" + SHA + "\"\n" + good, {"i": {"pullRequestId": "x"}}, "in a comment"),
@@ -117,18 +120,18 @@ def merges(tap, c, a, net):
             ("mutation { a: mergePullRequest(input: {expectedHeadOid: \"" + SHA + "\"}) { x } b: mergePullRequest(input: {expectedHeadOid: \"" +
              SHA + "\"}) { x } }", {}, "of two that would be shown as one")):
         got = a.do(gql(query, variables))
-        tap.ok(" 403" in got and "expectedHeadOid" in got, f"{c.who}: not with the commit {name}", got)
+        tap.ok(" 403" in got and "expectedHeadOid" in got, f"{c.who}: a merge by GraphQL with the commit {name} is denied", got)
     tap.ok(" 403" in a.do(curl("-X", "PUT", "-d", "{}", f"https://{API}/repos/o/r/Pulls/7/merge/")),
-           f"{c.who}: nor by a look-alike of the REST call without one")
+           f"{c.who}: a look-alike of the REST merge without a commit is denied")
     got = a.do(curl("-X", "PUT", "-d", "{}", f"https://{API}/repos/o/r;x/pulls/7/merge"))
-    tap.ok(" 403" in got and "sha" in got, f"{c.who}: nor with a parameter in the path", got)
+    tap.ok(" 403" in got and "sha" in got, f"{c.who}: a REST merge with a parameter in its path and without a commit is denied", got)
     p = a.start(gql("mutation { a: deleteRef(input: {id: 1}) { x } b: deleteRef(input: {id: 2}) { x } }", {}))
     q = a.pending()
-    tap.ok(q[0]["what"].startswith("mutation deleteRef (2 times)"), f"{c.who}: twice the same mutation is said to be", q)
+    tap.ok(q[0]["what"].startswith("mutation deleteRef (2 times)"), f"{c.who}: a question says that a mutation is in a request twice", q)
     c("deny", q[0]["id"])
     end(p)
     got = a.do(curl("-X", "PUT", "-d", "{}", f"https://{API}/repositories/12/pulls/7/merge"))
-    tap.ok(" 403" in got and "sha" in got, f"{c.who}: nor by the repository's number", got)
+    tap.ok(" 403" in got and "sha" in got, f"{c.who}: a REST merge by the repository's number without a commit is denied", got)
 
 
 def merges_by_path(tap, c, a, net):
@@ -157,31 +160,34 @@ def merges_by_path(tap, c, a, net):
           ("/api/v4/projects/1/merge_requests/7/merge", {"squash": True}, "sha"), (gitea, {"Do": "merge", "sha": SHA}, "head_commit_id")]
     for path, body, word in no:
         got = a.do(send(path, body))
-        tap.ok(" 403" in got and word in got and "a person has to allow" in got, f"{c.who}: asked by path: {path} {str(body)[:40]}: denied, says {word}", got)
-    tap.eq((len(a.asks("--all")), len(net.path.requests)), (before, 0), f"{c.who}: asked by path: nobody was asked, nothing was sent")
+        tap.ok(" 403" in got and word in got and "a person has to allow" in got,
+               f"{c.who}: asked by path: {path} {str(body)[:40]} is denied and says {word}", got)
+    tap.eq((len(a.asks("--all")), len(net.path.requests)), (before, 0),
+           f"{c.who}: asked by path: a merge that names no commit asks nobody and is not sent")
     yes = [("/graphql", gql(named)), ("/elsewhere", gql(named)), ("/graphql", gql("mutation { addStar(input: {}) { x } }")),
            ("/search", gql("what merges {")), ("/repos/o/r/merges", {"base": "main", "head": SHA}), (gitea, {"Do": "merge", "head_commit_id": SHA})]
     for path, body in yes:
         p = a.start(send(path, body))
         q = a.pending()
-        tap.ok([x["path"] for x in q] == [path], f"{c.who}: asked by path: {path} {str(body)[:40]}: asked about", q)
+        tap.ok([x["path"] for x in q] == [path], f"{c.who}: asked by path: {path} {str(body)[:40]} is asked about", q)
         c("approve", q[0]["id"], "--uses", "1")
-        tap.ok("done" in end(p), f"{c.who}: asked by path: and goes")
+        tap.ok("done" in end(p), f"{c.who}: asked by path: {path} {str(body)[:40]} is sent once it is approved")
     p = a.start(curl("-X", "PUT", f"https://{PATH}/api/v4/projects/g%2Fp/merge_requests/7/merge?sha={SHA}"))
     q = a.pending()
-    tap.ok(len(q) == 1 and SHA in q[0]["path"], f"{c.who}: asked by path: with the commit in the query", q)
+    tap.ok(len(q) == 1 and SHA in q[0]["path"], f"{c.who}: asked by path: a merge with the commit in the query is asked about", q)
     c("approve", q[0]["id"], "--uses", "1")
-    tap.ok("done" in end(p), f"{c.who}: asked by path: and goes")
+    tap.ok("done" in end(p), f"{c.who}: asked by path: a merge with the commit in the query is sent once it is approved")
 
 
 def cut(tap, c, a, net):
     before = len(a.asks("--all"))
     many = "mutation { " + " ".join(f"mutationNumber{i}ThatHasALongName" for i in range(60)) + " }"
     got = a.do(post("/graphql", json.dumps({"query": many}), "-H", "Content-Type: application/json"))
-    tap.ok(" 403" in got and "does more than fits into an ask" in got, f"{c.who}: more mutations than can be shown are denied", got)
+    tap.ok(" 403" in got and "does more than fits into an ask" in got,
+           f"{c.who}: a request with more mutations than can be shown is denied", got)
     got = a.do(["sh", "-c", "cd /tmp/r && for i in $(seq 1 60); do git branch -f a-branch-with-a-long-name-$i; done; "
                 "git push -q origin --all 2>&1; echo end"])
-    tap.ok("403" in got and len(a.asks("--all")) == before, f"{c.who}: and so are more refs", got)
+    tap.ok("403" in got and len(a.asks("--all")) == before, f"{c.who}: a git push of more refs than can be shown is denied", got)
 
 
 def git(tap, c, a, net):
@@ -192,27 +198,28 @@ def git(tap, c, a, net):
     p = a.start(["git", "-C", "/tmp/r", "push", "-q", "origin", f"HEAD:refs/heads/{branch}"])
     q = a.pending()
     tap.ok(len(q) == 1 and q[0]["kind"] == "git" and q[0]["what"].startswith(f"create refs/heads/{branch}"),
-           f"{c.who}: git push waits, with the ref", q)
-    tap.ok(branch not in net.refs(), f"{c.who}: nothing was pushed")
+           f"{c.who}: git push waits, and its question names the ref", q)
+    tap.ok(branch not in net.refs(), f"{c.who}: git push pushes nothing before the answer")
     c("approve", q[0]["id"])
     got = end(p)
-    tap.ok(p.returncode == 0 and branch in net.refs(), f"{c.who}: approved, it is pushed", got)
+    tap.ok(p.returncode == 0 and branch in net.refs(), f"{c.who}: git push succeeds once it is approved", got)
     p = a.start(["git", "-C", "/tmp/r", "push", "-q", "origin", f":refs/heads/{branch}"])
     q = a.pending()
-    tap.ok(len(q) == 1 and q[0]["what"].startswith(f"delete refs/heads/{branch}"), f"{c.who}: another act on it is asked about", q)
+    tap.ok(len(q) == 1 and q[0]["what"].startswith(f"delete refs/heads/{branch}"),
+           f"{c.who}: the deletion of a branch that was pushed is asked about", q)
     c("deny", q[0]["id"])
     got = end(p)
-    tap.ok(p.returncode != 0 and branch in net.refs(), f"{c.who}: denied, nothing is deleted", got)
+    tap.ok(p.returncode != 0 and branch in net.refs(), f"{c.who}: git push deletes nothing when it is denied", got)
 
 
 def probe(tap, c, a, net):
     """An empty list of refs is git's own probe, and asks nobody; with more behind it, it is none."""
     url, as_git = f"https://{GIT}/o/r/git-receive-pack", ["-H", "Content-Type: application/x-git-receive-pack-request"]
     got = a.do(curl("--data-binary", "0000", *as_git, url))
-    tap.ok(" 200" in got, f"{c.who}: git's probe goes unasked", got)
+    tap.ok(" 200" in got, f"{c.who}: git's empty push, its own probe, asks nobody", got)
     for body in ("0000PACK", "00000000", "0000" + "0" * 5000):
         got = a.do(curl("--data-binary", body, *as_git, url))
-        tap.ok(" 403" in got and "names no refs" in got, f"{c.who}: with more behind it, it does not", got)
+        tap.ok(" 403" in got and "names no refs" in got, f"{c.who}: an empty push with more bytes after it is denied", got)
 
 
 TWO = r"""
@@ -241,7 +248,7 @@ def sent_once(tap, c, a, net):
                net.closed)
     net.closed.clear()
     a.do(["python3", "-c", TWO, CLOSE, "GET /stay", "GET /go"])
-    tap.eq(net.closed.count("GET /go"), 2, f"{c.who}: (one that needs no person is tried again)")
+    tap.eq(net.closed.count("GET /go"), 2, f"{c.who}: (a GET that needs no approval is sent again after the server hung up)")
 
 
 def spellings(tap, c, a, net):
@@ -253,11 +260,13 @@ def spellings(tap, c, a, net):
     what = q[0]["what"]
     tap.ok("x-target: Describe" in what and "authorization" in what and "x-api-key" in what and "cookie" in what and token not in json.dumps(q),
            f"{c.who}: HTTP/1.1: credentials are named and not shown", q)
-    tap.ok("user-agent" in what and "x-request-id" not in what, f"{c.who}: HTTP/1.1: a long one of those that say nothing is named, too", what)
+    tap.ok("user-agent" in what and "x-request-id" not in what,
+           f"{c.who}: HTTP/1.1: a long User-Agent is named in the question, and X-Request-Id is not", what)
     c("deny", q[0]["id"])
     end(p)
     log = [x for x in c("audit", "--json").out.splitlines() if '"type":"exec.' not in x]  # which has the command line
-    tap.ok(not [x for x in log if token in x], f"{c.who}: HTTP/1.1: nor are they in the log", [x for x in log if token in x])
+    tap.ok(not [x for x in log if token in x],
+           f"{c.who}: HTTP/1.1: credentials of a request are not in the log", [x for x in log if token in x])
 
 
 def names(tap, c, a, net):
@@ -269,10 +278,12 @@ def names(tap, c, a, net):
     p = a.start(curl("https://there.later.test/"))
     q = a.pending()
     asked = [n for n, _ in net.queries[before:] if n.endswith("later.test")]
-    tap.ok(len(q) == 1 and q[0]["kind"] == "connect" and q[0]["host"] == "there.later.test" and not asked, f"{c.who}: nor when it is connected to", q, asked)
+    tap.ok(len(q) == 1 and q[0]["kind"] == "connect" and q[0]["host"] == "there.later.test" and not asked,
+           f"{c.who}: a connection that waits for an answer asks no resolver for its name", q, asked)
     c("approve", q[0]["id"])
     end(p)
-    tap.ok("there.later.test" in [n for n, _ in net.queries[before:]], f"{c.who}: but then")
+    tap.ok("there.later.test" in [n for n, _ in net.queries[before:]],
+           f"{c.who}: a connection that was approved asks the resolver for its name")
 
 
 SOCKET = r"""
@@ -295,23 +306,24 @@ print(status)
 def websocket(tap, c, a, net):
     p = a.start(["python3", "-c", SOCKET, WS])
     q = a.pending()
-    tap.ok(len(q) == 1 and "opens a websocket" in q[0]["what"] and not net.ws.requests, f"{c.who}: a websocket waits, and says what it is", q)
+    tap.ok(len(q) == 1 and "opens a websocket" in q[0]["what"] and not net.ws.requests,
+           f"{c.who}: a websocket waits, and its question says that it is one", q)
     c("approve", q[0]["id"])
     got = end(p)
-    tap.ok("101 Switching Protocols echo bye" in got, f"{c.who}: approved, it opens", got)
+    tap.ok("101 Switching Protocols echo bye" in got, f"{c.who}: a websocket opens once it is approved", got)
     n = len(net.ws.requests)
     p = a.start(["python3", "-c", SOCKET, WS])
     q = a.pending()
     c("deny", q[0]["id"])
     got = end(p)
-    tap.ok(" 403 " in got and len(net.ws.requests) == n, f"{c.who}: denied, it does not", got)
+    tap.ok(" 403 " in got and len(net.ws.requests) == n, f"{c.who}: a websocket that was denied does not open", got)
 
 
 def late(tap, c, net):
     with Agent(tap, c, POLICY, "--ask-timeout", "3s") as a:
         got = a.do(post("/act/late"))
         tap.ok("nobody answered in time" in got and " v2" in got and arrived(net, "/act/late") == 0,
-               f"{c.who}: HTTP/2: nobody answers: denied", got)
+               f"{c.who}: HTTP/2: a request that nobody answers in time is denied", got)
 
 
 def visit(tap, c, net):

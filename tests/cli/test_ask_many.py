@@ -95,25 +95,29 @@ def main():
             lines = r.out.splitlines()
             tap.ok(r.code == 0 and len(lines) == RUNS * EACH and len({json.loads(x)["id"] for x in lines}) == RUNS * EACH,
                    f"{RUNS * EACH} questions are listed as JSON", r.code, len(lines), r.err[-300:])
-            tap.ok(r.seconds < 120 * slow_build(), f"in bounded time ({r.seconds:.1f} s)")
+            tap.ok(r.seconds < 120 * slow_build(), f"{RUNS * EACH} questions are listed as JSON in bounded time ({r.seconds:.1f} s)")
             r = c("ask", "ls", timeout=300)
-            tap.ok(r.code == 0 and len(r.out.splitlines()) == RUNS * EACH + 1 and "\x1b" not in r.out, "and as a table",
-                   r.code, r.err[-300:])
-            tap.ok(r.seconds < 120 * slow_build(), f"in bounded time ({r.seconds:.1f} s)")
+            tap.ok(r.code == 0 and len(r.out.splitlines()) == RUNS * EACH + 1 and "\x1b" not in r.out,
+                   f"{RUNS * EACH} questions are listed as a table", r.code, r.err[-300:])
+            tap.ok(r.seconds < 120 * slow_build(), f"{RUNS * EACH} questions are listed as a table in bounded time ({r.seconds:.1f} s)")
             if slow_build() == 1:
                 for how in ((), ("--json",)):
                     r = c(program=["prlimit", f"--as={96 << 20}", c.exe, "ask", "ls", *how], timeout=300)
-                    tap.ok(r.code == 0 and len(r.out.splitlines()) >= RUNS * EACH, "and memory " + " ".join(how), r.code, r.err[-300:])
+                    tap.ok(r.code == 0 and len(r.out.splitlines()) >= RUNS * EACH,
+                           f"ask ls {' '.join(how)} of {RUNS * EACH} questions fits into 96 MiB", r.code, r.err[-300:])
             one = guards.runs[77][:6] + "-9"
             r = c("ask", "show", one, timeout=300)
-            tap.ok(r.code == 0 and one in r.out and "/9/aaa" in r.out and "\x1b" not in r.out, "one of them is shown", r)
+            tap.ok(r.code == 0 and one in r.out and "/9/aaa" in r.out and "\x1b" not in r.out, "ask show shows one of many questions", r)
             r = c("approve", "9", timeout=300)
-            tap.ok(r.code == 125 and "whole id" in r.err and len(r.err) < 1000, "a number that two hundred have", r)
+            tap.ok(r.code == 125 and "whole id" in r.err and len(r.err) < 1000,
+                   "approve refuses a number that two hundred questions have", r)
             guards.silent = set(guards.runs[:3])
             r = c("ask", "ls", "--json", timeout=300)
-            tap.ok(r.code == 0 and len(r.out.splitlines()) == (RUNS - 3) * EACH, "three that do not answer hide no others", r.code)
+            tap.ok(r.code == 0 and len(r.out.splitlines()) == (RUNS - 3) * EACH,
+                   "three sandboxes that do not respond hide no questions of others", r.code)
             tap.ok("3 sandboxes did not respond" in r.err and guards.runs[0] in r.err, "three sandboxes that do not respond are named", r.err)
-            tap.ok(r.seconds < 150 * slow_build(), f"in bounded time ({r.seconds:.1f} s)")
+            tap.ok(r.seconds < 150 * slow_build(),
+                   f"three sandboxes that do not respond delay ask ls by a bounded time ({r.seconds:.1f} s)")
         finally:
             guards.close()
     tap.done()

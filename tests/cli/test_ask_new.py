@@ -47,72 +47,76 @@ def by_hand(tap, b, box, who):
     p.stdin = None
     q = b.pending()
     q = q[0] if q else {}
-    tap.ok(q.get("kind") == "question" and q.get("preview", "").startswith("rev 7"), f"{who}: a question waits", q)
+    tap.ok(q.get("kind") == "question" and q.get("preview", "").startswith("rev 7"), f"{who}: ask new asks a question with its details", q)
     show = c("ask", "show", q["id"])
-    tap.ok("\033" not in show.out and "\u202e" not in show.out and "Deploy" in show.out, f"{who}: and is shown harmless", show)
-    tap.eq(c("approve", q["id"]).code, 0, f"{who}: allowed")
+    tap.ok("\033" not in show.out and "\u202e" not in show.out and "Deploy" in show.out,
+           f"{who}: ask show prints no control characters of ask new", show)
+    tap.eq(c("approve", q["id"]).code, 0, f"{who}: approve of ask new succeeds")
     code, _, err = end(p)
-    tap.ok(code == 0 and "allowed" in err, f"{who}: exit code 0", code, err)
+    tap.ok(code == 0 and "allowed" in err, f"{who}: ask new exits 0 when it is allowed", code, err)
     p = c.popen("ask", "new", "--sandbox", box, "Deploy?")
     q = b.pending()
     # Two at once: one counts, the other is told whose did.
     both = [c.popen("deny", q[0]["id"], "--reason", "one"), c.popen("approve", q[0]["id"])]
     got = [end(x) for x in both]
     code, _, err = end(p)
-    tap.eq(sorted(x[0] for x in got), [0, 125], f"{who}: of two answers one counts", got)
+    tap.eq(sorted(x[0] for x in got), [0, 125], f"{who}: one of two answers at the same time counts", got)
     denied = got[0][0] == 0
     second = got[1 if denied else 0][2]
-    tap.ok((code == 1 and "one" in err) if denied else code == 0, f"{who}: and is the one that is told", code, err, got)
+    tap.ok((code == 1 and "one" in err) if denied else code == 0, f"{who}: ask new reports the answer that counted", code, err, got)
     tap.ok("answered already" in second or "ended" in second or "gone" in second or "no question" in second,
-           f"{who}: the other is told so", second)
+           f"{who}: the answer that came second is told that it does not count", second)
     code, _, err = end(c.popen("ask", "new", "--sandbox", box, "--ask-timeout", "1s", "Nobody?"))
-    tap.ok(code == 1 and "in time" in err, f"{who}: no answer is a no", code, err)
+    tap.ok(code == 1 and "in time" in err, f"{who}: ask new without an answer exits 1", code, err)
     p = c.popen("ask", "new", "--sandbox", box, "Gone?")
     b.pending()
     os.kill(p.pid, signal.SIGINT)
     code, _, err = end(p)
-    tap.ok(code == 130 and "withdrawn" in err, f"{who}: ^C withdraws it", code, err)
+    tap.ok(code == 130 and "withdrawn" in err, f"{who}: SIGINT withdraws the question of ask new", code, err)
     for word, args in (("too long", ("x" * 2000,)), ("no question", ()), ("none", ("--reason", "x", "a", "b"))):
         r = c("ask", "new", "--sandbox", box, *args)
-        tap.ok(r.code in (1, 2) and len(r.err) < 1500, f"{who}: {word} is refused", r)
+        tap.ok(r.code in (1, 2) and len(r.err) < 1500, f"{who}: ask new refuses arguments: {word}", r)
     for a in b.asks():  # not denied: five of them are enough for ten minutes
         c("approve", a["id"])
 
 
 def by_api(tap, b, box):
     c = b.c
-    tap.eq(c("gateway", "start").code, 0, "api: the gateway")
-    tap.ok(wait_for(lambda: os.path.exists(os.path.join(c.state, "api.sock"))), "api: its socket")
+    tap.eq(c("gateway", "start").code, 0, "api: the gateway starts")
+    tap.ok(wait_for(lambda: os.path.exists(os.path.join(c.state, "api.sock"))), "api: the gateway makes its socket")
     for kind, what, preview in (("question", "Go?", "as it is"), ("tool", "deploy", '{"env":"x"}')):
         body = {"sandbox": box, "kind": kind, "what": what, "preview": preview}
         status, q = send(c, "POST", "/v1/asks", body)
-        tap.ok(status == 201 and q["state"] == "pending" and q["kind"] == kind and q["preview"] == preview, f"api: a {kind}", q)
+        tap.ok(status == 201 and q["state"] == "pending" and q["kind"] == kind and q["preview"] == preview,
+               f"api: POST /v1/asks makes a {kind}", q)
         status, again = send(c, "POST", "/v1/asks", body)
-        tap.ok(again.get("id") == q["id"] and again["times"] == 2, "api: the same again is the same entry", again)
+        tap.ok(again.get("id") == q["id"] and again["times"] == 2, f"api: an identical POST /v1/asks is the same {kind}", again)
         answer = {"digest": q["digest"], "decision": "allow"}
         status, got = send(c, "POST", f"/v1/asks/{q['id']}/answer", answer)
-        tap.ok(status == 200 and got["state"] == "parked", "api: allowed once", got)
+        tap.ok(status == 200 and got["state"] == "parked", f"api: a {kind} is allowed once", got)
         status, got = send(c, "POST", f"/v1/asks/{q['id']}/answer", {**answer, "decision": "deny"})
         tap.ok(status == 409 and got["error"]["code"] == "answered" and "allow" in got["error"]["message"],
-               "api: who comes second is told what was first", got)
+               f"api: the second answer to a {kind} is refused and told the first", got)
         status, got = send(c, "GET", f"/v1/asks/{q['id']}")
-        tap.ok(got["answer"]["allow"] is True, "api: the asker reads it", got)
+        tap.ok(got["answer"]["allow"] is True, f"api: GET /v1/asks/ID of a {kind} has the answer", got)
         status, got = send(c, "POST", "/v1/asks", {**body, "preview": '{"env":"other"}'})
-        tap.ok(status == 201 and got["state"] == "pending" and got["id"] != q["id"], "api: another one does not take it", got)
+        tap.ok(status == 201 and got["state"] == "pending" and got["id"] != q["id"],
+               f"api: a {kind} with another preview does not take the answer", got)
         send(c, "POST", f"/v1/asks/{got['id']}/answer", {"digest": got["digest"], "decision": "allow"})
         status, got = send(c, "POST", "/v1/asks", body)
-        tap.ok(status == 201 and got["id"] == q["id"] and got["state"] == "spent", "api: the identical one takes it", got)
+        tap.ok(status == 201 and got["id"] == q["id"] and got["state"] == "spent", f"api: the identical {kind} takes the answer", got)
         status, got = send(c, "POST", "/v1/asks", {**body, "seconds": 1})
-        tap.ok(got["state"] == "pending" and got["id"] != q["id"], "api: once", got)
+        tap.ok(got["state"] == "pending" and got["id"] != q["id"], f"api: the answer to a {kind} is taken once", got)
         late = got
-        tap.ok(wait_for(lambda: send(c, "GET", f"/v1/asks/{late['id']}")[1]["state"] == "expired"), "api: which may expire")
+        tap.ok(wait_for(lambda: send(c, "GET", f"/v1/asks/{late['id']}")[1]["state"] == "expired"),
+               f"api: a {kind} expires after its seconds")
         status, got = send(c, "POST", f"/v1/asks/{late['id']}/answer", {"digest": late["digest"], "decision": "allow"})
-        tap.ok(status in (409, 410) and got["error"]["code"] == "expired", "api: and is not approved any more", got)
+        tap.ok(status in (409, 410) and got["error"]["code"] == "expired", f"api: a {kind} that expired cannot be answered", got)
     for bad in ("a b", "\033x", "*"):
         status, got = send(c, "POST", "/v1/asks", {"sandbox": box, "kind": "tool", "what": bad})
-        tap.ok(status in (400, 409), f"api: {bad!r} is no tool", got)
+        tap.ok(status in (400, 409), f"api: a tool named {bad!r} is refused", got)
     status, got = send(c, "POST", "/v1/asks", {"sandbox": box, "kind": "tool", "what": "x", "preview": '{"a":1,"a":2}'})
-    tap.eq(status, 409, "api: nor are these arguments", got)
+    tap.eq(status, 409, "api: a tool's arguments with a key twice are refused", got)
 
 
 def main():
@@ -127,7 +131,7 @@ def main():
             c("stop", "-t", "1", box)
             by_hand(tap, b, box, f"{c.who}, ended")
             r = c("ask", "new", "--sandbox", "nobody", "x")
-            tap.ok(r.code == 125 and "nobody" in r.err, f"{c.who}: of a sandbox that is not there", r)
+            tap.ok(r.code == 125 and "nobody" in r.err, f"{c.who}: ask new refuses a sandbox that does not exist", r)
             c("rm", box)
             c("gateway", "stop")
             c.check_clean(tap)

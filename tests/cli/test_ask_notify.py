@@ -37,7 +37,7 @@ SECRET = "s3cr3t-in-a-query-or-body"
 
 
 class Told(NetCoffer):
-    """Whose notify.yaml is where coffer looks for it: for root that is in /etc, which this one sees with a layer over it."""
+    """Whose notify.yaml is where coffer looks for it: for root that is in /etc, where this one sees another directory."""
 
     def __init__(self, net, who):
         super().__init__(net, who)
@@ -51,8 +51,8 @@ class Told(NetCoffer):
     def prefix(self):
         chain = super().prefix()
         if self.who == "root":
-            at = chain.index("-c") + 1
-            chain[at] = f"mount -t overlay none -o lowerdir={self.over}:/etc /etc || exit 125; " + chain[at]
+            os.makedirs("/etc/cofferdam", exist_ok=True)  # of the copy of /etc that this process has
+            chain.insert(chain.index("--"), f"{self.over}/cofferdam:/etc/cofferdam")
         return chain
 
     def tell(self, *targets, ui=None):
@@ -104,34 +104,35 @@ def all_ways(tap, net, c):
         p = a.start(post("a", "?token=" + SECRET))
         q = a.pending()
         tap.eq(len(q), 1, f"{who}: a question waits")
-        tap.ok(wait_for(lambda: events(net.hooks, a.id), 90), f"{who}: the webhook is told", net.hooks.requests)
+        tap.ok(wait_for(lambda: events(net.hooks, a.id), 90), f"{who}: the webhook receives the question", net.hooks.requests)
         ev = (events(net.hooks, a.id) or [{}])[0]
         tap.ok(ev.get("type") == "ask.new" and ev.get("ask") == q[0]["id"] and ev.get("answer") == f"coffer approve {q[0]['id']}" and
                "POST https://api.github.test/free/a?..." in ev.get("title", "") and f"box-{c.engine} asks" in ev["title"],
-               f"{who}: who asks, for what, and how it is answered", ev)
+               f"{who}: the webhook's event names the sandbox, the request and the command that answers", ev)
         tap.ok(any("policy.yaml:8" in x for x in ev["lines"]) and SECRET not in json.dumps(ev),
-               f"{who}: by which rule; nothing of query, header or body", ev)
+               f"{who}: the webhook's event names the rule, and nothing of query, header or body", ev)
         req = net.hooks.requests[-1]
         parts = dict(x.split("=", 1) for x in req.headers["coffer-signature"].split(","))
         tap.eq(parts["v1"], hmac.new(KEY.encode(), parts["t"].encode() + b"." + req.body, hashlib.sha256).hexdigest(),
-               f"{who}: signed")
-        tap.ok(wait_for(lambda: any(a.id in q.body.decode() for q in list(net.matrix.requests)), 90), f"{who}: the room is told")
-        tap.ok(wait_for(lambda: [e for e in told_by(c) if e["sandbox"] == a.id], 90), f"{who}: the command is told")
+               f"{who}: the webhook's event is signed with the key")
+        tap.ok(wait_for(lambda: any(a.id in q.body.decode() for q in list(net.matrix.requests)), 90),
+               f"{who}: the Matrix room receives the question")
+        tap.ok(wait_for(lambda: [e for e in told_by(c) if e["sandbox"] == a.id], 90), f"{who}: the command receives the question")
         # One hangs, one redirects, one refuses: the answer counts all the same, at once.
         r = c("approve", q[0]["id"], "--reason", "fine")
-        tap.ok(r.code == 0 and "free 200" in end(p), f"{who}: answered while a server hangs", r)
-        tap.ok(wait_for(lambda: events(net.hooks, a.id, "ask.over"), 90), f"{who}: that it is over is told")
+        tap.ok(r.code == 0 and "free 200" in end(p), f"{who}: approve counts at once while a notified server hangs", r)
+        tap.ok(wait_for(lambda: events(net.hooks, a.id, "ask.over"), 90), f"{who}: the webhook receives the end of the question")
         over = (events(net.hooks, a.id, "ask.over") or [{}])[0]
         tap.ok(over.get("ask") == q[0]["id"] and "allowed, once" in over.get("title", "") and "fine" in str(over.get("lines")),
-               f"{who}: and by whom", over)
+               f"{who}: the event about the end names the question, the answer and its reason", over)
         tap.ok(wait_for(lambda: [e for e in a.log("notify.failed") if e["target"] == "moved" and "redirect" in e["why"]], 60) and
-               not events(net.hooks, a.id, "moved"), f"{who}: a redirect is not followed")
+               not [x for x in net.hooks.requests if x.path == "/moved"], f"{who}: the redirect of a webhook is not followed")
         if c.engine == "ns":
             flood(tap, net, c, a)
             again(tap, net, c, a)
-    tap.ok(wait_for(lambda: not helpers(c), 60), f"{who}: nothing is left when the sandbox has ended", helpers(c))
+    tap.ok(wait_for(lambda: not helpers(c), 60), f"{who}: no notifier is left when the sandbox has ended", helpers(c))
     log = c("audit", "--json").out
-    tap.ok(KEY not in log and TOKEN not in log, f"{who}: no key in the log")
+    tap.ok(KEY not in log and TOKEN not in log, f"{who}: the log has no key of a notification")
     tap.ok(c("audit", "verify").code == 0, f"{who}: the log verifies")
 
 
@@ -141,18 +142,20 @@ def flood(tap, net, c, a):
     evil = "https://api.github.test/free/%e2%80%ae%3cb%3e"
     ps = [a.start(curl("-d", str(n), evil + str(n))) for n in range(9)]
     q = a.pending(9)
-    tap.eq(len(q), 9, f"{who}: nine wait")
+    tap.eq(len(q), 9, f"{who}: nine questions wait")
     few = 5 - before
-    tap.ok(wait_for(lambda: len(events(net.hooks, a.id, "ask.new")) >= before + few, 90), f"{who}: a few are told one by one")
+    tap.ok(wait_for(lambda: len(events(net.hooks, a.id, "ask.new")) >= before + few, 90),
+           f"{who}: a few of nine questions are notified one by one")
     for x in q:
         c("approve", x["id"])
     for p in ps:
         end(p)
-    tap.ok(wait_for(lambda: len(events(net.hooks, a.id, "ask.over")) >= before + few, 90), f"{who}: these are said to be over")
+    tap.ok(wait_for(lambda: len(events(net.hooks, a.id, "ask.over")) >= before + few, 90),
+           f"{who}: the end of each notified question is notified")
     # Five a minute; on a slow machine another minute has begun.
     new, limit = events(net.hooks, a.id, "ask.new"), before + few + 5 * int((time.monotonic() - a.began) / 60)
-    tap.ok(before + few <= len(new) <= limit, f"{who}: and no others", limit, *new)
-    tap.ok("\u202e" not in json.dumps(new, ensure_ascii=False), f"{who}: what they say is harmless", new[-1])
+    tap.ok(before + few <= len(new) <= limit, f"{who}: no more than five questions a minute are notified", limit, *new)
+    tap.ok("\u202e" not in json.dumps(new, ensure_ascii=False), f"{who}: a notification has no control characters of a request", new[-1])
 
 
 def helpers(c):
@@ -183,17 +186,17 @@ def couriers(c):
 def again(tap, net, c, a):
     """Its own process: confined as far as it can be, and killed it is missed by nobody."""
     who, pids = c.who, helpers(c)
-    tap.eq(len(pids), 1, f"{who}: one process tells")
+    tap.eq(len(pids), 1, f"{who}: one process sends the notifications")
     with open(f"/proc/{pids[0]}/status", encoding="ascii") as f:
         status = dict(line.split(":", 1) for line in f.read().splitlines() if ":" in line)
-    tap.ok(status["NoNewPrivs"].strip() == "1" and int(status["CapEff"], 16) & ~0xe0 == 0, f"{who}: without privileges", status)
+    tap.ok(status["NoNewPrivs"].strip() == "1" and int(status["CapEff"], 16) & ~0xe0 == 0, f"{who}: the notifier has no privileges", status)
     kill_own(pids[0], signal.SIGKILL)
-    tap.ok(wait_for(lambda: not helpers(c), 60), f"{who}: it is killed")
-    tap.ok(wait_for(lambda: not couriers(c), 60), f"{who}: and what it had started with it", couriers(c))
+    tap.ok(wait_for(lambda: not helpers(c), 60), f"{who}: the notifier is killed")
+    tap.ok(wait_for(lambda: not couriers(c), 60), f"{who}: the couriers of a notifier that was killed end with it", couriers(c))
     p = a.start(post("z"))
     q = a.pending()
     r = c("approve", q[0]["id"]) if q else None
-    tap.ok(r and r.code == 0 and "200" in end(p), f"{who}: questions are asked and answered without it", r, q)
+    tap.ok(r and r.code == 0 and "200" in end(p), f"{who}: a question is asked and answered without a notifier", r, q)
 
 
 def bad_file(tap, net, c):
@@ -204,15 +207,16 @@ def bad_file(tap, net, c):
         q = a.pending()
         tap.ok(wait_for(lambda: [e for e in a.log("notify.failed") if "notify.yaml:3" in e["why"]], 60),
                f"{c.who}: a broken notify.yaml is in the log", a.log("notify.failed"))
-        tap.ok(c("approve", q[0]["id"]).code == 0 and "free 200" in end(p), f"{c.who}: and the question is answered")
+        tap.ok(c("approve", q[0]["id"]).code == 0 and "free 200" in end(p),
+               f"{c.who}: a question is answered in spite of a broken notify.yaml")
     c.tell({"name": "sh", "command": ["sh", "-c", f"cat >> {c.home}/told"]}, ui="https://coffer.example.test")
     with Asker(tap, c, POLICY, "--policy", os.path.join(c.home, "policy.yaml"), "--ask-timeout", "3s") as a:
         end(a.start(post("c")))
         tap.ok(wait_for(lambda: [e for e in told_by(c) if e["sandbox"] == a.id and e["type"] == "ask.over"], 60),
-               f"{c.who}: that nobody answered is told", told_by(c))
+               f"{c.who}: the expiry of a question is notified", told_by(c))
         mine = [e for e in told_by(c) if e["sandbox"] == a.id]
         tap.ok(mine[0]["answer"] == "https://coffer.example.test/#/asks" and "expired" in mine[1]["title"],
-               f"{c.who}: with a link where the operator names one", mine)
+               f"{c.who}: a notification has the link to the page that the operator configured", mine)
 
 
 def served_elsewhere(tap, net, c):
@@ -223,7 +227,7 @@ def served_elsewhere(tap, net, c):
     r = c("run", "--engine", c.engine, "--net", "none", "--", "sh", "-c", "echo new > made")
     ended = r.err.split("coffer apply ")[1].split()[0] if r.code == 0 else ""
     live = c("run", "-d", "--engine", c.engine, "--net", "none", "--name", "quiet", "--", "sleep", "1000")
-    tap.ok(ended and live.code == 0, f"{who}: a run that has ended, one without a network", r, live)
+    tap.ok(ended and live.code == 0, f"{who}: a run that has ended and a sandbox without a network are there", r, live)
     for what, words, args in (
             ("coffer apply", "1 change", ["apply", ended, "--ask", "--yes"]),
             ("a tool's call", "deploy", ["call", "--engine", c.engine, "--policy", tools, "--tool", "deploy", "--args", json.dumps({"key": SECRET}),
@@ -231,17 +235,17 @@ def served_elsewhere(tap, net, c):
             ("a sandbox without a network", "may it go on", ["ask", "new", "--sandbox", "quiet", "may it go on?"])):
         p = c.popen(*args)
         q = (b.pending() or [{"id": "none", "sandbox": "none"}])[0]
-        tap.ok(wait_for(lambda: events(net.hooks, q["sandbox"], "ask.new"), 90), f"{who}: {what}: the webhook is told", q)
+        tap.ok(wait_for(lambda: events(net.hooks, q["sandbox"], "ask.new"), 90), f"{who}: {what}: the webhook receives the question", q)
         mine = events(net.hooks, q["sandbox"], "ask.new")
         tap.ok(len(mine) == 1 and mine[0]["ask"] == q["id"] and words in mine[0]["title"] and SECRET not in json.dumps(mine),
-               f"{who}: {what}: once, of what it is, nothing of arguments", mine)
+               f"{who}: {what}: the webhook receives one event, without the arguments", mine)
         r = c("approve", q["id"])
         out, err = p.communicate(timeout=300)
-        tap.ok(r.code == 0 and p.returncode == 0, f"{who}: {what}: approved, it goes on", r, out, err)
+        tap.ok(r.code == 0 and p.returncode == 0, f"{who}: {what}: an approved act goes on", r, out, err)
         tap.ok(wait_for(lambda: [e for e in told_by(c) if e["ask"] == q["id"] and e["type"] == "ask.over"], 90),
-               f"{who}: {what}: the command is told that it is over", told_by(c))
+               f"{who}: {what}: the command receives the end of the question", told_by(c))
     c("rm", "-f", "quiet")
-    tap.ok(wait_for(lambda: not helpers(c), 60), f"{who}: and nothing is left", helpers(c))
+    tap.ok(wait_for(lambda: not helpers(c), 60), f"{who}: no notifier is left of questions without a guard", helpers(c))
 
 
 def main():

@@ -62,58 +62,68 @@ def version(tap, c, a, net, flag, shown):
     q = a.pending()
     tap.ok(len(q) == 1 and q[0]["kind"] == "secret" and q[0]["what"] == "github" and q[0]["host"] == "api.sec.test" and
            q[0]["port"] == 443 and q[0]["preview"].startswith(f"GET {path}\n") and "policy.yaml" in q[0]["rule"],
-           f"{c.who}: HTTP/{shown}: its first use is asked about: which secret, where, for which request", q)
+           f"{c.who}: HTTP/{shown}: the first use of a secret is asked about with secret, host and request", q)
     text = c("ask", "show", q[0]["id"]).out
     tap.ok(f"GET {path}" in text and "github" in text and "any request to this host" in text and TOKEN not in text,
-           f"{c.who}: HTTP/{shown}: as people see it", text)
-    tap.eq(len([x for x in net.origin.requests if x.path == path]), 0, f"{c.who}: HTTP/{shown}: nothing was sent")
-    tap.eq(len(a.logged("secret.use")), a.uses, f"{c.who}: HTTP/{shown}: nor rendered")
-    tap.ok(c("approve", q[0]["id"]).code == 0, f"{c.who}: HTTP/{shown}: approved once")
+           f"{c.who}: HTTP/{shown}: ask show names the secret, the request and the scope, not the value", text)
+    tap.eq(len([x for x in net.origin.requests if x.path == path]), 0,
+           f"{c.who}: HTTP/{shown}: a request with a secret is not sent before the answer")
+    tap.eq(len(a.logged("secret.use")), a.uses, f"{c.who}: HTTP/{shown}: a secret is not rendered before the answer")
+    tap.ok(c("approve", q[0]["id"]).code == 0, f"{c.who}: HTTP/{shown}: approve of a secret succeeds")
     got = end(p)
-    tap.ok(f"hello 200 v{shown}" in got and len(carried(net, path)) == 1, f"{c.who}: HTTP/{shown}: and used", got)
+    tap.ok(f"hello 200 v{shown}" in got and len(carried(net, path)) == 1, f"{c.who}: HTTP/{shown}: an approved secret is sent once", got)
     a.uses += 1
-    tap.ok(wait_for(lambda: len(a.logged("secret.use")) == a.uses, 60), f"{c.who}: HTTP/{shown}: in the log")
+    tap.ok(wait_for(lambda: len(a.logged("secret.use")) == a.uses, 60),
+           f"{c.who}: HTTP/{shown}: the use of an approved secret is in the log")
     p = a.start(call(path, version=flag))
     q = a.pending()
-    tap.ok(len(q) == 1, f"{c.who}: HTTP/{shown}: the next one is asked about again", q)
+    tap.ok(len(q) == 1, f"{c.who}: HTTP/{shown}: the next use of a secret that was approved once is asked about", q)
     c("deny", q[0]["id"], "--reason", "not this one")
     got = end(p)
     tap.ok(" 403" in got and "not this one" in got and "secret" in got and len(carried(net, path)) == 1,
-           f"{c.who}: HTTP/{shown}: denied, it is not sent", got)
+           f"{c.who}: HTTP/{shown}: a secret that was denied is not sent", got)
     p = a.start(call(path, version=flag))
     q = a.pending()
     p.terminate()
     end(p)
-    tap.ok(wait_for(lambda: [x["waiters"] for x in a.asks() if x["id"] == q[0]["id"]] == [0], 60), f"{c.who}: HTTP/{shown}: it has gone")
+    tap.ok(wait_for(lambda: [x["waiters"] for x in a.asks() if x["id"] == q[0]["id"]] == [0], 60),
+           f"{c.who}: HTTP/{shown}: a secret's question whose client was killed has no waiters")
     c("deny", q[0]["id"])
-    tap.eq(len(carried(net, path)), 1, f"{c.who}: HTTP/{shown}: who has gone sends nothing")
+    tap.eq(len(carried(net, path)), 1, f"{c.who}: HTTP/{shown}: a secret is not sent for a client that was killed")
 
 
 def scopes(tap, c, a, net):
     p = a.start(call("/scope/a", "-d", "x"))
     q = a.pending()
-    tap.ok(c("approve", q[0]["id"], "--uses", "2").code == 0 and "hello 200" in end(p), f"{c.who}: --uses 2: one")
-    tap.ok("hello 200" in a.do(call("/scope/other", "-X", "DELETE", version="--http2")), f"{c.who}: two, another request")
+    tap.ok(c("approve", q[0]["id"], "--uses", "2").code == 0 and "hello 200" in end(p),
+           f"{c.who}: approve --uses 2 of a secret lets the first request through")
+    tap.ok("hello 200" in a.do(call("/scope/other", "-X", "DELETE", version="--http2")),
+           f"{c.who}: approve --uses 2 of a secret lets another request through")
     p = a.start(call("/scope/c"))
     q = a.pending()
-    tap.eq(len(q), 1, f"{c.who}: the third is asked about")
-    tap.ok(c("approve", q[0]["id"], "--sandbox").code == 0 and "hello 200" in end(p), f"{c.who}: --sandbox")
-    tap.ok("hello 200" in a.do(call("/scope/d")), f"{c.who}: holds")
-    tap.ok("401" in a.do(["curl", "-sS", "-w", " %{http_code}", "https://api.sec.test/none"]), f"{c.who}: without it nobody is asked")
+    tap.eq(len(q), 1, f"{c.who}: a third use is asked about after approve --uses 2 of a secret")
+    tap.ok(c("approve", q[0]["id"], "--sandbox").code == 0 and "hello 200" in end(p),
+           f"{c.who}: approve --sandbox of a secret lets the request through")
+    tap.ok("hello 200" in a.do(call("/scope/d")), f"{c.who}: approve --sandbox of a secret lets the next request through")
+    tap.ok("401" in a.do(["curl", "-sS", "-w", " %{http_code}", "https://api.sec.test/none"]),
+           f"{c.who}: a request without the secret asks nobody")
     p = a.start(call("/both", "-X", "PUT"))
     both = a.pending()
-    tap.ok(len(both) == 1 and both[0]["kind"] == "request", f"{c.who}: a rule's own question comes first", both)
+    tap.ok(len(both) == 1 and both[0]["kind"] == "request",
+           f"{c.who}: the question of a request's own rule comes before that of its secret", both)
     c("approve", both[0]["id"])
-    tap.ok("hello 200" in end(p), f"{c.who}: and then goes by the grant of the secret")
-    tap.ok(c("deny", q[0]["id"]).code == 0, f"{c.who}: taken back")
+    tap.ok("hello 200" in end(p), f"{c.who}: a request that was approved uses the grant of its secret")
+    tap.ok(c("deny", q[0]["id"]).code == 0, f"{c.who}: deny takes back the grant of a secret")
     p = a.start(call("/both", "-X", "PUT"))
     one = a.pending()
     c("approve", one[0]["id"])
     two = a.pending()
-    tap.ok(len(two) == 1 and two[0]["kind"] == "secret", f"{c.who}: both are asked", two)
+    tap.ok(len(two) == 1 and two[0]["kind"] == "secret",
+           f"{c.who}: a request and its secret are both asked about once the grant is taken back", two)
     c("approve", two[0]["id"])
-    tap.ok("hello 200" in end(p), f"{c.who}: and both answered")
-    tap.ok("hello 200" in a.do(call("/free", host="free.sec.test")), f"{c.who}: where the rule does not say so nobody is asked")
+    tap.ok("hello 200" in end(p), f"{c.who}: a request is sent when it and its secret are approved")
+    tap.ok("hello 200" in a.do(call("/free", host="free.sec.test")),
+           f"{c.who}: a secret whose rule does not ask is sent without a question")
 
 
 def sent_once(tap, c, a, net):
@@ -123,7 +133,8 @@ def sent_once(tap, c, a, net):
     q = a.pending()
     c("approve", q[0]["id"])
     got = end(p)
-    tap.ok(" 502" in got and net.closed == [f"GET /go Bearer {TOKEN}"], f"{c.who}: what was approved once is sent once", got, len(net.closed))
+    tap.ok(" 502" in got and net.closed == [f"GET /go Bearer {TOKEN}"],
+           f"{c.who}: a secret that was approved once is sent once to a server that hangs up", got, len(net.closed))
 
 
 class Leaving:
@@ -193,7 +204,8 @@ def begun_again(tap, c, a, net):
             os.kill(pid, signal.SIGCONT)
     got = end(p)
     tap.ok(held and went and " 200 v2" in got, f"{c.who}: an approved request goes over another connection when the first takes no more streams", got, held)
-    tap.eq((net.leaving.connections, net.leaving.requests), (2, 1), f"{c.who}: and is sent once")
+    tap.eq((net.leaving.connections, net.leaving.requests), (2, 1),
+           f"{c.who}: an approved request that changed its connection is sent once")
     a.uses = len(a.logged("secret.use"))
 
 
@@ -202,8 +214,9 @@ def changed(tap, c, a, net):
     q = a.pending()
     a.set_policy(POLICY.replace('"* /**"', '"* /v1/**"'))
     got = end(p)
-    tap.ok(" 403" in got and not carried(net, "/changed"), f"{c.who}: a policy that denies meanwhile denies", got)
-    tap.ok(c("approve", q[0]["id"]).code == 125, f"{c.who}: and the question is over")
+    tap.ok(" 403" in got and not carried(net, "/changed"),
+           f"{c.who}: a request whose secret waits is denied when a new policy denies it", got)
+    tap.ok(c("approve", q[0]["id"]).code == 125, f"{c.who}: a secret's question that a new policy denied cannot be approved")
 
 
 def cut(tap, c, a):
@@ -214,14 +227,15 @@ def cut(tap, c, a):
     q = q[0] if q else {}
     text = c("ask", "show", q.get("id", "none")).out
     tap.ok(q.get("body_len") == len(body) and 0 < q.get("preview_bytes", 0) < len(body) and "TAIL" not in text and "| \u2026" in preview(text),
-           f"{c.who}: a body that is not shown whole says so", q, text)
+           f"{c.who}: ask show marks a body that is not shown whole", q, text)
     c("approve", q.get("id", "none"))
     end(p)
     p = a.start(call("/cut", "-d", body))
     q = a.pending()
     q = q[0] if q else {}
     text = c("ask", "show", q.get("id", "none")).out
-    tap.ok(q.get("preview_bytes") == len(body) and "TAIL" in text and "| \u2026" not in preview(text), f"{c.who}: control: one that is does not", q, text)
+    tap.ok(q.get("preview_bytes") == len(body) and "TAIL" in text and "| \u2026" not in preview(text),
+           f"{c.who}: control: ask show does not mark a body that is shown whole", q, text)
     c("approve", q.get("id", "none"))
     end(p)
 
@@ -230,24 +244,26 @@ def widened(tap, c, net):
     """A rule that is granted on top of one that lists requests: all else that the listing rule says holds for it."""
     with Agent(tap, c, LISTED) as a:
         post = call("/unlisted", "-X", "POST", "-d", "x")
-        tap.ok(" 403" in a.do(post), f"{c.who}: not listed, it is denied")
+        tap.ok(" 403" in a.do(post), f"{c.who}: a request that the policy does not list is denied")
         p = a.start(curl("-d", json.dumps({"rule": "POST https://api.sec.test/unlisted", "reason": "r", "wait": 60}),
                          "http://coffer.internal/v1/access"))
         q = a.pending()
-        tap.ok(len(q) == 1 and q[0]["kind"] == "widen" and c("approve", q[0]["id"], "--sandbox").code == 0, f"{c.who}: granted on top", q)
-        tap.ok("granted" in end(p), f"{c.who}: and told so")
+        tap.ok(len(q) == 1 and q[0]["kind"] == "widen" and c("approve", q[0]["id"], "--sandbox").code == 0,
+               f"{c.who}: a request to widen the policy is granted", q)
+        tap.ok("granted" in end(p), f"{c.who}: the sandbox is told that its request to widen the policy was granted")
         p = a.start(post)
         q = a.pending()
-        tap.ok(len(q) == 1 and q[0]["kind"] == "secret", f"{c.who}: its secret is asked about all the same", q)
-        tap.eq(len(carried(net, "/unlisted")), 0, f"{c.who}: and was not sent")
+        tap.ok(len(q) == 1 and q[0]["kind"] == "secret", f"{c.who}: a granted rule still asks about the secret", q)
+        tap.eq(len(carried(net, "/unlisted")), 0, f"{c.who}: a secret is not sent by a granted rule before its answer")
         c("deny", q[0]["id"])
-        tap.ok(" 403" in end(p), f"{c.who}: denied, it stays here")
+        tap.ok(" 403" in end(p), f"{c.who}: a request by a granted rule is denied when its secret is denied")
         got = a.do(curl("-d", "x", "-H", "Authorization: Bearer of-my-own-0123456789", "https://api.sec.test/unlisted"))
-        tap.ok(" 403" in got, f"{c.who}: credentials of its own are refused as before", got)
+        tap.ok(" 403" in got, f"{c.who}: a granted rule still refuses the sandbox's own credentials", got)
         p = a.start(post)
         q = a.pending()
         c("approve", q[0]["id"])
-        tap.ok("hello 200" in end(p) and len(carried(net, "/unlisted")) == 1, f"{c.who}: control: approved, it goes")
+        tap.ok("hello 200" in end(p) and len(carried(net, "/unlisted")) == 1,
+               f"{c.who}: control: a request by a granted rule is sent when its secret is approved")
 
 
 def for_good(tap, c, net):
@@ -262,24 +278,25 @@ def for_good(tap, c, net):
         q = a.pending()
         r = c("approve", q[0]["id"], "--always", "--yes")
         tap.ok(r.code == 125 and "more than this host and port" in r.err and text() == before,
-               f"{c.who}: --always: a rule for many hosts stays", r)
+               f"{c.who}: --always: approve refuses to edit a rule for many hosts", r)
         c("deny", q[0]["id"])
-        tap.ok(" 403" in end(p), f"{c.who}: --always: and nothing was sent")
+        tap.ok(" 403" in end(p), f"{c.who}: --always: a request that was denied after a refused edit gets 403")
         p = a.start(call("/good/one"))
         q = a.pending()
         r = c("approve", q[0]["id"], "--always", "--yes")
         got = end(p)
-        tap.ok(r.code == 0 and "hello 200" in got, f"{c.who}: --always: the request that waited goes", r, got)
-        tap.eq(text(), before.replace("ask: true", "ask: false", 1), f"{c.who}: --always: one word of the file")
-        tap.ok("hello 200" in a.do(call("/good/two", "-X", "DELETE")), f"{c.who}: --always: and it is not asked again")
+        tap.ok(r.code == 0 and "hello 200" in got, f"{c.who}: --always: the request that waited for its secret is sent", r, got)
+        tap.eq(text(), before.replace("ask: true", "ask: false", 1), f"{c.who}: --always: approve of a secret changes one word of the file")
+        tap.ok("hello 200" in a.do(call("/good/two", "-X", "DELETE")), f"{c.who}: --always: the secret is not asked about again")
         p = a.start(call("/good/many", host="free.sec.test"))
         q = a.pending()
-        tap.eq(len(q), 1, f"{c.who}: --always: elsewhere it is, as before")
+        tap.eq(len(q), 1, f"{c.who}: --always: the secret is still asked about under another rule")
         c("deny", q[0]["id"])
         end(p)
         p = a.start(call("/both", "-X", "PUT"))
         q = a.pending()
-        tap.ok(len(q) == 1 and q[0]["kind"] == "request", f"{c.who}: --always: nor is a request allowed by it", q)
+        tap.ok(len(q) == 1 and q[0]["kind"] == "request",
+               f"{c.who}: --always: approve of a secret allows no request that its own rule asks about", q)
         c("deny", q[0]["id"])
         end(p)
 

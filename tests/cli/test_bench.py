@@ -14,7 +14,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
 
-from coffertest import BUILD, ROOT, RUNSC, Tap, descendants, slow_build  # noqa: E402
+from coffertest import BUILD, FULL, ROOT, RUNSC, Tap, descendants, sanitizer_env, slow_build  # noqa: E402
 from nettest import wait_for, why_not  # noqa: E402
 
 ABSENT = ("not installed", "not measured")
@@ -22,6 +22,10 @@ ABSENT = ("not installed", "not measured")
 ROWS = {
     "call": ["floor", "call-connected", "vfork+exec", "coffer call", "coffer call --cold", "ns"],
     "checkpoint": ["checkpoint of a live sandbox", "rollback, processes ended and started anew"],
+    "compare": ["cold start, ms", "cold start with network, ms", "coffer exec, ms", "exec from a connected client, ms",
+                "call from a connected client, ms", "coffer call, ms", "coffer call --cold, ms", "peeked connections a second (more is better)",
+                "inspected GET, TLS on both sides, CPU µs", "request with a secret, CPU µs", "checkpoint, ms", "rollback, ms",
+                "idle sandbox, PSS KiB"],
     "density": ["coffer", "root"],
     "egress": ["direct", "coffer"],
     "gateway": ["1", "8", "cofferd", "cofferd and the vault", "root"],
@@ -34,8 +38,12 @@ ROWS = {
     "web": ["request sent to answer read, asked and allowed in between", "the newest 100", "without a client",
             "CPU of coffer-web for an event, ms"],
 }
-# bench/run starts three of the others: the quickest of them is enough here.
+# bench/run starts three of the others: the quickest of them is enough here. bench/compare measures by their functions.
 MORE = {"run": ["--only", "start,exec,memory,many,web"]}
+if not FULL:
+    MORE["compare"] = ["--only", "start,exec,checkpoint,memory"]
+    ROWS["compare"] = ["cold start, ms", "coffer exec, ms", "exec from a connected client, ms", "checkpoint, ms", "rollback, ms",
+                       "idle sandbox, PSS KiB"]
 
 
 def rows(text):
@@ -96,7 +104,7 @@ def reap(but):
 def run(argv, tmp):
     """(exit code, stdout, stderr)"""
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        p = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=out, stderr=err, env={**os.environ, "TMPDIR": tmp})
+        p = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=out, stderr=err, env={**os.environ, **sanitizer_env(), "TMPDIR": tmp})
         end = time.monotonic() + 300 * slow_build()
         while p.poll() is None and time.monotonic() < end:
             reap(p.pid)
@@ -114,7 +122,7 @@ def main():
     tap = Tap()
     check_checks(tap)
     check_strace(tap)
-    scripts = sorted(n for n in os.listdir(os.path.join(ROOT, "bench")) if os.access(os.path.join(ROOT, "bench", n), os.X_OK))
+    scripts = sorted(e.name for e in os.scandir(os.path.join(ROOT, "bench")) if e.is_file() and os.access(e.path, os.X_OK))
     tap.eq(scripts, sorted(ROWS), "every script in bench/ is tried here")
     if why_not():
         tap.skip("bench/*", why_not())
@@ -125,7 +133,8 @@ def main():
             continue
         with tempfile.TemporaryDirectory(prefix="coffertest-bench-") as tmp:
             os.chmod(tmp, 0o755)
-            code, out, err = run([os.path.join(ROOT, "bench", name), BUILD, "--quick", *MORE.get(name, [])], tmp)
+            builds = [BUILD] * (2 if name == "compare" else 1)
+            code, out, err = run([os.path.join(ROOT, "bench", name), *builds, "--quick", *MORE.get(name, [])], tmp)
             tap.eq(code, 0, f"bench/{name} --quick runs to its end", out[-1500:], err[-3000:])
             tap.eq(without_number(out), [], f"bench/{name} --quick: each row has a number, or says what is not there", out[-3000:])
             tap.eq([row for row in ROWS[name] if not has_row(out, row)], [],

@@ -174,7 +174,7 @@ def test(c):
     each_step(w, "gc", ["checkpoint", "gc"], lambda s: w.check(s, [w.two]))
     w.back_to_two(0)
     tap.ok(not w.problems, f"{c.who}: after all kills both states are there", *w.problems)
-    tap.eq(c("rm", "-f", "w").code, 0, f"{c.who}: rm")
+    tap.eq(c("rm", "-f", "w").code, 0, f"{c.who}: rm -f of the ended sandbox succeeds")
 
 
 def test_live(c):
@@ -200,7 +200,7 @@ def test_live(c):
 
     each_step(w, "checkpoint of a live one", ["checkpoint", "w"], lambda s: w.check(s, [w.two]), stride=3)
     each_step(w, "rollback of a live one", ["rollback", "w", "c1"], after, stride=7)
-    tap.eq(c("rm", "-f", "w").code, 0, f"{c.who}: rm")
+    tap.eq(c("rm", "-f", "w").code, 0, f"{c.who}: rm -f of the live sandbox succeeds")
 
 
 if os.getuid() != 0:

@@ -114,11 +114,11 @@ def dies(c, slow, victim, sig, kept):
         print(p.stderr.read())
     everyone = [pid for pid, text in descendants(os.getpid()) if text[0] != "Z"]
     pids = [pid for pid, text in descendants(os.getpid()) if text[2:] == victim and text[0] != "Z"]
-    tap.ok(len(pids) == 1 and TOKEN in search(pids[0], TOKEN), f"{who}: {name}: it has the token in its memory", pids)
+    tap.ok(len(pids) == 1 and TOKEN in search(pids[0], TOKEN), f"{who}: {name}: the process has the token in its memory", pids)
     dirs = places(c, everyone)
     before = files(c, dirs)
     kill_own(pids[0], sig)
-    tap.ok(wait_gone(pids[0]), f"{who}: {name}: and is gone")
+    tap.ok(wait_gone(pids[0]), f"{who}: {name}: the process ends by the signal")
     slow.go.set()
     p.communicate(timeout=300 * slow_build())
     new = [f for f, what in files(c, dirs).items() if before.get(f) != what]

@@ -136,9 +136,9 @@ def socks_bytewise(conn, seen):
 
 def ask_ok(tap, d, host, what):
     r = d.ask(host, 80)
-    tap.ok(r.status == 0 and r.flags & VIA_PROXY and r.addr is None, f"{what}: connected", r)
+    tap.ok(r.status == 0 and r.flags & VIA_PROXY and r.addr is None, f"{what}: a name is connected to through the proxy", r)
     if r.sock:
-        tap.like(r.talk(b"GET / HTTP/1.0\r\n\r\n").decode(), "200 OK", f"{what}: bytes pass")
+        tap.like(r.talk(b"GET / HTTP/1.0\r\n\r\n").decode(), "200 OK", f"{what}: bytes pass through the proxy")
     return r
 
 
@@ -152,27 +152,29 @@ def test_real(tap, net, web, never):
         pool = f"pool p connection 0 0 - {kind}:{address}:{port}"
         with Dial(net, policy(pool), f"p\t{USER}:{PASSWORD}\n") as d:
             r = d.resolve("www.example.test", 80)
-            tap.ok(r.status == 0 and r.flags & UNRESOLVED and r.addr is None, f"{name}: a name is taken to exist", r)
+            tap.ok(r.status == 0 and r.flags & UNRESOLVED and r.addr is None,
+                   f"{name}: a name behind a proxy resolves without a lookup", r)
             before = len(web.connections)
             r = ask_ok(tap, d, "www.example.test", name)
-            tap.eq(r.proxy, f"{address}:{port}", f"{name}: and it is said through which")
+            tap.eq(r.proxy, f"{address}:{port}", f"{name}: the reply names the proxy")
             tap.ok(wait_for(lambda: len(web.connections) > before) and GW4 not in web.connections[before:],
                    f"{name}: the server does not see this host", web.connections[before:])
             r = d.ask("none.example.test", 80)
-            tap.ok(r.status < 0 and not r.sock, f"{name}: a name that is not there", r)
+            tap.ok(r.status < 0 and not r.sock, f"{name}: a name that does not exist is an error", r)
             s = d.proxies("p")[f"{address}:{port}"]
             tap.ok(s["state"] == "closed" and s["faults"] == 0 and s["success"] == 1 and s["successes"] == 1,
-                   f"{name}: which is not its fault", s)
+                   f"{name}: a name that does not exist is no fault of the proxy", s)
         with Dial(net, policy(pool), f"p\t{USER}:wrong-{PASSWORD}\n") as d:
             r = d.ask("www.example.test", 80)
-            tap.ok(r.name == "EREMOTEIO" and not r.sock, f"{name}: wrong credentials", r)
+            tap.ok(r.name == "EREMOTEIO" and not r.sock, f"{name}: wrong credentials are EREMOTEIO", r)
             s = d.proxies("p")[f"{address}:{port}"]
-            tap.ok(s["faults"] == 1 and s["success"] < 1, f"{name}: count against it", s)
+            tap.ok(s["faults"] == 1 and s["success"] < 1, f"{name}: wrong credentials count as a fault of the proxy", s)
             text = str(settled(d, "dial")) + str(d.stats()) + repr(r)
-            tap.ok(PASSWORD not in text and USER + ":" not in text, f"{name}: and are shown nowhere", text)
+            tap.ok(PASSWORD not in text and USER + ":" not in text,
+                   f"{name}: credentials are in no journal, statistics or reason", text)
         with Dial(net, policy(pool), None) as d:
             r = d.ask("www.example.test", 80)
-            tap.ok(r.name == "EREMOTEIO" and not r.sock, f"{name}: no credentials", r)
+            tap.ok(r.name == "EREMOTEIO" and not r.sock, f"{name}: missing credentials are EREMOTEIO", r)
     tap.eq(never.requests, [], "no name was asked of our own resolver")
 
 
@@ -205,17 +207,18 @@ def test_bad(tap, net, web, bad, never):
         faults = {}
         for i, n in enumerate(names):
             r = d.wait(asked[i])
-            tap.ok(r.status < 0 and not r.sock and r.why, f"a proxy that {n}: an error", r)
+            tap.ok(r.status < 0 and not r.sock and r.why, f"a proxy that {n} is an error", r)
             faults[n] = d.proxies(f"p{i}")[bad.at[n]]["faults"]
         mild = {"says 403", "says 502", "is silent", "is slow"}
         tap.eq({n for n in names if not faults[n]}, mild, "only the proxies' own faults count")
         r = d.ask("t0.example.test", 80, pool="other")
-        tap.eq(r.proxy, bad.at[names[0]], "a pool that egress names does not replace the policy's", r)
-    tap.eq(len(web.connections), before, "and nobody came to the server")
-    tap.eq(never.requests, [], "nor to our own resolver")
-    tap.ok(all(b"CONNECT t0.example.test:80 HTTP/1.1\r\n" in h for h in bad.seen["says 407"]), "the name went out as it is",
+        tap.eq(r.proxy, bad.at[names[0]], "a proxy set that egress names does not replace the policy's", r)
+    tap.eq(len(web.connections), before, "no bad proxy leads to a connection to the server")
+    tap.eq(never.requests, [], "no bad proxy leads to a query of our own resolver")
+    tap.ok(bad.seen["says 407"] and all(b"CONNECT t0.example.test:80 HTTP/1.1\r\n" in h for h in bad.seen["says 407"]), "the proxy receives the name unresolved",
            bad.seen["says 407"])
-    tap.ok(all(b"roxy-" not in h and b"orwarded" not in h for h in bad.seen["says 407"] if h), "and nothing else about us")
+    tap.ok(all(b"roxy-" not in h and b"orwarded" not in h for h in bad.seen["says 407"] if h),
+           "the proxy receives no header about this host")
 
 
 def drip(bad, data):
@@ -235,21 +238,22 @@ def test_bytes(tap, net, web, bad):
                                  "allow c.example.test 80 pool=c", "allow pin.example.test 80 to=10.9.9.9:8080 pool=a",
                                  "range 6.6.6.0/24 80"], tail="require a")) as d:
         r = d.ask("a.example.test", 80)
-        tap.ok(r.status == 0 and not r.flags & ONE_REQUEST, "a server that speaks first", r)
-        tap.eq(r.talk(), b"hello at once", "is heard from its first byte")
+        tap.ok(r.status == 0 and not r.flags & ONE_REQUEST, "a server behind a proxy that speaks first is connected to", r)
+        tap.eq(r.talk(), b"hello at once", "the first bytes of a server that speaks first arrive")
         r = d.ask("b.example.test", 80)
-        tap.eq(read_exactly(r.sock, 5), b"hello", "also behind a head that came byte by byte")
+        tap.eq(read_exactly(r.sock, 5), b"hello", "the first bytes after a proxy's head that came byte by byte arrive")
         r = d.ask("c.example.test", 80)
-        tap.ok(r.status == 0 and r.flags & ONE_REQUEST, "SOCKS byte by byte; the pool rotates by request", r)
-        tap.eq(r.talk(), b"hello from behind", "and nothing of the tunnel is taken")
-        tap.eq(bad.seen["socks"], [b"c.example.test"], "the name goes to the proxy")
+        tap.ok(r.status == 0 and r.flags & ONE_REQUEST, "a SOCKS proxy that sends byte by byte is connected to, once for each request", r)
+        tap.eq(r.talk(), b"hello from behind", "the first bytes of a SOCKS tunnel arrive")
+        tap.eq(bad.seen["socks"], [b"c.example.test"], "a SOCKS proxy receives the name unresolved")
         r = d.ask("pin.example.test", 80)
-        tap.ok(r.status == 0 and r.flags & PINNED and r.addr == "10.9.9.9" and r.flags & VIA_PROXY, "`to:` through a pool", r)
-        tap.ok(b"CONNECT 10.9.9.9:8080 " in bad.seen["eager"][-1], "asks the proxy for that address", bad.seen["eager"][-1])
+        tap.ok(r.status == 0 and r.flags & PINNED and r.addr == "10.9.9.9" and r.flags & VIA_PROXY,
+               "`to:` is connected to through a proxy set", r)
+        tap.ok(b"CONNECT 10.9.9.9:8080 " in bad.seen["eager"][-1], "`to:` asks the proxy for its address", bad.seen["eager"][-1])
         r = d.ask(addr="6.6.6.66", port=80)
-        tap.ok(r.status == 0 and r.flags & VIA_PROXY, "an address that is granted goes through the sandbox's pool", r)
+        tap.ok(r.status == 0 and r.flags & VIA_PROXY, "an address that is granted goes through the sandbox's proxy set", r)
         r = d.ask(addr="10.1.2.3", port=80)
-        tap.eq(r.name, "EPERM", "a private one does not", r)
+        tap.eq(r.name, "EPERM", "a private address does not go through the sandbox's proxy set", r)
         r = d.ask("nowhere.example.test", 80)
         tap.eq(r.name, "EACCES", "the policy decides before any proxy is asked", r)
 
@@ -270,58 +274,60 @@ def test_pool(tap, net, web, bad):
     pool = f"pool p connection 600 0 - http:{dead} http:{a} http:{b}"
     with Dial(net, policy(pool), creds) as d:
         got = [d.ask("www.example.test", 80) for _ in range(40)]
-        tap.ok(all(r.status == 0 for r in got), "with one proxy dead every request finds its way", [r for r in got if r.status])
-        tap.eq({r.proxy for r in got}, {a, b}, "over all that work")
+        tap.ok(all(r.status == 0 for r in got), "all requests succeed while one of three proxies is dead", [r for r in got if r.status])
+        tap.eq({r.proxy for r in got}, {a, b}, "requests use all proxies that work")
         s = d.proxies("p")
-        tap.ok(1 <= s[dead]["faults"] == s[dead]["used"] <= 5 and s[dead]["score"] < 0.8, "the dead one is avoided", s[dead])
-        tap.ok(s[a]["score"] > 0.5 and s[a]["used"] + s[b]["used"] == 40, "use is counted", s)
+        tap.ok(1 <= s[dead]["faults"] == s[dead]["used"] <= 5 and s[dead]["score"] < 0.8,
+               "a dead proxy is used a few times at most", s[dead])
+        tap.ok(s[a]["score"] > 0.5 and s[a]["used"] + s[b]["used"] == 40, "uses of proxies are counted", s)
         auth = base64.b64encode(f"{USER}:{PASSWORD}".encode())
-        tap.ok(all(auth in h for h in bad.seen["one"]), "with credentials")
+        tap.ok(bad.seen["one"] and all(auth in h for h in bad.seen["one"]), "credentials are sent to the proxy")
         for x in (a, b):
             for _ in range(3):
                 d.fault("p", x)
-        tap.ok(wait_for(lambda: d.proxies("p")[b]["faults"] == 3), "a tunnel that broke counts when egress says so")
+        tap.ok(wait_for(lambda: d.proxies("p")[b]["faults"] == 3), "a broken tunnel that egress reports counts as a fault")
         s = d.proxies("p")
-        tap.ok(s[a]["state"] == "open" and s[a]["back_in_s"] <= 10, "three in a row eject", s[a])
-        tap.eq(s[b]["state"], "closed", "but never more than half of a pool")
-        tap.ok(any(x["proxy"] == a and x["state"] == "open" for x in settled(d, "proxy")), "which is written down",
+        tap.ok(s[a]["state"] == "open" and s[a]["back_in_s"] <= 10, "three faults in a row eject a proxy", s[a])
+        tap.eq(s[b]["state"], "closed", "no more than half of a proxy set is ejected")
+        tap.ok(any(x["proxy"] == a and x["state"] == "open" for x in settled(d, "proxy")), "the ejection of a proxy is in the journal",
                d.journal("proxy"))
         d.fault("p", "nobody:1")
         d.fault("nope", a)
         d.policy(policy(pool, tail="generation 2"))
         s = d.proxies("p")
-        tap.ok(s[a]["state"] == "open" and s[a]["faults"] == s[b]["faults"] == 3, "a new policy does not forget", s)
+        tap.ok(s[a]["state"] == "open" and s[a]["faults"] == s[b]["faults"] == 3, "a new policy keeps the states of proxies", s)
         r = d.ask("www.example.test", 80)
-        tap.ok(r.proxy in (a, b) and auth in bad.seen["one" if r.proxy == a else "two"][-1], "nor the credentials", r)
+        tap.ok(r.proxy in (a, b) and auth in bad.seen["one" if r.proxy == a else "two"][-1],
+               "a new policy keeps the credentials of proxies", r)
         r = d.ask("www.example.test", 80, pool="other")
-        tap.eq(r.name, "ok", "the policy's pool holds whatever egress names", r)
+        tap.eq(r.name, "ok", "the policy's proxy set is used whatever egress names", r)
     with Dial(net, policy(f"pool p sticky 600 0 - http:{a} http:{b}")) as d:
         for domain in ("one.example.test", "two.example.test"):
             got = {d.ask(f"h{i}.{domain}", 80).proxy for i in range(12)}
-            tap.eq(len(got), 1, f"sticky: all below example.test keep one proxy ({domain})")
+            tap.eq(len(got), 1, f"sticky: all hosts below example.test keep one proxy ({domain})")
         d.fault("p", next(iter(got)))
     with Dial(net, policy(f"pool p connection 0 1 check.example.test:80 http:{dead} http:{a}")) as d:
-        tap.eq(d.ask("www.example.test", 80).name, "ok", "control: a pool with active checks")
-        tap.ok(wait_for(lambda: d.proxies("p")[dead]["state"] == "open"), "which find the dead one by themselves")
-        tap.ok(wait_for(lambda: d.proxies("p")[a]["successes"] >= 3), "and that the other one works")
-        tap.ok(any(b"CONNECT check.example.test:80" in h for h in bad.seen["one"] if h), "by their own target")
-        tap.ok(d.proxies("p")[a]["used"] == 1, "and are no use")
+        tap.eq(d.ask("www.example.test", 80).name, "ok", "control: a proxy set with active checks connects")
+        tap.ok(wait_for(lambda: d.proxies("p")[dead]["state"] == "open"), "active checks find a dead proxy")
+        tap.ok(wait_for(lambda: d.proxies("p")[a]["successes"] >= 3), "active checks find a proxy that works")
+        tap.ok(any(b"CONNECT check.example.test:80" in h for h in bad.seen["one"] if h), "active checks connect to their own target")
+        tap.ok(d.proxies("p")[a]["used"] == 1, "active checks do not count as uses")
     for s in (one, two):
         s.close()
     # A server of its own: what was asked of the proxies before may still be on its way to the other.
     fresh = net.http("fresh.example.test")
     with Dial(net, policy(f"pool p connection 0 0 - http:{a} http:{b} http:{dead}")) as d:
         got = [d.ask("fresh.example.test", 80) for _ in range(8)]
-        tap.ok(all(r.status < 0 and not r.sock and r.why for r in got), "all proxies gone: errors, and no way around", got)
+        tap.ok(all(r.status < 0 and not r.sock and r.why for r in got), "requests fail when all proxies are dead", got)
         r = d.ask("fresh.example.test", 80, pool="")
-        tap.ok(r.status < 0, "however it is asked", r)
+        tap.ok(r.status < 0, "a request without a proxy set fails when all proxies are dead", r)
     with Dial(net, policy(rules=["allow *.example.test 80"])) as d:
         r = d.ask("fresh.example.test", 80, pool="ghost")
-        tap.ok(r.name == "ENOTCONN" and not r.sock, "a pool that egress wants and that is not there", r)
-    tap.eq(fresh.connections, [], "the server saw nobody")
+        tap.ok(r.name == "ENOTCONN" and not r.sock, "a proxy set that egress names and the policy does not have is ENOTCONN", r)
+    tap.eq(fresh.connections, [], "the server sees no connection when all proxies are dead")
     with Dial(net, policy(f"pool p connection 0 0 - http:{a}"), "p no tab here\n") as d:
-        tap.ok(d.said and "line 1" in d.said[0][2], "credentials that cannot be read are said", d.said)
-        tap.eq(d.ask("www.example.test", 80).name, "EACCES", "and nothing is allowed")
+        tap.ok(d.said and "line 1" in d.said[0][2], "credentials that cannot be read are reported", d.said)
+        tap.eq(d.ask("www.example.test", 80).name, "EACCES", "every request is denied when credentials cannot be read")
 
 
 def main():

@@ -48,7 +48,7 @@ def check_runsc(c):
     r = c("doctor", "--json", env={**ns, "COFFER_RUNSC": "/no/such/runsc"})
     got = status(r, "runsc")
     tap.ok(r.code == 0 and got["status"] == "warn" and "/no/such/runsc" in got["detail"],
-           f"{c.who}: one that is not there is a warning", r)
+           f"{c.who}: a runsc that does not exist is a warning", r)
     for how, words in (("old", "20221102"), ("red", "prints no version"), ("flood", "prints no version"), ("deaf", "does not answer")):  # one that hangs: cli/hang
         start = time.monotonic()
         r = c("doctor", "--json", env={**ns, "COFFER_RUNSC": fake_runsc(c, how)})
@@ -65,8 +65,9 @@ def check_bad(c):
     r = c(program=["unshare", "--user", "--map-root-user", "sh", "-c", script, c.exe])
     data = json.loads(r.out)
     bad = {x["id"] for x in data["checks"] if x["status"] == "fail"}
-    tap.eq((r.code, data["can_run"]), (1, False), f"{c.who}: without user namespaces it says so and exits 1", r)
-    tap.ok({"userns", "userns-nested", "overlay", "proc"} <= bad, f"{c.who}: what depends on them fails", sorted(bad))
+    tap.eq((r.code, data["can_run"]), (1, False), f"{c.who}: doctor without user namespaces says so and exits 1", r)
+    tap.ok({"userns", "userns-nested", "overlay", "proc"} <= bad,
+           f"{c.who}: checks that depend on user namespaces fail without them", sorted(bad))
     r = c(program=["unshare", "--user", "--map-root-user", "sh", "-c", script.replace(" --json", ""), c.exe])
     tap.like(r.out, r"^  fail +user namespaces .*\n +means: .*\n +fix", f"{c.who}: doctor says how to mend a host without user namespaces", r)
     tap.like(r.out, r"^coffer run cannot work here: ", f"{c.who}: the last line of doctor says that coffer run cannot work here", r)
@@ -83,15 +84,26 @@ def check_read_only(c):
     tap.eq([n for n in bad if n in ("idmap", "disk-limit", "runsc")], [], f"{c.who}: a read-only state directory is no reason for another kernel or runsc", found)
 
 
+def check_small(c):
+    """A disk image of 16 MiB for a check has no room: that is no reason to install e2fsprogs."""
+    os.makedirs(c.state, exist_ok=True)
+    script = 'mount -t tmpfs -o size=8m tmpfs "$1" && exec "$0" doctor --json'
+    r = c(program=["unshare", "-m", "sh", "-c", script, c.exe, c.state])
+    found = {x["id"]: x for x in json.loads(r.out)["checks"]}
+    tap.eq([found[n]["status"] for n in ("disk", "disk-limit")], ["warn", "info"], f"{c.who}: too little space is one finding of doctor", found)
+    tap.like(json.dumps(found["disk-limit"]), "too little space is left", f"{c.who}: doctor gives the reason why the disk limit was not tried", found)
+
+
 for who in identities(tap):
     with coffer_as(who) as coffer:
         check_plain(coffer)
-        tap.ok(not os.path.exists(coffer.state), f"{who}: the state directory is not made by looking")
+        tap.ok(not os.path.exists(coffer.state), f"{who}: doctor does not make the state directory")
         check_runsc(coffer)
         if who == "user":
             check_bad(coffer)
         if who == "root":
             check_read_only(coffer)
+            check_small(coffer)
         tap.eq(coffer("doctor", "now").code, 2, f"{who}: doctor refuses an argument")
         left = [n for d in (coffer.dir, coffer.home, "/var/lib") for n in os.listdir(d) if "doctor" in n]
         tap.eq(left, [], f"{who}: doctor leaves no directory behind")

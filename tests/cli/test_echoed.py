@@ -160,7 +160,8 @@ def websocket(rig):
     tap.eq(passed, [], "a secret that a websocket's server breaks into fragments, with a ping between, is written over")
     c = Client(rig, "api.example.test")
     c.upgrade("/ws?at=5", "nobody-s-" + CONTROL)
-    tap.ok(CONTROL.encode() in c.frame()[1] + c.frame()[1] + c.frame()[1], "(what is not the secret comes through in fragments)")
+    tap.ok(CONTROL.encode() in c.frame()[1] + c.frame()[1] + c.frame()[1],
+           "(other text of a websocket's server comes through in fragments)")
     c.s.close()
     c = Client(rig, "api.example.test")
     c.upgrade("/masked", PH)
@@ -169,7 +170,7 @@ def websocket(rig):
     head = Client(rig, "api.example.test").upgrade("/deflate", PH)
     tap.ok(" 502 " in head.split("\r\n")[0], "a server that chooses compression although none was offered is refused", head)
     head = Client(rig, "api.example.test").upgrade("/deflate", "nobody")
-    tap.ok(" 101 " in head, "(but not without a secret)", head)
+    tap.ok(" 101 " in head, "(a server that chooses compression is accepted without a secret)", head)
 
 
 def encoders(rig):
@@ -178,16 +179,18 @@ def encoders(rig):
         lines = decoded(text).split("\n")
         left = [x for x in lines if REAL[4:] in x]
         tap.eq(left, [], f"a secret is found in whatever way JSON or HTML escape it ({version})")
-        tap.eq(sum(CONTROL in x for x in lines), len(ENCODERS), f"and nothing else is written over ({version})")
+        tap.eq(sum(CONTROL in x for x in lines), len(ENCODERS), f"an escaped text that is not the secret is left as it is ({version})")
 
 
 def connections(rig):
     for i in range(2):
-        tap.eq(curl("https://api.example.test/who", token=PH), f"logged in as {PH}".encode(), f"request {i} with a secret")
+        tap.eq(curl("https://api.example.test/who", token=PH), f"logged in as {PH}".encode(), f"request {i} with a secret is sent with it")
         tap.eq(curl("https://api.example.test/who"), b"logged in as nobody",
-               f"request {i} without one has no connection that carried one")
-    tap.eq(curl("https://api.example.test/who", token=OTHER_PH), f"logged in as {OTHER_PH}".encode(), "one with another secret")
-    tap.eq(curl("https://api.example.test/who"), b"logged in as nobody", "nor after that")
+               f"request {i} without a secret has no connection that carried one")
+    tap.eq(curl("https://api.example.test/who", token=OTHER_PH), f"logged in as {OTHER_PH}".encode(),
+           "a request with another secret has no connection that carried the first")
+    tap.eq(curl("https://api.example.test/who"), b"logged in as nobody",
+           "a request without a secret has no connection that carried another one")
 
 
 def dialled(rig, what):
@@ -205,7 +208,7 @@ def pools(rig):
             return lambda: [curl(url, version, token=t) for t in tokens]
         ask(None, PH, OTHER_PH)()
         tap.eq(dialled(rig, ask(PH, PH, None, None, OTHER_PH, PH)), 0,
-               f"each has its connection, and uses it again ({version})")
+               f"requests with a secret, another and none reuse a connection each ({version})")
     rig.policy(POLICY + "    # another generation\n")
     for host, version in (("api", "--http1.1"), ("h2", "--http2")):
         url = f"https://{host}.example.test/count"

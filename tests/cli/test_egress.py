@@ -221,48 +221,48 @@ def names(k):
     k.ok("address", lambda v: v.startswith("11."), "an allowed name has a synthetic address")
     k.eq("upper", [NOERROR, [a]], "[7] upper case and a trailing dot are the same name")
     k.ok("twin", lambda v: v != a, "[21] two names on one real address have two of ours")
-    k.eq("dns_tcp", [NOERROR, [a]], "[18] DNS over TCP is ours")
-    k.eq("dns_other", [NOERROR, [a]], "[18] so is every other resolver")
-    k.eq("dns_other_tcp", [NOERROR, [a]], "[18] over TCP too")
+    k.eq("dns_tcp", [NOERROR, [a]], "[18] DNS over TCP gets our response")
+    k.eq("dns_other", [NOERROR, [a]], "[18] a query to any other resolver gets our response")
+    k.eq("dns_other_tcp", [NOERROR, [a]], "[18] a query over TCP to any other resolver gets our response")
     if not isinstance(k.got["dns_v6"], str):
-        k.eq("dns_v6", [NOERROR, [a]], "[24] and over IPv6")
+        k.eq("dns_v6", [NOERROR, [a]], "[24] a DNS query over IPv6 gets our response")
     else:
         k.ok("dns_v6", is_no_route, "[24] IPv6 is refused")
     for key in ("aaaa", "https", "svcb", "txt"):
-        k.eq(key, [NOERROR, []], f"no {key} record: [24] IPv4 only, no ECH")
-    k.eq("ptr", [NOERROR, ["good.example.test"]], "its address has its name")
+        k.eq(key, [NOERROR, []], f"no {key} record is given: [24] IPv4 only, no ECH")
+    k.eq("ptr", [NOERROR, ["good.example.test"]], "the synthetic address resolves to its name")
     for name in ("evil.example.test", "evilgood.example.test", "good.example.test.evil.org"):
         k.eq(f"dns {name}", [NXDOMAIN, []], f"[10] {name} is denied")
     k.eq("dns wild.example.test", [NXDOMAIN, []], "[11] the apex under a wildcard is denied")
     k.eq("dns bad.wild.example.test", [NXDOMAIN, []], "[12] the narrower deny wins")
     k.eq("dns c2VjcmV0.evil.example.test", [NXDOMAIN, []], "[16] data in a denied name is denied")
-    k.eq("dns no.wild.example.test", [NXDOMAIN, []], "an allowed name that does not exist does not exist")
+    k.eq("dns no.wild.example.test", [NXDOMAIN, []], "an allowed name that does not exist is NXDOMAIN")
     k.ok("wild", lambda v: v[0] == NOERROR and v[1], "a name below the wildcard is allowed")
     k.ok("dns_nul", lambda v: v[0] == FORMERR, "[6] a NUL in a name is refused")
     for key in ("dns_ctl", "dns_space"):
-        k.ok(key, lambda v: v[0] in (FORMERR, NXDOMAIN), "[6] so is a control byte or a space")
-    k.eq("dns dns.google", [NXDOMAIN, []], "[18] a server for DNS over HTTPS is a name like any other")
-    k.eq("lan", [NXDOMAIN, []], "[15] a name of a private address has none")
+        k.ok(key, lambda v: v[0] in (FORMERR, NXDOMAIN), "[6] a control byte or a space in a name is refused")
+    k.eq("dns dns.google", [NXDOMAIN, []], "[18] a server for DNS over HTTPS is denied like any other name")
+    k.eq("lan", [NXDOMAIN, []], "[15] a name of a private address is not resolved")
 
 
 def first_bytes(k):
     k.ok("tls", lambda v: v.endswith("good /"), "TLS to the allowed name passes")
-    k.ok("twin_tls", lambda v: v.endswith("twin /"), "[21] and so does its twin")
+    k.ok("twin_tls", lambda v: v.endswith("twin /"), "[21] TLS to another name on the same real address passes")
     k.eq("sni_other", [UNRECOGNIZED, "end"], "[1, 21] another allowed name in the SNI is refused with an alert")
     k.eq("sni_none", [ACCESS_DENIED, "end"], "[4] no SNI is refused")
     k.ok("sni_nul", lambda v: v[0] in (ACCESS_DENIED, UNRECOGNIZED), "[6] a NUL in the SNI is refused")
     k.eq("literal", [ACCESS_DENIED, "end"], "[4] an address literal is refused")
-    k.eq("narrower", [ACCESS_DENIED, "end"], "[12] one in a range that is granted, but denied by itself, does not")
+    k.eq("narrower", [ACCESS_DENIED, "end"], "[12] an address in a range that is granted, but denied by itself, is refused")
     k.eq("doh", [ACCESS_DENIED, "end"], "[18] DNS over HTTPS to a resolver by its address is refused")
-    k.eq("literal_real", [ACCESS_DENIED, "end"], "[4] the server's own address too")
-    k.ok("literal_v6", lambda v: v[0] == ACCESS_DENIED or v[1] in RESET + ("OSError",), "[24] in IPv6 too")
+    k.eq("literal_real", [ACCESS_DENIED, "end"], "[4] the real address of an allowed server is refused")
+    k.ok("literal_v6", lambda v: v[0] == ACCESS_DENIED or v[1] in RESET + ("OSError",), "[24] an IPv6 address literal is refused")
     k.ok("granted", lambda v: v.endswith("granted /"), "[4] an address that the policy grants passes")
     k.tap.eq(k.got.get("segments"), True, f"{k.who}: [5] a ClientHello byte by byte is read whole")
-    k.tap.eq(k.got.get("large"), True, f"{k.who}: [5] one of 9 KiB too")
-    k.ok("not_tls", lambda v: v[1] in RESET, "what is neither TLS nor HTTP is refused")
+    k.tap.eq(k.got.get("large"), True, f"{k.who}: [5] a ClientHello of 9 KiB is read whole")
+    k.ok("not_tls", lambda v: v[1] in RESET, "a protocol that is neither TLS nor HTTP is refused")
     for port in (22, 853, 8443, 1, 65535):
         k.ok(f"port {port}", lambda v: v[0] == "" and v[1] in RESET, f"[25] port {port} is refused")
-    k.ok("port 80", lambda v: v[0].startswith("HTTP/1.1 403 "), "[25] port 80 says why")
+    k.ok("port 80", lambda v: v[0].startswith("HTTP/1.1 403 "), "[25] port 80 is refused with 403")
     k.eq("tunnel", "SSH-2.0-server\ngot hi\n", "a tunnel lets the server speak first, and half-closes")
 
 
@@ -275,18 +275,18 @@ def http(k):
     for host in ("web.example.test\0.evil.test", "web.example.test\x01"):
         k.ok(f"host {host!a}", lambda v: v[0].startswith("HTTP/1.1 400 "), f"[6] {host!a} for a host is refused")
     k.ok("smuggle", lambda v: v[0].startswith("HTTP/1.1 400 "), "[30] Content-Length with Transfer-Encoding is refused")
-    k.ok("lengths", lambda v: v[0].startswith("HTTP/1.1 400 "), "[30] so are two Content-Lengths")
-    k.ok("bare_lf", lambda v: v[0].startswith("HTTP/1.1 400 "), "[32] and lines that end with LF alone")
-    k.ok("folded", lambda v: v[0].startswith("HTTP/1.1 400 "), "[32] and a folded header")
+    k.ok("lengths", lambda v: v[0].startswith("HTTP/1.1 400 "), "[30] two Content-Lengths are refused")
+    k.ok("bare_lf", lambda v: v[0].startswith("HTTP/1.1 400 "), "[32] lines that end with LF alone are refused")
+    k.ok("folded", lambda v: v[0].startswith("HTTP/1.1 400 "), "[32] a folded header is refused")
     k.ok("absolute", lambda v: v[0].startswith("HTTP/1.1 400 "), "[33] an absolute target that differs from Host is refused")
     k.ok("redirect", lambda v: "169.254.169.254" in v[0] and " 302 " in v[0], "[29] a server may redirect to the metadata address")
     for addr in ("169.254.169.254", "10.1.2.3", "192.168.1.1"):
-        k.ok(f"private {addr}", lambda v: v[0].startswith("HTTP/1.1 403 ") and '"error":"denied"' in v[0], f"[29] but {addr} is refused")
+        k.ok(f"private {addr}", lambda v: v[0].startswith("HTTP/1.1 403 ") and '"error":"denied"' in v[0], f"[29] {addr} is refused after a redirect")
     k.ok("rebind", lambda v: "rebound /x" in v and "private" not in v,
          "[15] a name that leads elsewhere the next time leads where it was checked, or nowhere")
     k.ok("page", lambda v: " 200 " in v[0] and "good.example.test" in v[0], "http://coffer.internal/ says what is allowed")
     k.ok("proxy", lambda v: "web /" in v[0], "[35] a proxy inside reaches what is allowed")
-    k.ok("proxy", lambda v: " 502 " in v[1], "[35] and nothing else")
+    k.ok("proxy", lambda v: " 502 " in v[1], "[35] a proxy inside does not reach a host that is denied")
     for key in ("udp 8.8.8.8 443", "udp 5.5.5.5 123", "udp 2a05:5::5 443"):
         k.ok(key, lambda v: v == "ConnectionRefusedError" or is_no_route(v), f"[26] {key} is refused at once")
 
@@ -333,14 +333,14 @@ def sandbox(tap, net, who, real, silent):
         if not tap.ok(r.code == 0 and r.out.startswith("{"), f"{c.who}: the probes ran", r):
             return
         tap.like(r.err, r"denied  lan\.example\.test  .*10\.1\.2\.3 is a private address; only a rule with 'to:' in a policy file leads there",
-                 f"{c.who}: the line about a name of a private address says what leads there")
+                 f"{c.who}: the line about a name of a private address says that a policy can name it with 'to:'")
         k = Checks(tap, c.who, json.loads(r.out))
         names(k)
         first_bytes(k)
         http(k)
         tap.eq([n for n, _ in net.queries[asked:] if "evil" in n or "c2Vj" in n or n.startswith("bad.")], [],
                f"{c.who}: [16] nothing of a denied name reached a real resolver")
-        tap.eq([len(s.connections) for s in silent], came, f"{c.who}: no server saw anything that was refused")
+        tap.eq([len(s.connections) for s in silent], came, f"{c.who}: no server saw a request that was refused")
         logged(tap, c)
         c.check_clean(tap)
 

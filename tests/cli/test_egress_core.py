@@ -76,29 +76,29 @@ def names(tap, rig):
     q = rig.query
     tap.eq(q("example.test")[:2][0], NOERROR, "a name that is allowed has an address")
     a = rig.lookup("example.test")
-    tap.ok(a.startswith("11."), "from the synthetic range", a)
+    tap.ok(a.startswith("11."), "the address of an allowed name is from the synthetic range", a)
     tap.eq(rig.lookup("EXAMPLE.Test."), a, "[7] upper case and a trailing dot are the same name")
     tap.eq(rig.lookup("example.test"), a, "the address of a name stays")
     tap.ok(rig.lookup("tunnel.test") != a, "[21] another name has another address")
-    tap.eq(q("example.test", tcp=True)[1], [a], "[18] the same over TCP")
-    tap.eq(q("example.test", server="2001:db8::53")[1], [a], "[24] the same from an IPv6 address")
-    tap.eq(q("example.test", server="192.0.2.99")[1], [a], "[18] whichever resolver is asked, it is ours")
-    tap.eq(q("example.test", edns=False)[1], [a], "without EDNS too")
+    tap.eq(q("example.test", tcp=True)[1], [a], "[18] a query over TCP has the same address")
+    tap.eq(q("example.test", server="2001:db8::53")[1], [a], "[24] a query to an IPv6 resolver has the same address")
+    tap.eq(q("example.test", server="192.0.2.99")[1], [a], "[18] a query to any resolver has the same address")
+    tap.eq(q("example.test", edns=False)[1], [a], "a query without EDNS has the same address")
     for name, t in (("AAAA", AAAA), ("HTTPS", HTTPS), ("SVCB", SVCB), ("TXT", TXT), ("ANY", ANY)):
         rcode, answers, _ = q("example.test", t)
-        tap.eq((rcode, answers), (NOERROR, []), f"{name} of it is an empty answer")
-    tap.eq(q(".".join(reversed(a.split("."))) + ".in-addr.arpa", PTR)[1], ["example.test"], "PTR of its address is its name")
-    tap.eq(q("1.1.1.1.in-addr.arpa", PTR)[0], NXDOMAIN, "PTR of another is not there")
+        tap.eq((rcode, answers), (NOERROR, []), f"{name} of an allowed name is an empty response")
+    tap.eq(q(".".join(reversed(a.split("."))) + ".in-addr.arpa", PTR)[1], ["example.test"], "PTR of a synthetic address is its name")
+    tap.eq(q("1.1.1.1.in-addr.arpa", PTR)[0], NXDOMAIN, "PTR of another address is NXDOMAIN")
     before = len(rig.fake.requests)
     for name in ("denied.test", "x.example.test", "evilexample.test", "example.test.evil.org", "wild.test"):
         tap.eq(q(name)[0], NXDOMAIN, f"[10, 11] {name} is denied")
     tap.eq(q("c2VjcmV0IGRhdGE.denied.test")[0], NXDOMAIN, "[16] data in the labels of a denied name is denied")
-    tap.eq(rig.fake.requests[before:], [], "[16] and nothing of them was asked upstream")
+    tap.eq(rig.fake.requests[before:], [], "[16] no denied name was asked upstream")
     tap.eq(q("a.b.wild.test")[0], NOERROR, "a name below a wildcard is allowed")
     tap.eq(q("missing.wild.test")[0], NXDOMAIN, "an allowed name that does not exist is NXDOMAIN")
-    tap.eq(q("broken.wild.test")[0], SERVFAIL, "one that cannot be resolved is SERVFAIL")
-    tap.eq(q("coffer.internal")[1], ["11.0.0.1"], "coffer.internal is ours")
-    tap.eq(q("coffer.internal", AAAA)[1], [], "and has no IPv6 address")
+    tap.eq(q("broken.wild.test")[0], SERVFAIL, "an allowed name that cannot be resolved is SERVFAIL")
+    tap.eq(q("coffer.internal")[1], ["11.0.0.1"], "coffer.internal has our address")
+    tap.eq(q("coffer.internal", AAAA)[1], [], "coffer.internal has no IPv6 address")
     rig.events("dns", name="denied.test", decision="deny")
     rig.events("dns", name="example.test", qtype="A", decision="allow", first=1)
     rig.events("dns", name="example.test", qtype="AAAA", decision="allow", addr=a)
@@ -108,8 +108,8 @@ def bad_dns(tap, rig):
     good = egressrig.query("example.test")
     tap.eq(rig.query("", raw=good[:2] + struct.pack(">H", 0x2800) + good[4:])[0], NOTIMP, "an unknown opcode is NOTIMP")
     tap.eq(rig.query("ex\x00mple.test")[0], FORMERR, "[6] a NUL in a name is FORMERR")
-    tap.eq(rig.query("ex\x07mple.test")[0], FORMERR, "[6] a control byte too")
-    tap.ok(rig.query("*.wild.test")[0] in (NXDOMAIN, FORMERR), "a wildcard is no name")
+    tap.eq(rig.query("ex\x07mple.test")[0], FORMERR, "[6] a control byte in a name is FORMERR")
+    tap.ok(rig.query("*.wild.test")[0] in (NXDOMAIN, FORMERR), "a wildcard in a query is refused")
     tap.eq(rig.query("", raw=good[:5] + b"\2" + good[6:])[0], FORMERR, "two questions are FORMERR")
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
         s.connect(("9.9.9.9", 53))
@@ -129,7 +129,7 @@ def bad_dns(tap, rig):
     tap.eq(rig.query("example.test", tcp=True)[0], NOERROR, "300 silent TCP connections leave room for another")
     for s in idle:
         s.close()
-    tap.ok(rig.lookup("example.test"), "and names are answered as before")
+    tap.ok(rig.lookup("example.test"), "names are answered after bad queries")
 
 
 def first_bytes(tap, rig, srv):
@@ -140,26 +140,28 @@ def first_bytes(tap, rig, srv):
     tap.eq(exchange(rig, a, 443, client_hello("other.test")), (UNRECOGNIZED, "end"), "[1] another name in the SNI gets an alert")
     rig.events("open", decision="deny", name="example.test", seen="other.test")
     tap.ok(rig.events("alert", kind="sni_mismatch", name="example.test"), "[1] both names of a mismatch are in the journal")
-    tap.eq(exchange(rig, a, 443, client_hello("tunnel.test")), (UNRECOGNIZED, "end"), "[21] an allowed name for another one's address too")
+    tap.eq(exchange(rig, a, 443, client_hello("tunnel.test")), (UNRECOGNIZED, "end"),
+           "[21] an allowed name in the SNI for another name's address gets an alert")
     tap.eq(exchange(rig, a, 443, client_hello(None)), (ACCESS_DENIED, "end"), "[4] no SNI is refused")
     tap.eq(exchange(rig, a, 443, client_hello("exam\0ple.test"))[0], ACCESS_DENIED, "[6] a NUL in the SNI is refused")
-    tap.eq(exchange(rig, a, 443, client_hello("example.test\0"))[0], ACCESS_DENIED, "[6] at its end too")
+    tap.eq(exchange(rig, a, 443, client_hello("example.test\0"))[0], ACCESS_DENIED, "[6] a NUL at the end of the SNI is refused")
     tap.eq(exchange(rig, a, 443, client_hello("127.0.0.1"))[0], UNRECOGNIZED, "[14] an address in the SNI is refused")
     tap.ok(echoed(rig, a, 443, client_hello("EXAMPLE.test.")), "[7] upper case and a trailing dot are the same name")
     tap.eq(exchange(rig, "1.2.3.4", 443, hello), (ACCESS_DENIED, "end"), "[4] an address literal is refused")
-    tap.eq(exchange(rig, "2001:db8::1", 443, hello), (ACCESS_DENIED, "end"), "[24] in IPv6 too")
-    tap.eq(exchange(rig, "11.77.77.77", 443, hello), (ACCESS_DENIED, "end"), "a synthetic address that was never given too")
+    tap.eq(exchange(rig, "2001:db8::1", 443, hello), (ACCESS_DENIED, "end"), "[24] an IPv6 address literal is refused")
+    tap.eq(exchange(rig, "11.77.77.77", 443, hello), (ACCESS_DENIED, "end"), "a synthetic address that was never given is refused")
     tap.ok(echoed(rig, "5.5.5.5", 443, client_hello(None)), "[4] an address that the policy grants passes without SNI")
-    tap.eq(exchange(rig, "5.5.5.5", 443, client_hello("blocked.test"))[0], UNRECOGNIZED, "but not with a name that a rule denies")
+    tap.eq(exchange(rig, "5.5.5.5", 443, client_hello("blocked.test"))[0], UNRECOGNIZED,
+           "an address that the policy grants is refused with a denied name in the SNI")
     for port in (22, 80, 8443, 65535, 1):
         got, how = exchange(rig, a, port, b"GET / HTTP/1.1\r\nHost: example.test\r\n\r\n" if port == 80 else b"x")
         tap.ok(how == "reset" or b" 403 " in got, f"[25] port {port} is refused", (got, how))
         rig.events("open", decision="deny", name="example.test", port=port)
-    tap.eq(exchange(rig, a, 443, b"SSH-2.0-x\r\n"), (b"", "reset"), "what is neither TLS nor HTTP is refused")
+    tap.eq(exchange(rig, a, 443, b"SSH-2.0-x\r\n"), (b"", "reset"), "a protocol that is neither TLS nor HTTP is refused")
     tap.eq(exchange(rig, a, 443, b"\x16\x03\x01\x00\x05\x01\xff\xff\xff\xff")[1], "end", "a hello without an end gets an alert")
     dialled = [r for r in rig.fake.requests[before:] if not r[2]]
-    tap.eq(dialled, [("example.test", 443, 0), ("5.5.5.5", 443, 0)], "none of what was refused was dialled")
-    tap.eq(srv.accepted - accepted, 2, "and no server saw it")
+    tap.eq(dialled, [("example.test", 443, 0), ("5.5.5.5", 443, 0)], "no connection that was refused was dialled")
+    tap.eq(srv.accepted - accepted, 2, "no server saw a connection that was refused")
 
 
 def segments(tap, rig):
@@ -179,7 +181,7 @@ def segments(tap, rig):
     with rig.connect(a, 443) as c:
         for i in range(0, len(bad), 500):
             c.send(bad[i:i + 500])
-        tap.eq(end_of(c), (UNRECOGNIZED, "end"), "[5] and refused whole")
+        tap.eq(end_of(c), (UNRECOGNIZED, "end"), "[5] a hello with another name in pieces is refused")
 
 
 def http(tap, rig):
@@ -213,10 +215,12 @@ def page(tap, rig):
     got = exchange(rig, own, 80, b"GET / HTTP/1.1\r\nHost: coffer.internal\r\n\r\n")[0]
     tap.ok(b"200 OK" in got and b'"rule":"allow example.test:443"' in got, "http://coffer.internal/ says what is allowed", got)
     got = exchange(rig, own, 80, b"GET / HTTP/1.1\r\nHost: coffer.internal\r\nAccept: text/plain\r\n\r\n")[0]
-    tap.ok(b"text/plain" in got and b"allow example.test:443" in got, "in words where these are wanted", got)
-    tap.ok(b" 404 " in exchange(rig, own, 80, b"GET /x HTTP/1.1\r\nHost: coffer.internal\r\n\r\n")[0], "nothing else is there")
-    tap.ok(b" 405 " in exchange(rig, own, 80, b"POST / HTTP/1.1\r\nHost: coffer.internal\r\nContent-Length: 0\r\n\r\n")[0], "and nothing can be posted")
-    tap.eq(exchange(rig, own, 22, b"x")[1], "reset", "no other port of it answers")
+    tap.ok(b"text/plain" in got and b"allow example.test:443" in got, "http://coffer.internal/ is plain text when that is accepted", got)
+    tap.ok(b" 404 " in exchange(rig, own, 80, b"GET /x HTTP/1.1\r\nHost: coffer.internal\r\n\r\n")[0],
+           "another path of coffer.internal is 404")
+    tap.ok(b" 405 " in exchange(rig, own, 80, b"POST / HTTP/1.1\r\nHost: coffer.internal\r\nContent-Length: 0\r\n\r\n")[0],
+           "POST to coffer.internal is 405")
+    tap.eq(exchange(rig, own, 22, b"x")[1], "reset", "another port of coffer.internal is reset")
 
 
 def tunnels(tap, rig):
@@ -239,14 +243,14 @@ def tunnels(tap, rig):
     with rig.connect(t, 22) as c:
         c.sendall(big)
         c.shutdown(socket.SHUT_WR)
-        tap.eq(end_of(c), (str(len(big)).encode(), "end"), "a half-closed tunnel carries the answer: 24 MiB up")
+        tap.eq(end_of(c), (str(len(big)).encode(), "end"), "a half-closed tunnel carries the response after 24 MiB up")
     rig.dial["tunnel.test"] = Server(lambda c: c.sendall(big)).addr
     with rig.connect(t, 22) as c:
         got, how = end_of(c)
     ended = rig.events("close", name="tunnel.test", n=3)[-1]
-    tap.ok(got == big and how == "end", "24 MiB down arrive whole", len(got), how, ended)
+    tap.ok(got == big and how == "end", "24 MiB down a tunnel arrive whole", len(got), how, ended)
     up = rig.events("close", name="tunnel.test", up=len(big))[0]
-    tap.eq((up["port"], up["down"]), (22, len(str(len(big)))), "bytes are counted both ways")
+    tap.eq((up["port"], up["down"]), (22, len(str(len(big)))), "bytes of a tunnel are counted both ways")
     rig.events("close", name="tunnel.test", down=len(big))
     hold = threading.Event()
     rig.dial["tunnel.test"] = Server(lambda c: hold.wait(PATIENCE)).addr
@@ -284,13 +288,13 @@ def tunnels(tap, rig):
         go.set()
         gone.wait(PATIENCE)
         os.kill(rig.pid, signal.SIGCONT)
-        tap.eq(end_of(c)[0], b"too much" * 1000, "what a server says before it breaks off arrives while its client still sends")
+        tap.eq(end_of(c)[0], b"too much" * 1000, "the last bytes of a server that breaks off arrive while its client still sends")
     closed = socket.socket()
     closed.bind(("127.0.0.1", 0))
     rig.dial["tunnel.test"] = closed.getsockname()
-    tap.eq(exchange(rig, t, 22, b"x"), (b"", "reset"), "a server that is not there is a reset")
+    tap.eq(exchange(rig, t, 22, b"x"), (b"", "reset"), "a connection to a server that is not there is reset")
     ev = rig.events("close", name="tunnel.test", how="error: Connection refused")
-    tap.ok(ev, "and the journal says why")
+    tap.ok(ev, "the journal says why a server could not be reached")
     closed.close()
 
 
@@ -324,30 +328,30 @@ def policy_change(tap, rig, words):
         tap.eq((keep.recv(len(hello), socket.MSG_WAITALL), cut.recv(1)), (hello, b"x"), "two tunnels are open")
         kind, gen, text = rig.policy([w for w in words if "tunnel" not in w])
         tap.eq((kind, gen), (CTL_OK, 2), "a new policy is taken", text)
-        tap.eq(end_of(cut)[1], "reset", "what it no longer allows is cut")
+        tap.eq(end_of(cut)[1], "reset", "a tunnel that a new policy no longer allows is cut")
         keep.sendall(b"y")
-        tap.eq(keep.recv(1), b"y", "what it still allows goes on")
+        tap.eq(keep.recv(1), b"y", "a tunnel that a new policy still allows goes on")
         rig.events("close", name="tunnel.test", how="policy")
-        tap.eq(rig.query("tunnel.test")[0], NXDOMAIN, "its name is denied from now on")
-        tap.eq(exchange(rig, t, 22, b"x"), (b"", "reset"), "and so is its address")
+        tap.eq(rig.query("tunnel.test")[0], NXDOMAIN, "a name that a new policy no longer allows is denied")
+        tap.eq(exchange(rig, t, 22, b"x"), (b"", "reset"), "the address of a name that a new policy no longer allows is refused")
         bad = egressrig.memfd("bad", b"no policy at all", seal=True)
         kind, _, text = rig.ask(egressrig.CTL_NEW_BUNDLE, bad, 3)
         os.close(bad)
-        tap.ok(kind == CTL_ERROR and text, "a policy that cannot be read is said", text)
-        tap.eq(end_of(keep)[1], "reset", "and then everything is denied")
-        tap.eq(rig.query("example.test")[0], NXDOMAIN, "names too")
+        tap.ok(kind == CTL_ERROR and text, "a policy that cannot be read is reported", text)
+        tap.eq(end_of(keep)[1], "reset", "a tunnel is cut when the new policy cannot be read")
+        tap.eq(rig.query("example.test")[0], NXDOMAIN, "a name is denied when the new policy cannot be read")
         rig.gen = 3
     kind, _, text = rig.policy(words)
-    tap.eq(kind, CTL_OK, "a good one mends it", text)
-    tap.eq(rig.lookup("example.test"), a, "with the addresses that names had")
-    tap.ok(echoed(rig, a, 443, hello), "and connections pass")
+    tap.eq(kind, CTL_OK, "a valid policy is taken after one that could not be read", text)
+    tap.eq(rig.lookup("example.test"), a, "a name keeps its address over a policy that could not be read")
+    tap.ok(echoed(rig, a, 443, hello), "connections pass again after a policy that could not be read")
     unsealed = egressrig.memfd("unsealed", b"x")
     kind, _, text = rig.ask(egressrig.CTL_NEW_BUNDLE, unsealed, 9)
     tap.ok(kind == CTL_ERROR and "sealed" in text, "a policy that could still be changed is refused", text)
     os.close(unsealed)
     rig.policy(words)
-    tap.eq(rig.ask(CTL_PING)[0], CTL_OK, "it answers a ping")
-    tap.eq(rig.ask(4711)[0], CTL_ERROR, "and a message that it does not know")
+    tap.eq(rig.ask(CTL_PING)[0], CTL_OK, "coffer-egress answers a ping")
+    tap.eq(rig.ask(4711)[0], CTL_ERROR, "coffer-egress answers an unknown message with an error")
 
 
 def limits(tap):
@@ -379,12 +383,12 @@ def limits(tap):
             c.close()
         ups = rig.events("close", n=20, name="up.test")
         tap.eq(sum(e["up"] for e in ups), 100000, "20 clients at once send exactly what bytes_up allows")
-        tap.ok(any(e["how"] == "limit" for e in ups), "and the journal says that it was the limit")
-        tap.eq(exchange(rig, up, 22, b"x")[1], "reset", "nothing more goes up")
+        tap.ok(any(e["how"] == "limit" for e in ups), "the journal says that a limit ended the connections")
+        tap.eq(exchange(rig, up, 22, b"x")[1], "reset", "nothing is sent once bytes_up is used up")
         few = rig.lookup("few.test")
         with rig.connect(few, 22) as c1, rig.connect(few, 22) as c2:
             rig.events("open", n=2, name="few.test", decision="allow")
-            tap.eq(exchange(rig, few, 22, b"x")[1], "reset", "a third connection is one too many")
+            tap.eq(exchange(rig, few, 22, b"x")[1], "reset", "a third connection is refused where two are allowed")
             rig.events("open", name="few.test", decision="deny")
         rig.events("close", n=2, name="few.test")
         with rig.connect(few, 22) as c1:
@@ -415,7 +419,7 @@ def limits(tap):
         with Rig(rig.words, names_fd=names_fd) as again:
             again.dial["up.test"] = srv.addr
             tap.eq(again.lookup("up.test"), up, "after kill -9 a name has the address that it had")
-            tap.eq(exchange(again, up, 22, b"x")[1], "reset", "and what was used up stays used up")
+            tap.eq(exchange(again, up, 22, b"x")[1], "reset", "after kill -9 a limit that was used up stays used up")
 
 
 def crowd(tap):
@@ -427,7 +431,7 @@ def crowd(tap):
         a, hello = rig.lookup("example.test"), client_hello("example.test")
         with rig.connect(rig.lookup("tunnel.test"), 22) as other:
             other.sendall(b"a")
-            tap.eq(other.recv(1), b"a", "a tunnel is open")
+            tap.eq(other.recv(1), b"a", "a tunnel is open before the crowd")
             crowd_ = []
             for _ in range(min(10000, hard - 3000)):
                 s = socket.socket()
@@ -435,14 +439,14 @@ def crowd(tap):
                 s.connect_ex((a, 443))
                 crowd_.append(s)
             other.sendall(b"b")
-            tap.eq(other.recv(1), b"b", f"{len(crowd_)} silent connections leave it unhurt")
-            tap.ok(echoed(rig, a, 443, hello), "and a new one passes beside them")
+            tap.eq(other.recv(1), b"b", f"{len(crowd_)} silent connections do not disturb a tunnel")
+            tap.ok(echoed(rig, a, 443, hello), "a new connection passes beside the silent ones")
             wait_for("the crowd to be thinned", lambda: rig.stats()["connections"]["open"] <= 2100)
-            tap.ok(rig.stats()["connections"]["shed"] > 0, "the oldest make room")
+            tap.ok(rig.stats()["connections"]["shed"] > 0, "the oldest silent connections are shed")
             for s in crowd_:
                 s.close()
             other.sendall(b"c")
-            tap.eq(other.recv(1), b"c", "when they are gone it still is")
+            tap.eq(other.recv(1), b"c", "the tunnel is open after the silent connections are closed")
     resource.setrlimit(resource.RLIMIT_NOFILE, (512, 512))
     with Rig(["allow=tunnel.test:22,depth=tunnel"]) as rig:
         rig.dial["tunnel.test"] = srv.addr
@@ -466,7 +470,7 @@ def crowd(tap):
         tap.ok(conns and refused, f"with few descriptors {len(conns)} connections pass and the others are reset")
         conns.pop().close()
         rig.events("close", name="tunnel.test")
-        tap.ok(echoed(rig, t, 22, b"more"), "one that closes makes room for another")
+        tap.ok(echoed(rig, t, 22, b"more"), "a connection that closes makes room for another")
         for c in conns:
             c.close()
 
@@ -499,8 +503,9 @@ def flood(tap):
                 if i == 100:
                     base = rig.rss()
             tap.eq(rcodes, {NXDOMAIN}, "19 200 random names are all denied")
-            tap.ok(rig.rss() - base < 1024 * (30 if slow_build() > 1 else 1), "and cost no memory", base, rig.rss())
-            tap.ok(rig.count("dns", decision="deny") < 4000, "nor a line each in the journal")
+            tap.ok(rig.rss() - base < 1024 * (30 if slow_build() > 1 else 1),
+                   "random names that are denied cost no memory", base, rig.rss())
+            tap.ok(rig.count("dns", decision="deny") < 4000, "random names that are denied have no journal line each")
             tap.ok(rig.events("alert", kind="dns_tunnel_suspected") and rig.events("dns", name="*", decision="deny"),
                    "random names that are denied are counted, and an alert tells of them")
             rcodes = set()
@@ -509,8 +514,9 @@ def flood(tap):
             tap.ok(rig.events("alert", kind="dns_tunnel_suspected",
                               text="300 different names below wild.test, which a rule allows, were looked up within a minute"),
                    "many names below an allowed wildcard are told of by an alert")
-            tap.eq(rcodes, {NOERROR, SERVFAIL}, "of random names below an allowed wildcard only so many are resolved")
-            tap.ok(len(rig.fake.requests) < 3000, "so upstream sees few of them", len(rig.fake.requests))
+            tap.eq(rcodes, {NOERROR, SERVFAIL}, "only a part of the random names below an allowed wildcard is resolved")
+            tap.ok(len(rig.fake.requests) < 3000,
+                   "the resolver sees few of the random names below an allowed wildcard", len(rig.fake.requests))
 
 
 def journal_full(tap):
@@ -523,7 +529,7 @@ def journal_full(tap):
     with Rig(["allow=tunnel.test:22,depth=tunnel", "allow=5.5.5.5:22,depth=tunnel"], journal=fd) as rig:
         rig.dial["tunnel.test"] = rig.dial["5.5.5.5"] = srv.addr
         tap.eq(exchange(rig, "5.5.5.5", 22, b"x")[1], "reset", "no connection passes when the journal is full")
-        tap.eq(rig.fake.requests, [], "and none is dialled")
+        tap.eq(rig.fake.requests, [], "no connection is dialled when the journal is full")
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
             s.connect(("9.9.9.9", 53))
             s.send(egressrig.query("tunnel.test"))
@@ -562,7 +568,8 @@ def impatient(tap, rig):
     c.close()
     wait_for("the request to be taken back", lambda: rig.fake.cancelled)
     wait_for("its end", lambda: rig.stats()["connections"]["open"] == 0)
-    tap.eq(rig.count("open", name="example.test", decision="allow"), opened + 1, "one that resets is not waited for, and was opened once")
+    tap.eq(rig.count("open", name="example.test", decision="allow"), opened + 1,
+           "a client that resets while its server is dialled is opened once and dropped")
     rig.dial["example.test"] = saved
 
 
@@ -587,7 +594,7 @@ def kept_copy(tap, rig):
                 rig.ask(CTL_PING)
             rig.ask(CTL_PING)
     rig.dial["example.test"] = saved
-    tap.ok(rig.lookup("example.test"), "a connection that has ended is nothing to it any more, whoever still has a copy")
+    tap.ok(rig.lookup("example.test"), "coffer-egress works after connections ended of which the dialler kept a copy")
 
 
 def slow_dial(tap, rig):
@@ -600,16 +607,16 @@ def slow_dial(tap, rig):
             s.send(egressrig.query("hold.wild.test", A if i % 2 else AAAA, ident=i))
         wait_for("the request", lambda: rig.fake.held)
         tap.ok(rig.lookup("example.test"), "a name that hangs does not hold up the others")
-        tap.eq(len(rig.fake.requests) - before, 1, "and is asked for once, however often")
+        tap.eq(len(rig.fake.requests) - before, 1, "a name that hangs is asked for once, however many ask")
         rig.dial["hold.wild.test"] = ("127.0.0.1", 9)
         rig.fake.reply(rig.fake.held.pop(), 0)
         s.settimeout(PATIENCE)
         answers = [egressrig.parse(s.recv(2048)) for _ in range(20)]
-        tap.eq(sorted(len(a[1]) for a in answers), [0] * 10 + [1] * 10, "all who wait are answered")
+        tap.eq(sorted(len(a[1]) for a in answers), [0] * 10 + [1] * 10, "all who wait for a name are answered")
     rig.fake.sock.shutdown(socket.SHUT_RDWR)
     wait_for("the end of the dialler", lambda: not rig.stats()["dial"])
     tap.eq(rig.query("new.wild.test")[0], SERVFAIL, "without a dialler a new name is SERVFAIL")
-    tap.ok(rig.lookup("example.test"), "one that is known is still answered")
+    tap.ok(rig.lookup("example.test"), "without a dialler a known name is still answered")
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     names_ = rig.fake.names
     rig.fake = egressrig.FakeDial(ours)
@@ -618,7 +625,7 @@ def slow_dial(tap, rig):
     tap.eq(rig.ask(egressrig.CTL_NEW_DIAL, theirs.fileno())[0], CTL_OK, "a new dialler is taken")
     theirs.close()
     rig.dial["new.wild.test"] = ("127.0.0.1", 9)
-    tap.ok(rig.lookup("new.wild.test"), "and asked")
+    tap.ok(rig.lookup("new.wild.test"), "a new dialler is asked for a name")
 
 
 def last_words(tap):
@@ -626,10 +633,23 @@ def last_words(tap):
     with Rig(["allow=example.test:443"]) as rig:
         for _ in range(5):
             rig.query("again.denied.test")
-        tap.eq(rig.quit(), 0, "it ends when it is told to, while it counts")
+        tap.eq(rig.quit(), 0, "coffer-egress ends when told to, while it counts")
         told = [e for e in rig.lines() if e["ev"] == "dns" and e["decision"] == "deny"]
         n = sum((e["name"] != "*") + e.get("count", 0) for e in told)
-        tap.eq(n, 5, "and every query is in the journal", told)
+        tap.eq(n, 5, "every query that was counted is in the journal at the end", told)
+    with Rig(["allow=*.wild.test:443"]) as rig:
+        rig.dial["broken.wild.test"] = -121
+        for _ in range(5):
+            rig.query("missing.wild.test")
+            rig.query("broken.wild.test")
+        rig.query("no.denied.test")
+        rig.query("no.denied.test")
+        tap.eq(rig.quit(), 0, "coffer-egress ends when told to, while it counts failures")
+        sums = {e["decision"]: e for e in rig.lines() if e["ev"] == "dns" and e["name"] == "*"}
+        tap.ok(sums.get("error", {}).get("count", 0) >= 6 and "missing.wild.test" in sums["error"]["top"] and
+               "broken.wild.test" in sums["error"]["top"], "repeated lookups that failed are counted as errors", sums)
+        tap.ok(sums.get("deny", {}).get("count") == 1 and sums["deny"]["top"] == "1 no.denied.test",
+               "a failed lookup is not counted among the denials", sums)
 
 
 def main():
@@ -656,8 +676,8 @@ def main():
         policy_change(tap, rig, words)
         slow_dial(tap, rig)
         stats = rig.stats()
-        tap.ok(stats["connections"]["allowed"] > 5 and stats["bytes"]["up"] > 24 << 20, "statistics add up", stats)
-        tap.eq(rig.quit(), 0, "it ends when it is told to")
+        tap.ok(stats["connections"]["allowed"] > 5 and stats["bytes"]["up"] > 24 << 20, "statistics count connections and bytes", stats)
+        tap.eq(rig.quit(), 0, "coffer-egress ends when told to")
     last_words(tap)
     limits(tap)
     journal_full(tap)

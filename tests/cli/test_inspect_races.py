@@ -112,10 +112,10 @@ def cut_off(tap, d, ca):
             for c in clients[1:]:
                 reset(c.s)
             os.kill(rig.pid, signal.SIGCONT)
-            tap.eq(rig.read_control()[:2], (CTL_OK, 2), "a policy that cuts them off while all others break off")
+            tap.eq(rig.read_control()[:2], (CTL_OK, 2), "a policy that cuts connections off while others break off is taken")
             os.close(none)
             wait_for("their ends", lambda: rig.stats()["connections"]["open"] == 0)
-            tap.eq(rig.quit(), 0, "and it lives")
+            tap.eq(rig.quit(), 0, "coffer-egress ends with 0 after connections were cut off")
 
 
 def many_lines(tap, d, ca):
@@ -125,7 +125,7 @@ def many_lines(tap, d, ca):
         rig.dial[NAME] = srv.addr
         trust = trusted(rig, d)
         clients = [client(rig, trust) for _ in range(8)]
-        tap.ok(clients[0].get("/first"), "one request")
+        tap.ok(clients[0].get("/first"), "a first request is answered")
         os.kill(rig.pid, signal.SIGSTOP)
         for k, c in enumerate(clients):
             block = b""
@@ -140,9 +140,9 @@ def many_lines(tap, d, ca):
         wait_for("all to be decided", decided)
         wait_for("those that are allowed to arrive", lambda: len({r.target for r in srv.requests}) >= len(allowed(rig)))
         unlogged = {r.target.split("-a")[0] for r in srv.requests} - allowed(rig)
-        tap.eq(unlogged, set(), "of 760 at once none arrives without its line")
-        tap.ok(len(allowed(rig)) > 700, "and they do arrive", len(allowed(rig)))
-        tap.eq(rig.quit(), 0, "it ends in order")
+        tap.eq(unlogged, set(), "no request of 760 at once arrives without its line in the journal")
+        tap.ok(len(allowed(rig)) > 700, "more than 700 requests of 760 at once are allowed", len(allowed(rig)))
+        tap.eq(rig.quit(), 0, "coffer-egress ends with 0 after 760 requests at once")
 
 
 def allowed(rig):
@@ -159,10 +159,10 @@ def between(tap):
             wait_for("the first piece", lambda: rig.stats()["connections"]["open"] >= 1)
             rig.ask(egressrig.CTL_PING)
             kind = rig.policy(["allow=example.test:443,http=GET /only"])[0]
-            tap.eq(rig.read_control()[0] if kind == CTL_CA else kind, CTL_OK, "peek becomes inspect")
+            tap.eq(rig.read_control()[0] if kind == CTL_CA else kind, CTL_OK, "a policy that changes a rule from peek to inspect is taken")
             s.sendall(hello[10:])
             opened = rig.events("open", name="example.test")
-            tap.eq([e["depth"] for e in opened], ["inspect"], "and inspected it is", opened)
+            tap.eq([e["depth"] for e in opened], ["inspect"], "a connection that began under peek is inspected by the new policy", opened)
         rig.quit()
     evil = client_hello("evil.test")
     with Rig(["observe", "allow=other.test:443"]) as rig:
@@ -171,11 +171,11 @@ def between(tap):
             s.sendall(evil[:10])
             wait_for("the first piece", lambda: rig.stats()["connections"]["open"] >= 1)
             rig.ask(egressrig.CTL_PING)
-            tap.eq(rig.policy(["allow=example.test:443"])[0], CTL_OK, "observe becomes enforce")
+            tap.eq(rig.policy(["allow=example.test:443"])[0], CTL_OK, "a policy that changes from observe to enforce is taken")
             s.sendall(evil[10:])
             opened = rig.events("open", name="example.test")
             tap.eq([(e["decision"], e.get("seen")) for e in opened], [("deny", "evil.test")],
-                   "and another name inside is refused", opened)
+                   "a connection that began under observe is refused by the new policy for another name", opened)
         rig.quit()
 
 

@@ -12,7 +12,7 @@ import tempfile
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 
 import httptest as ht  # noqa: E402
-from coffertest import ENGINES, Tap, identities  # noqa: E402
+from coffertest import Tap, covering  # noqa: E402
 from nettest import Internet, why_not  # noqa: E402
 
 POLICY = """version: 1
@@ -76,21 +76,21 @@ def visit(tap, c, big):
     def line(word, wanted, name):
         tap.ok(re.search(wanted, got.get(word, ""), re.S), f"{who}: {name}", f"{word}: {got.get(word)!r}", r)
 
-    line("one", r"^hello /a +1\.1", "curl with HTTP/1.1")
-    line("two", "^small 2", "curl with HTTP/2")
-    line("big", f"^{big}", "a large answer comes whole")
-    line("plain", "^plain /p", "plain HTTP")
-    line("up", "^hello /up 300000", "an upload whose length is not known")
-    line("denied", '"error":"denied".*"path":"/secret/x".*403$', "a denied path, in disguise: 403 with the reason")
-    line("method", "^403", "a denied method")
-    line("other", "^421", "another Host")
-    line("bare", "^own /up", "40: an upload without a credential passes where only ours are let through")
-    line("token", '"error":"denied".*403$', "40: one with a token of the sandbox's own does not")
+    line("one", r"^hello /a +1\.1", "curl with HTTP/1.1 gets its response")
+    line("two", "^small 2", "curl with HTTP/2 gets its response")
+    line("big", f"^{big}", "a large response arrives whole")
+    line("plain", "^plain /p", "plain HTTP passes")
+    line("up", "^hello /up 300000", "an upload of unknown length arrives whole")
+    line("denied", '"error":"denied".*"path":"/secret/x".*403$', "a denied path in another spelling is 403 with the reason")
+    line("method", "^403", "a denied method is 403")
+    line("other", "^421", "another Host is 421")
+    line("bare", "^own /up", "40: an upload without a credential passes under credentials: only")
+    line("token", '"error":"denied".*403$', "40: an upload with a token of the sandbox's own is denied")
     line("python", "^hello /py", "python urllib trusts the sandbox's authority")
-    line("node", "^hello /n", "node fetch does")
-    line("clone", "^content", "git clone")
-    line("push", "^0", "git push to a branch that is allowed")
-    line("main", "^403", "git push to another")
+    line("node", "^hello /n", "node fetch trusts the sandbox's authority")
+    line("clone", "^content", "git clone succeeds")
+    line("push", "^0", "git push to an allowed branch succeeds")
+    line("main", "^403", "git push to another branch is 403")
     lines = [json.loads(x) for x in c("audit", "--json").out.splitlines()]
     seen = {(e.get("method"), e.get("path"), e.get("decision")) for e in lines if e["type"] == "net.request"}
     tap.ok({("GET", "/a", "allow"), ("GET", "/secret/x", "deny")} <= seen, f"{who}: each request is in the log", seen)
@@ -127,10 +127,13 @@ def main():
             web = (net.dns["web.example.test"], 443)
             procs.append(ht.nginx(base, net.cert("web.example.test"), www, web, do))
             procs.append(ht.git_server(git, net.cert("git.example.test"), (net.dns["git.example.test"], 443), do))
-            for who in identities(tap, ENGINES):
+            for who, whole in covering(tap):
+                # The inspection runs outside; cli/net has an inspected request of each identity on each engine.
+                if not whole and who.engine == "gvisor":
+                    continue
                 with net.coffer(who) as c:
                     visit(tap, c, big)
-            tap.eq([q for q in own.requests if q.headers.get("Authorization")], [], "40: no such token reached the server")
+            tap.eq([q for q in own.requests if q.headers.get("Authorization")], [], "40: no token of a sandbox's own reached the server")
     finally:
         for p in procs:
             p.close()

@@ -25,7 +25,7 @@ def prefix():
 def check_files(dest, where):
     p = subprocess.run(["meson", "install", "-C", BUILD, "--no-rebuild", "--destdir", dest], capture_output=True,
                        text=True, check=False)
-    tap.eq(p.returncode, 0, "installs", p.stdout, p.stderr)
+    tap.eq(p.returncode, 0, "meson install succeeds", p.stdout, p.stderr)
     wanted = {"bin/coffer": 0o755, "libexec/cofferdam/coffer-init": 0o755, "share/man/man1/coffer.1": 0o644,
               "share/man/man1/coffer-run.1": 0o644, "share/bash-completion/completions/coffer": 0o644,
               "share/zsh/site-functions/_coffer": 0o644, "share/fish/vendor_completions.d/coffer.fish": 0o644,
@@ -37,7 +37,7 @@ def check_files(dest, where):
     for name, mode in wanted.items():
         path = f"{dest}{where}/{name}"
         got = os.stat(path).st_mode & 0o7777 if os.path.exists(path) else None
-        tap.eq(got, mode, f"{name} is there")
+        tap.eq(got, mode, f"{name} is installed with its mode")
     extra = [f for f in os.listdir(f"{dest}{where}/bin") if f != "coffer"]
     tap.eq(extra, [], "no other program goes where people's commands are")
     setuid = subprocess.run(["find", dest, "-perm", "/6000"], capture_output=True, text=True, check=False).stdout

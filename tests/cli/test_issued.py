@@ -200,46 +200,47 @@ def login(tap, c, kind, way):
     code("login", 200, "a client logs in", '"access_token"')
     t = json.loads(got["login"][1])
     tap.ok(len("at_" + MARK + "_0") <= len(t["access_token"]) <= len("at_" + MARK + "_000") and t["expires_in"] == 3600 and t["token_type"] == "Bearer",
-           f"{who}: and has something of the same length, and all else as it was", t)
+           f"{who}: a login gives a placeholder of the token's length, and the rest of the response unchanged", t)
     claims = json.loads(base64.urlsafe_b64decode(t["id_token"].split(".")[1] + "=="))
-    tap.eq(claims, {"email": "ann@example.test"}, f"{who}: what a signed token says can be read")
-    code("api", 200, "the API takes it, and echoes it in three forms", re.escape(t["access_token"]))
-    code("id", 401, "the signed token goes there too (and this server takes none)")
-    code("refresh-as-bearer", 403, "what goes back to the endpoint goes nowhere else")
-    code("elsewhere", 403, "nor does it go to another host", "login.access_token")
-    code("refresh", 200, "a refresh with rotation")
+    tap.eq(claims, {"email": "ann@example.test"}, f"{who}: the claims of a signed token can be read")
+    code("api", 200, "the API accepts the placeholder, and its echoes are placeholders", re.escape(t["access_token"]))
+    code("id", 401, "the signed token is sent to the API (which refuses it)")
+    code("refresh-as-bearer", 403, "a refresh token is sent to the endpoint only")
+    code("elsewhere", 403, "an access token is not sent to another host", "login.access_token")
+    code("refresh", 200, "a refresh with rotation succeeds")
     u = json.loads(got["refresh"][1])
     tap.ok(u["refresh_token"] != t["refresh_token"] and u["echo"] == t["refresh_token"],
-           f"{who}: gives new ones, and the echo of the old one is its placeholder", u)
-    code("api2", 200, "which the API takes")
-    code("old", 400, "the old one is gone")
-    code("json", 200, "a refresh in JSON")
+           f"{who}: a refresh gives new placeholders, and the echo of the old token is its placeholder", u)
+    code("api2", 200, "the API accepts the placeholder of a refresh")
+    code("old", 400, "the refresh token before the rotation is refused")
+    code("json", 200, "a refresh in JSON succeeds")
     echo = json.loads(got["echo"][1])
     tap.ok(echo["again"] == echo["access_token"] and
            base64.b64decode(echo["deep"]["list"][0]["b"])[:24].decode() == echo["access_token"][:24],
-           f"{who}: said again elsewhere in the answer, it is a placeholder there too", echo)
+           f"{who}: a token that is repeated in the response is a placeholder there too", echo)
     nested = json.loads(got["nested"][1])["data"]["list"][0]
-    tap.ok(nested["access_token"], f"{who}: deep within the answer it is found", nested)
+    tap.ok(nested["access_token"], f"{who}: a token deep within the response is captured", nested)
     for scope in ("null", "escaped", "split", "noexpiry"):
-        code(scope, 200, f"an answer that is '{scope}' is captured", "access_token")
-    code("error", 400, "so is one with another status", "access_token")
-    code("hints", 200, "an interim head, in which a token may be, is not handed on", "(?i)^(?!.*x-token).*access_token")
-    tap.ok(" 103" in got["hinted"][1] and "x-token" in got["hinted"][1].lower(), f"{who}: (from elsewhere it is)", got["hinted"])
-    code("format", 200, "a format behind the path is the same endpoint", "access_token")
-    code("empty", 204, "an answer without a body is handed on")
+        code(scope, 200, f"a response that is '{scope}' is captured", "access_token")
+    code("error", 400, "a response with another status is captured", "access_token")
+    code("hints", 200, "an interim response with a token is not passed on", "(?i)^(?!.*x-token).*access_token")
+    tap.ok(" 103" in got["hinted"][1] and "x-token" in got["hinted"][1].lower(),
+           f"{who}: (an interim response from another path is passed on)", got["hinted"])
+    code("format", 200, "a path with a format is the same endpoint", "access_token")
+    code("empty", 204, "a response without a body is passed on")
     for scope in ("list", "number", "object", "many", "twice", "huge", "deep", "html", "tail", "long", "gzip", "cut"):
-        code(scope, 502, f"one that is '{scope}' is not handed on")
+        code(scope, 502, f"a response that is '{scope}' is not passed on")
     for scope in ("html", "long", "gzip"):
-        tap.ok("credentials are issued here" in got[scope][1], f"{who}: and it is said why ('{scope}')", got[scope])
-    code("slash", 200, "a slash behind the path is the same endpoint", "access_token")
-    code("case", 200, "and so is another case", "access_token")
-    code("expired", 401, "what has expired is let go: the server says so itself")
-    tap.eq(got.get("many-logins"), [200, 200], f"{who}: one login after the other")
-    code("first", 401, "and the oldest makes room")
+        tap.ok("credentials are issued here" in got[scope][1], f"{who}: the refusal of a response that is '{scope}' says why", got[scope])
+    code("slash", 200, "a path with a slash at its end is the same endpoint", "access_token")
+    code("case", 200, "a path in another case is the same endpoint", "access_token")
+    code("expired", 401, "a token that has expired is still sent, and the server refuses it")
+    tap.eq(got.get("many-logins"), [200, 200], f"{who}: many logins one after the other succeed")
+    code("first", 401, "the oldest of many tokens is forgotten")
     # What "hinted" got stands for a server's answer that nobody captures.
     everything = ("\n".join(x for x in r.out.splitlines() if not x.startswith('["hinted"')) + r.err).encode()
-    tap.ok(not has_any(everything, MARK), f"{who}: the client has seen none of what was issued", everything[:2000])
-    tap.ok(has_any(b"at_" + MARK.encode(), MARK), f"{who}: (which would have been found)")
+    tap.ok(not has_any(everything, MARK), f"{who}: the client has seen no issued token", everything[:2000])
+    tap.ok(has_any(b"at_" + MARK.encode(), MARK), f"{who}: (the search for issued tokens finds one)")
 
 
 SHORT = CLIENT + r"""
@@ -265,10 +266,12 @@ def logged(tap, c):
     uses = [e for e in lines if e["type"] == "secret.use"]
     tap.ok({"login.access_token", "login.refresh_token", "login.id_token"} <= {e["secret"] for e in issued} and
            all(e["path"].lower().startswith("/oauth/token") and re.fullmatch("[0-9a-f]{16}", e["digest"]) for e in issued),
-           f"{c.who}: what was issued is in the log", issued[:2])
-    tap.ok({e["digest"] for e in uses} & {e["digest"] for e in issued}, f"{c.who}: and its use, by the same digest", uses[:2])
-    tap.ok(any(e["type"] == "net.alert" and "credentials are issued" in e.get("text", "") for e in lines), f"{c.who}: and the alerts")
-    tap.ok(not has_any(json.dumps(lines).encode(), MARK), f"{c.who}: no line has a value")
+           f"{c.who}: issued credentials are in the log", issued[:2])
+    tap.ok({e["digest"] for e in uses} & {e["digest"] for e in issued},
+           f"{c.who}: the use of an issued credential is in the log by the same digest", uses[:2])
+    tap.ok(any(e["type"] == "net.alert" and "credentials are issued" in e.get("text", "") for e in lines),
+           f"{c.who}: the alerts about issued credentials are in the log")
+    tap.ok(not has_any(json.dumps(lines).encode(), MARK), f"{c.who}: the log has no value of an issued credential")
 
 
 def proc_of(p, name):
@@ -287,31 +290,32 @@ def kept(tap, c, kind):
         return json.loads(p.stdout.readline())
 
     first = p.stdout.readline()
-    tap.ok(first.startswith(b'["ready"'), f"{who}: a sandbox that was issued some and waits", first)
+    tap.ok(first.startswith(b'["ready"'), f"{who}: a sandbox with issued credentials is ready", first)
     placeholder = json.loads(first)[1]
-    tap.eq(ask(), ["api", 200, 200], f"{who}: and uses them")
+    tap.eq(ask(), ["api", 200, 200], f"{who}: a sandbox uses its issued credentials")
     found = {f"{pid} {text}": search(pid, MARK, placeholder) for pid, text in descendants(p.pid) + [(p.pid, "S coffer")]}
     vaults = [t for t, v in found.items() if "coffer-vault" in t and MARK in v]
     others = [t for t, v in found.items() if "coffer-vault" not in t and MARK in v]
     inside = [t for t, v in found.items() if "coffer" not in t and placeholder in v]
-    tap.ok(vaults and inside, f"{who}: the search finds them in the vault, and the placeholder inside", found)
-    tap.eq(others, [], f"{who}: and nowhere else, coffer-egress included")
+    tap.ok(vaults and inside, f"{who}: the search finds issued credentials in the vault, and the placeholder inside", found)
+    tap.eq(others, [], f"{who}: issued credentials are in the memory of no process but the vault")
     old = proc_of(p, "coffer-egress")
     os.kill(old[0], signal.SIGKILL)
-    tap.ok(wait_for(lambda: proc_of(p, "coffer-egress") not in ([], old)), f"{who}: coffer-egress is killed, and there again")
+    tap.ok(wait_for(lambda: proc_of(p, "coffer-egress") not in ([], old)), f"{who}: coffer-egress is started again after it was killed")
     got = []
-    tap.ok(wait_for(lambda: got.append(ask()) or got[-1] == ["api", 200, 200]), f"{who}: what was issued is there again too", got)
+    tap.ok(wait_for(lambda: got.append(ask()) or got[-1] == ["api", 200, 200]),
+           f"{who}: issued credentials work with a new coffer-egress", got)
     old, ups = proc_of(p, "coffer-vault"), c("audit", "--json").out.count('"vault.up"')
     os.kill(old[0], signal.SIGKILL)
     tap.ok(wait_for(lambda: proc_of(p, "coffer-vault") not in ([], old) and c("audit", "--json").out.count('"vault.up"') > ups),
-           f"{who}: coffer-vault is killed, and there again")
+           f"{who}: coffer-vault is started again after it was killed")
     got = []
     wait_for(lambda: got.append(ask()) or 503 not in got[-1])  # it is written down before it counts
-    tap.eq(got[-1], ["api", 200, 200], f"{who}: and has what it had", got)
+    tap.eq(got[-1], ["api", 200, 200], f"{who}: issued credentials work with a new coffer-vault", got)
     p.stdin.close()
     out, err = p.stdout.read(), p.stderr.read()
     p.wait()
-    tap.ok(not has_any(out + err, MARK), f"{who}: and was never said")
+    tap.ok(not has_any(out + err, MARK), f"{who}: issued credentials are not in the output of the run")
     left = []
     for top, _, files in os.walk(c.dir):
         for name in files:
@@ -320,7 +324,7 @@ def kept(tap, c, kind):
                 with open(path, "rb") as f:
                     if has_any(f.read(), MARK):
                         left.append(path)
-    tap.eq(left, [], f"{who}: no file of state, home or log has it")
+    tap.eq(left, [], f"{who}: no file of state, home or log has an issued credential")
     c.check_clean(tap)
 
 
@@ -329,7 +333,7 @@ def shared(tap, c, kind):
     who = f"{c.who}, cofferd"
     run = ["run", "--engine", c.engine, "--policy", c.put("policy.yaml", POLICY.replace("KIND", kind)), "--", "python3", "-c", WAIT,
            kind, "--http1.1"]
-    tap.eq(c("gateway", "start").code, 0, f"{who}: is started")
+    tap.eq(c("gateway", "start").code, 0, f"{who}: gateway start succeeds")
     alone = c.popen(*run, stdin=-1)
     tap.ok(alone.stdout.readline().startswith(b'["ready"') and proc_of(alone, "coffer-vault"),
            f"{who}: without a vault file a run has a vault of its own")
@@ -337,7 +341,7 @@ def shared(tap, c, kind):
     alone.stdout.read()
     alone.wait()
     r = c("secret", "set", "some", "-", "--host", "api.example.test", input="some-value-that-nobody-asks-for")
-    tap.eq(r.code, 0, f"{who}: there is a vault file", r)
+    tap.eq(r.code, 0, f"{who}: a secret is saved, and with it the vault file", r)
     p = c.popen(*run, stdin=-1)
 
     def ask():
@@ -348,33 +352,35 @@ def shared(tap, c, kind):
     def pid():
         return json.loads(c("gateway", "status", "--json").out)["vault"].get("pid")
 
-    tap.ok(p.stdout.readline().startswith(b'["ready"') and not proc_of(p, "coffer-vault"), f"{who}: a run uses the vault of cofferd's")
-    tap.eq(ask(), ["api", 200, 200], f"{who}: and what was issued")
+    tap.ok(p.stdout.readline().startswith(b'["ready"') and not proc_of(p, "coffer-vault"), f"{who}: a run uses cofferd's vault")
+    tap.eq(ask(), ["api", 200, 200], f"{who}: issued credentials work with cofferd's vault")
     was = pid()
-    tap.ok(was and MARK in search(was, MARK), f"{who}: which is in that vault", was)
+    tap.ok(was and MARK in search(was, MARK), f"{who}: issued credentials are in the memory of cofferd's vault", was)
     old = proc_of(p, "coffer-egress")
     os.kill(old[0], signal.SIGKILL)
     got = []
     tap.ok(wait_for(lambda: proc_of(p, "coffer-egress") not in ([], old)) and
-           wait_for(lambda: got.append(ask()) or got[-1] == ["api", 200, 200]), f"{who}: a new coffer-egress finds it again", got)
+           wait_for(lambda: got.append(ask()) or got[-1] == ["api", 200, 200]),
+           f"{who}: issued credentials in cofferd's vault work with a new coffer-egress", got)
     ups = c("audit", "--json").out.count('"vault.up"')
-    tap.eq(c("secret", "rm", "some").code, 0, f"{who}: the vault is changed")
-    tap.ok(wait_for(lambda: c("audit", "--json").out.count('"vault.up"') > ups), f"{who}: and asked anew")
+    tap.eq(c("secret", "rm", "some").code, 0, f"{who}: secret rm succeeds")
+    tap.ok(wait_for(lambda: c("audit", "--json").out.count('"vault.up"') > ups), f"{who}: the run opens the vault again after secret rm")
     got = []
     wait_for(lambda: got.append(ask()) or 503 not in got[-1])
-    tap.ok(got[-1][1:] == [200, 200] and pid() == was, f"{who}: by the same vault, which has what was issued", got)
+    tap.ok(got[-1][1:] == [200, 200] and pid() == was, f"{who}: issued credentials work in the same vault after secret rm", got)
     was_killed = pid()
     os.kill(was_killed, signal.SIGKILL)
-    tap.ok(wait_for(lambda: pid() not in (None, was_killed)), f"{who}: it is killed, and there again")
+    tap.ok(wait_for(lambda: pid() not in (None, was_killed)), f"{who}: cofferd starts its vault again after it was killed")
     got = []
-    tap.ok(wait_for(lambda: got.append(ask()) or got[-1] == ["api", 200, 200]), f"{who}: with what was issued", got)
+    tap.ok(wait_for(lambda: got.append(ask()) or got[-1] == ["api", 200, 200]),
+           f"{who}: issued credentials work with a new vault of cofferd", got)
     was = pid()
     p.stdin.close()
     out, err = p.stdout.read(), p.stderr.read()
     p.wait()
-    tap.ok(not has_any(out + err, MARK), f"{who}: and it was never said")
-    tap.ok(MARK not in search(was, MARK), f"{who}: nor is it in the vault's memory any more")
-    tap.eq(c("gateway", "stop").code, 0, f"{who}: is stopped")
+    tap.ok(not has_any(out + err, MARK), f"{who}: issued credentials in cofferd's vault are not in the output of the run")
+    tap.ok(MARK not in search(was, MARK), f"{who}: issued credentials are not in the vault's memory after the run's end")
+    tap.eq(c("gateway", "stop").code, 0, f"{who}: gateway stop succeeds")
     c.check_clean(tap)
 
 
@@ -407,40 +413,44 @@ def at_home(tap, c, kind):
         r = c(*args(home, *words, **kw), timeout=200)
         return said(r.out).get("api"), r
 
-    tap.eq(c("secret", "set", "some", "-", "--host", "api.example.test", input="some-value-that-nobody-asks-for").code, 0, f"{who}: a vault")
-    tap.eq(run("one")[0], [200, 0], f"{who}: a login")
-    tap.eq(run("one", "refresh")[0], [200, 200], f"{who}: the next run is logged in, and refreshes")
-    tap.eq(run("one")[0], [200, 0], f"{who}: and the next")
+    tap.eq(c("secret", "set", "some", "-", "--host", "api.example.test", input="some-value-that-nobody-asks-for").code, 0,
+           f"{who}: a secret is saved, and with it the vault file")
+    tap.eq(run("one")[0], [200, 0], f"{who}: a login in a named home succeeds")
+    tap.eq(run("one", "refresh")[0], [200, 200], f"{who}: the next run in the home is logged in, and refreshes")
+    tap.eq(run("one")[0], [200, 0], f"{who}: a run after a refresh in the home is logged in")
     kept = os.path.join(c.state, "vault", "issued", "one")
     with open(kept, "rb") as f:
-        tap.ok(not has_any(f.read(), MARK) and os.stat(kept).st_mode & 0o777 == 0o600, f"{who}: the file has nothing in the clear")
+        tap.ok(not has_any(f.read(), MARK) and os.stat(kept).st_mode & 0o777 == 0o600,
+               f"{who}: the file of a home's issued credentials is sealed, with mode 0600")
     one, two = (os.path.join(c.state, "homes", x) for x in ("one", "two"))
-    tap.eq(run("two")[0], [200, 0], f"{who}: another home has its own")
+    tap.eq(run("two")[0], [200, 0], f"{who}: another home has its own login")
     with open(os.path.join(one, "credentials.json"), "rb") as f, open(os.path.join(two, "credentials.json"), "wb") as to:
         to.write(f.read())
-    tap.eq(run("two")[0], [401, 0], f"{who}: and what the first one's placeholders stand for is not given to it")
+    tap.eq(run("two")[0], [401, 0], f"{who}: placeholders of a home do not work in another home")
     other = plain.replace(f"for: [api.{kind}.test]", f"for: [other.{kind}.test]")
     got = run("one", policy=other)
-    tap.ok(got[0] and got[0][0] != 200, f"{who}: nor to a policy by which it would be good for something else", got)
-    tap.eq(run("one")[0], [200, 0], f"{who}: which has not taken it away")
+    tap.ok(got[0] and got[0][0] != 200, f"{who}: placeholders of a home do not work under a policy that binds them elsewhere", got)
+    tap.eq(run("one")[0], [200, 0], f"{who}: a run under another policy does not remove the home's login")
     p = c.popen(*args("one", "wait"), stdin=-1)
-    tap.ok(p.stdout.readline().startswith(b'["api", 200'), f"{who}: a sandbox has it")
-    tap.eq(run("one")[0], [200, 0], f"{who}: and another beside it")
-    tap.eq(run("one", "login")[0], [200, 0], f"{who}: which logs in anew")
+    tap.ok(p.stdout.readline().startswith(b'["api", 200'), f"{who}: a sandbox in the home is logged in and waits")
+    tap.eq(run("one")[0], [200, 0], f"{who}: a second sandbox in the same home is logged in")
+    tap.eq(run("one", "login")[0], [200, 0], f"{who}: a second sandbox in the same home can log in anew")
     lines = [json.loads(x) for x in c("audit", "--json").out.splitlines()]
-    tap.ok(any(e["type"] == "net.alert" and "same home" in e.get("text", "") for e in lines), f"{who}: and is told that it is not kept")
+    tap.ok(any(e["type"] == "net.alert" and "same home" in e.get("text", "") for e in lines),
+           f"{who}: the log has an alert that a login in a shared home is not kept")
     r = c("secret", "ls")
-    tap.ok(r.code == 0 and "one, two" in r.err.replace("two, one", "one, two"), f"{who}: for which homes there is something is said", r)
+    tap.ok(r.code == 0 and "one, two" in r.err.replace("two, one", "one, two"),
+           f"{who}: secret ls names the homes with issued credentials", r)
     r = c("secret", "forget", "one")
-    tap.ok(r.code == 0 and "until it ends" in r.err and not os.path.exists(kept), f"{who}: forget removes it", r)
+    tap.ok(r.code == 0 and "until it ends" in r.err and not os.path.exists(kept), f"{who}: secret forget removes the home's file", r)
     p.stdin.close()
     p.stdout.read()
     p.wait()
-    tap.eq(run("one")[0], [401, 0], f"{who}: and then it is gone")
+    tap.eq(run("one")[0], [401, 0], f"{who}: a home is not logged in after secret forget")
     r = c("secret", "forget", "nobody")
-    tap.ok(r.code == 15 and "nobody" in r.err, f"{who}: of nothing nothing is forgotten", r)
-    tap.eq(c("secret", "forget", "../secrets").code, 2, f"{who}: nor of what is no name")
-    tap.ok('"secret.forget"' in c("audit", "--json").out, f"{who}: it is in the log")
+    tap.ok(r.code == 15 and "nobody" in r.err, f"{who}: secret forget of a home without issued credentials fails", r)
+    tap.eq(c("secret", "forget", "../secrets").code, 2, f"{who}: secret forget refuses a path as a name")
+    tap.ok('"secret.forget"' in c("audit", "--json").out, f"{who}: secret forget is in the log")
     c.check_clean(tap)
 
 
@@ -458,14 +468,14 @@ while end and "captures credentials" not in (b := token("plain"))[1]:
 say("after", *b)
 """, kind, "--http1.1", stdin=-1)
     before = json.loads(p.stdout.readline())
-    tap.ok(before[1] == 200 and MARK in before[2], f"{c.who}: without a capture an answer is handed on as it is (control)", before)
+    tap.ok(before[1] == 200 and MARK in before[2], f"{c.who}: (control) a response without a capture is passed on unchanged", before)
     c.put("reload.yaml", plain)
     p.stdin.write(b"x\n")
     p.stdin.close()
     out, err = p.stdout.read(), p.stderr.read()
     p.wait()
     after = said(out.decode()).get("after", [None])
-    tap.ok(after[0] == 403 and MARK not in after[1], f"{c.who}: one that comes by a new policy denies", after, err)
+    tap.ok(after[0] == 403 and MARK not in after[1], f"{c.who}: a capture that comes by a new policy denies the response", after, err)
 
 
 def main():

@@ -27,11 +27,11 @@ def check_prune(c):
     runs = {r["command"].split("/dev/")[0][:9]: r for r in json.loads(c("ps", "-a", "--json").out)}
     big = next(r for r in runs.values() if "big" in r["command"])
     tap.ok(big.get("size", 0) >= 3000000 and big["size_is_part"] is False, f"{c.who}: ps -a --json has the size of the layers", big)
-    tap.like(c("ps", "-a").out, r"2\.9 MiB", f"{c.who}: and ps -a shows it")
+    tap.like(c("ps", "-a").out, r"2\.9 MiB", f"{c.who}: ps -a shows the size of the layers")
     tap.unlike(c("ps").out, "SIZE", f"{c.who}: ps alone does not look at files")
     r = c("prune", "-n")
     tap.ok(r.code == 0 and big["id"] in r.out and "done" in r.out and "web" not in r.out, f"{c.who}: prune -n shows what has ended", r)
-    tap.eq(len(ids(c)), 3, f"{c.who}: and removes nothing")
+    tap.eq(len(ids(c)), 3, f"{c.who}: prune -n removes nothing")
     r = c("prune")
     tap.ok(r.code == 125 and "--yes" in r.err and len(ids(c)) == 3, f"{c.who}: prune without a terminal and without --yes removes nothing", r)
     r = c("prune", "--yes", "--older", "1h")
@@ -41,7 +41,7 @@ def check_prune(c):
         tap.ok("[y/N]" in r and "not applied are lost" in r, f"{c.who}: prune asks on a terminal", r)
         tap.eq(len(ids(c)), left, f"{c.who}: prune takes the answer {answer.strip()}", r)
     tap.eq(c("prune", "--yes").code, 0, f"{c.who}: prune with nothing to do is fine")
-    tap.eq(c("exec", "web", "--", "true").code, 0, f"{c.who}: what runs is not touched")
+    tap.eq(c("exec", "web", "--", "true").code, 0, f"{c.who}: prune leaves a running sandbox")
     c("stop", "web", "-t", "0")
     c("run", "-q", "--", "sh", "-c", "echo > f")
     tap.eq((c("rm", "--all-ended").code, ids(c)), (0, []), f"{c.who}: rm --all-ended removes all that have ended, unasked")
@@ -86,27 +86,28 @@ def check_kept_going(c):
     c("run", "-q", "-d", "--name", "kept", "--restart", "on-failure:1", "--", "sh", "-c", "echo > f")
     c("wait", "kept")
     r = c("prune", "--yes")
-    tap.ok("may be started again" in r.err and c("ps", "-aq").out, f"{c.who}: one with a restart policy stays", r)
+    tap.ok("may be started again" in r.err and c("ps", "-aq").out, f"{c.who}: prune leaves a sandbox with a restart policy", r)
     c("stop", "kept")
     r = c("prune", "--yes")
-    tap.eq(ids(c), [], f"{c.who}: unless it was stopped", r)
+    tap.eq(ids(c), [], f"{c.who}: prune removes a sandbox with a restart policy that was stopped", r)
     c("gateway", "stop")
 
 
 def check_rm_option(c):
     r = c("run", "--rm", "--", "sh", "-c", "echo > made; exit 3")
-    tap.ok(r.code == 3 and "removed with the sandbox" in r.err and "coffer diff" not in r.err, f"{c.who}: run --rm keeps the exit code", r)
-    tap.eq(ids(c), [], f"{c.who}: and nothing else")
-    tap.ok(not os.path.exists(os.path.join(c.work, "made")), f"{c.who}: the original is as it was")
+    tap.ok(r.code == 3 and "removed with the sandbox" in r.err and "coffer diff" not in r.err,
+           f"{c.who}: run --rm has the command's exit code and says that changes are removed", r)
+    tap.eq(ids(c), [], f"{c.who}: run --rm leaves no run")
+    tap.ok(not os.path.exists(os.path.join(c.work, "made")), f"{c.who}: run --rm leaves the original as it was")
     r = c("run", "--rm", "--", "no-such-command")
-    tap.eq((r.code, ids(c)), (127, []), f"{c.who}: also of one that could not be started", r)
+    tap.eq((r.code, ids(c)), (127, []), f"{c.who}: run --rm leaves no run of a command that does not exist", r)
     r = c("run", "--rm", "-d", "--", "true")
-    tap.ok(r.code == 2 and "coffer prune" in r.err, f"{c.who}: --rm does not go with -d", r)
+    tap.ok(r.code == 2 and "coffer prune" in r.err, f"{c.who}: run --rm is refused with -d", r)
     p = c.popen("run", "-q", "--rm", "--", "sh", "-c", "echo > made; echo up; exec sleep 1000")
     p.stdout.read(3)
     os.kill(p.pid, signal.SIGKILL)
     p.communicate(timeout=90)  # until the process that removes it has closed the pipe too
-    tap.eq(ids(c), [], f"{c.who}: also when the launcher is killed")
+    tap.eq(ids(c), [], f"{c.who}: run --rm leaves no run when the launcher is killed")
 
 
 def check_rm_fork(c):
@@ -120,7 +121,7 @@ def check_rm_fork(c):
     p.communicate(timeout=90)
     c("wait", "copy")
     left = [x["name"] for x in json.loads(c("ps", "-a", "--json").out)]
-    tap.eq(left, ["copy"], f"{c.who}: and the fork is kept at its end")
+    tap.eq(left, ["copy"], f"{c.who}: the fork of a run with --rm is kept at its end")
 
 
 def check_again(c):
@@ -132,33 +133,33 @@ def check_again(c):
     tap.ok(len(got) == 1 and got[0]["id"] == run_id and got[0]["status"] == "running" and got[0]["start"]["allow"] == ["x.test"] and
            got[0]["start"]["limits"]["pids"]["value"] == 1024 and got[0]["ports"].endswith("->80") and
            "upper" in got[0]["layers"] and got[0]["end"] is None and got[0]["size"] >= 0, f"{c.who}: inspect has limits, policy, ports, layers", got)
-    tap.eq(c("inspect", "nosuch").code, 125, f"{c.who}: inspect of nothing is an error")
+    tap.eq(c("inspect", "nosuch").code, 125, f"{c.who}: inspect of a sandbox that does not exist is an error")
     stats = json.loads(c("stats", "web", "--json").out)
-    tap.ok([s["id"] for s in stats] == [run_id] and "memory" in stats[0], f"{c.who}: stats of one sandbox", stats)
-    tap.like(c("stats", "--no-stream").out, rf"^ID +NAME.*\n{run_id} +web", f"{c.who}: stats of all")
+    tap.ok([s["id"] for s in stats] == [run_id] and "memory" in stats[0], f"{c.who}: stats --json has one named sandbox", stats)
+    tap.like(c("stats", "--no-stream").out, rf"^ID +NAME.*\n{run_id} +web", f"{c.who}: stats lists all sandboxes")
     r = c("start", "web")
-    tap.ok(r.code == 0 and "runs already" in r.err, f"{c.who}: start leaves alone what runs", r)
+    tap.ok(r.code == 0 and "runs already" in r.err, f"{c.who}: start of a running sandbox says that it runs already", r)
     r = c("restart", "web", "-t", "0")
-    tap.eq((r.code, r.out.strip()), (0, run_id), f"{c.who}: restart gives the same id", r)
+    tap.eq((r.code, r.out.strip()), (0, run_id), f"{c.who}: restart keeps the id", r)
     c("exec", "web", "--", "sh", "-c", "until [ $(wc -l < n) = 2 ]; do :; done")
     p = c.popen("wait", "web")
-    tap.eq(c("stop", "web", "-t", "0").code, 0, f"{c.who}: and it can be stopped")
+    tap.eq(c("stop", "web", "-t", "0").code, 0, f"{c.who}: stop of a restarted sandbox succeeds")
     out, _ = p.communicate(timeout=90)
     code = json.loads(c("ps", "-a", "--json").out)[0]["exit"]
-    tap.eq((p.returncode, out.decode()), (code, f"{code}\n"), f"{c.who}: wait returns when it has ended, with its exit code")
-    tap.ok(json.loads(c("inspect", "web").out)[0]["end"]["exit"] == code, f"{c.who}: inspect knows how it ended")
+    tap.eq((p.returncode, out.decode()), (code, f"{code}\n"), f"{c.who}: wait prints the exit code when the sandbox has ended")
+    tap.ok(json.loads(c("inspect", "web").out)[0]["end"]["exit"] == code, f"{c.who}: inspect has the exit code of an ended sandbox")
     r = c("start", "web")
-    tap.eq((r.code, r.out.strip()), (0, run_id), f"{c.who}: start starts it with what it wrote", r)
+    tap.eq((r.code, r.out.strip()), (0, run_id), f"{c.who}: start of an ended sandbox keeps the id", r)
     r = c("exec", "web", "--", "sh", "-c", "until [ $(wc -l < n) = 3 ]; do :; done; wc -l < n")
-    tap.eq(r.out.strip(), "3", f"{c.who}: once more in the same layer", r)
+    tap.eq(r.out.strip(), "3", f"{c.who}: a sandbox that was started again has its files", r)
     c("rm", "-f", "web")
     r = c("start", "web")
-    tap.ok(r.code == 125 and "there is no run 'web'" in r.err, f"{c.who}: what was removed cannot be started", r)
+    tap.ok(r.code == 125 and "there is no run 'web'" in r.err, f"{c.who}: start of a removed sandbox is refused", r)
     r = c("run", "-q", "--", "sh", "-c", "exit 7")
     r = c("wait", "@last")
-    tap.eq((r.code, r.out), (7, "7\n"), f"{c.who}: wait asks the log about a run that left nothing", r)
+    tap.eq((r.code, r.out), (7, "7\n"), f"{c.who}: wait takes the exit code of a run that left nothing from the log", r)
     r = c("wait", "nosuch")
-    tap.eq(r.code, 125, f"{c.who}: wait for nothing is an error", r)
+    tap.eq(r.code, 125, f"{c.who}: wait for a sandbox that does not exist is an error", r)
 
 
 def check_words(c):
@@ -166,7 +167,8 @@ def check_words(c):
     c("run", "-q", "--", "true")
     r = c("diff", "@last")
     tap.eq((r.code, r.out, r.err), (0, "", ""), f"{c.who}: diff of a run that changed nothing is empty", r)
-    tap.eq(json.loads(c("diff", "--json", "@last").out)["changes"], [], f"{c.who}: and as JSON an empty list")
+    tap.eq(json.loads(c("diff", "--json", "@last").out)["changes"], [],
+           f"{c.who}: diff --json of a run that changed nothing has an empty list")
     r = c("logs", "@last")
     tap.ok(r.code == 125 and "only a detached sandbox keeps what it prints" in r.err, f"{c.who}: logs of a foreground run says what would keep it", r)
     c("run", "-q", "--", "sh", "-c", "echo > f")
@@ -180,9 +182,10 @@ def check_words(c):
     tap.eq((r.out, r.err), ("2 two words\n", ""), f"{c.who}: --env-file sets variables, and a later -e wins", r)
     env = c.write("key.env", "GITHUB_TOKEN=ghp_0123\n")
     r = c("run", "-q", "--env-file", env, "--", "true")
-    tap.ok(r.code == 0 and "coffer secret import" in r.err and "ghp_0123" not in r.err, f"{c.who}: a key in it is pointed to the vault", r)
+    tap.ok(r.code == 0 and "coffer secret import" in r.err and "ghp_0123" not in r.err,
+           f"{c.who}: a key in --env-file leads to coffer secret import", r)
     r = c("run", "-q", "--env-file", c.write("bad.env", "no equals\n"), "--", "true")
-    tap.ok(r.code == 2 and "--env-file" in r.err, f"{c.who}: a broken one is refused", r)
+    tap.ok(r.code == 2 and "--env-file" in r.err, f"{c.who}: --env-file refuses a broken file", r)
     r = c("ps", env={"COFFER_STATE": "here"})
     tap.ok(r.code == 125 and "not an absolute path" in r.err and not os.path.exists(os.path.join(c.work, "here")),
            f"{c.who}: a relative COFFER_STATE is refused, and makes nothing", r)
@@ -196,11 +199,11 @@ def check_limits_said_once(c):
         off = json.load(f).get("limits_off")
     os.unlink(os.path.join(c.tmp, "r"))
     if not off:
-        tap.ok("not limited" not in first + again, f"{c.who}: all limits are kept, and nothing is said", first, again)
+        tap.ok("not limited" not in first + again, f"{c.who}: a host that keeps all limits has no message about limits", first, again)
         return
-    tap.ok(off not in again, f"{c.who}: what was said is not said again, but is in the report", first, again)
+    tap.ok(off not in again, f"{c.who}: a message about limits is not repeated, but is in the report", first, again)
     os.unlink(os.path.join(c.state, "limits-told"))
-    tap.ok(off in c("run", "--", "true").err, f"{c.who}: positive control: without the note it is said", off)
+    tap.ok(off in c("run", "--", "true").err, f"{c.who}: positive control: the message about limits is repeated without its note", off)
 
 
 LOOK = r"""
@@ -241,9 +244,10 @@ def check_looking(c):
     for how in ("full", "read-only"):
         r = c(program=["unshare", "-m", "sh", "-c", LOOK, "sh", c.exe, how])
         lines = [l for l in r.out.splitlines() if ": " in l]
-        tap.eq([l for l in lines if not l.endswith(": 0")], ["why: 1"], f"{c.who}: looking works on a {how} state directory", r)
-        tap.eq(len(lines), 20, f"{c.who}: all were tried ({how})", r)
-        tap.ok("logged 0" in r.out, f"{c.who}: and writes nothing ({how})", r)
+        tap.eq([l for l in lines if not l.endswith(": 0")], ["why: 1"],
+               f"{c.who}: commands that only read work on a {how} state directory", r)
+        tap.eq(len(lines), 20, f"{c.who}: all commands that only read were tried ({how})", r)
+        tap.ok("logged 0" in r.out, f"{c.who}: commands that only read write nothing to the log ({how})", r)
         tap.eq(r.out.split().count("1"), 4, f"{c.who}: the secret and the token are listed, and doctor's row is there ({how})", r)
         tap.like(r.out, r"(?m)^1$", f"{c.who}: doctor says that nothing can run there ({how})", r)
 
@@ -273,18 +277,18 @@ def check_key(c):
     """A vault's key is made for a value that comes, and then it is said."""
     key = os.path.join(c.home, "key")
     r = c("secret", "set", "anthropic", "--key-file", key)
-    tap.ok(r.code == 125 and "no terminal" in r.err and not os.path.exists(key), f"{c.who}: no value, no key", r)
+    tap.ok(r.code == 125 and "no terminal" in r.err and not os.path.exists(key), f"{c.who}: secret set without a value makes no key", r)
     r = c("secret", "set", "anthropic", "--file", "/no/such", "--key-file", key)
-    tap.ok(r.code == 125 and not os.path.exists(key), f"{c.who}: no file, no key", r)
+    tap.ok(r.code == 125 and not os.path.exists(key), f"{c.who}: secret set of a file that does not exist makes no key", r)
     r = c("secret", "set", "weak", "-", "--key-file", key, input="x")
-    tap.ok(r.code == 17 and "keep a copy" in r.err, f"{c.who}: where the key was made, that is said although the value is refused", r)
+    tap.ok(r.code == 17 and "keep a copy" in r.err, f"{c.who}: secret set says that it made a key, although the value is refused", r)
     r = c("secret", "set", "anthropic", "-", "--key-file", key, input="sk-ant-0123456789abcdef")
     tap.ok(r.code == 0 and "coffer run --profile claude or openclaw uses it" in r.err and "nowhere" not in r.err,
            f"{c.who}: a secret that a profile knows needs no binding", r)
     r = c("secret", "set", "openai", "-", "--key-file", key, input="sk-0123456789abcdef0123")
     tap.ok(r.code == 0 and "codex" in r.err and "openclaw" in r.err, f"{c.who}: secret set names every profile that uses the secret", r)
     r = c("secret", "set", "mine", "-", input="sk-ant-0123456789abcdef")
-    tap.ok(r.code == 0 and "until it is bound" in r.err, f"{c.who}: another one does", r)
+    tap.ok(r.code == 0 and "until it is bound" in r.err, f"{c.who}: a secret that no profile knows needs a binding", r)
     fifo = os.path.join(c.home, "fifo")
     script = 'mkfifo "$2" && { printf sk-ant-0123456789abcdef >"$2" & } && timeout 60 "$1" secret set piped --file "$2"'
     r = c(program=["sh", "-c", script, "sh", c.exe, fifo])

@@ -110,24 +110,25 @@ def learn_and_enforce(tap, net, who, c):
     base = ["run", "--engine", who.engine, "--ephemeral", *ca_args(net)]
     r = c(*base, "--net", "observe", "--", "sh", "-c", JOB)
     tap.eq(r.code, 0, f"{who}: the job runs under observe", r)
-    tap.ok("cloned-through-the-wall" in r.out and "installed-through-the-wall" in r.out, f"{who}: and does its work", r)
+    tap.ok("cloned-through-the-wall" in r.out and "installed-through-the-wall" in r.out,
+           f"{who}: the job clones and installs under observe", r)
     seen = {e.get("name") for e in events(c, "@last") if e["type"] == "net.open"}
-    tap.ok({GIT, NPM} <= seen, f"{who}: the log has both names", seen)
+    tap.ok({GIT, NPM} <= seen, f"{who}: the log has the names of both servers", seen)
     policy = os.path.join(c.dir, "learned.yaml")
     r = c("net", "learn", "@last", "-o", policy)
-    tap.eq(r.code, 0, f"{who}: a policy is learned", r)
+    tap.eq(r.code, 0, f"{who}: net learn writes a policy", r)
     with open(policy, encoding="utf-8") as f:
         text = f.read()
     tap.eq(sorted(line.split('"')[1] for line in text.splitlines() if "- domain:" in line), sorted([GIT, NPM]),
-           f"{who}: it allows just what was used", text)
+           f"{who}: the learned policy allows the two used hosts alone", text)
     r = c("policy", "check", policy)
-    tap.eq(r.code, 0, f"{who}: the policy is a good one", r)
+    tap.eq(r.code, 0, f"{who}: policy check accepts the learned policy", r)
     r = c(*base, "--policy", policy, "--", "sh", "-c", JOB)
-    tap.ok(r.code == 0 and "installed-through-the-wall" in r.out, f"{who}: under it the same job runs unchanged", r)
+    tap.ok(r.code == 0 and "installed-through-the-wall" in r.out, f"{who}: the job works under the learned policy", r)
     r = c("net", "drift", "@last", "--baseline", policy)
-    tap.eq(r.code, 0, f"{who}: and there is no drift", r)
+    tap.eq(r.code, 0, f"{who}: net drift finds no drift under the learned policy", r)
     r = c("net", "learn", "@last", "-o", policy)
-    tap.ok(r.code != 0 and "is there already" in r.err, f"{who}: a file is not replaced", r)
+    tap.ok(r.code != 0 and "is there already" in r.err, f"{who}: net learn does not replace a file", r)
     return policy, base
 
 
@@ -160,26 +161,26 @@ def nothing_more(tap, net, who, c, policy, base, evil):
     probe = f"curl -sSf -m 60 https://{EVIL}/ ; echo $?; curl -sSf -m 60 http://{GIT}/ ; echo $?"
     r = c(*base, "--policy", policy, "--", "sh", "-c", probe)
     # 6: there is no such host; 22: an HTTP error, which is our 403
-    tap.eq(r.out.split(), ["6", "22"], f"{who}: another name and another port are refused", r)
-    tap.eq(len(evil.connections), before, f"{who}: nothing reached the other server")
-    tap.eq(net.queries.count((EVIL, "A")), asked, f"{who}: nor its resolver")
+    tap.eq(r.out.split(), ["6", "22"], f"{who}: another name and another port are refused under the learned policy", r)
+    tap.eq(len(evil.connections), before, f"{who}: a refused request does not reach its server")
+    tap.eq(net.queries.count((EVIL, "A")), asked, f"{who}: a refused name is not asked for at a resolver")
     r = c("net", "drift", "@last", "--baseline", policy)
-    tap.ok(r.code == 1 and EVIL in r.out, f"{who}: drift shows it", r)
+    tap.ok(r.code == 1 and EVIL in r.out, f"{who}: net drift shows the refused name", r)
     r = c("why", "@last")
-    tap.ok(r.code == 0 and "denied:" in r.out and ("--allow" in r.out or "rule:" in r.out), f"{who}: why explains it", r)
+    tap.ok(r.code == 0 and "denied:" in r.out and ("--allow" in r.out or "rule:" in r.out), f"{who}: coffer why explains the refusal", r)
     r = c("net", "log", "--denied", "@last")
-    tap.ok(EVIL in r.out and " denied " in r.out, f"{who}: the table of denials has it", r)
+    tap.ok(EVIL in r.out and " denied " in r.out, f"{who}: net log --denied has the refused name", r)
     lines = on_terminal(c, 80, "net", "log", "@last")
     tap.ok(lines and max(map(len, lines)) <= 80 and any(re.search(rf"{EVIL[:12]}.* denied .*no rule", x) for x in lines),
-           f"{who}: which fits a terminal", lines)
+           f"{who}: net log fits a terminal of 80 columns", lines)
     # The control: allowed, the very same command gets there.
     r = c(*base, "--allow", EVIL, "--", "sh", "-c", f"curl -sS -m 60 https://{EVIL}/")
-    tap.ok(r.code == 0 and len(evil.connections) > before, f"{who}: allowed, it is reached (control)", r)
+    tap.ok(r.code == 0 and len(evil.connections) > before, f"{who}: (control) the refused server is reached with --allow", r)
     wait_for(lambda: any(e["type"] == "net.close" and e.get("name") == EVIL for e in events(c, "@last")))
     r = c("net", "log", "@last")
-    tap.like(r.out, rf"{EVIL}\s+443\s+peek\s+allow", f"{who}: the table of connections has it", r)
+    tap.like(r.out, rf"{EVIL}\s+443\s+peek\s+allow", f"{who}: net log has the allowed connection", r)
     r = c("net", "metrics")
-    tap.like(r.out, r'coffer_net_connections_total\{decision="allow"\} [1-9]', f"{who}: metrics count it", r)
+    tap.like(r.out, r'coffer_net_connections_total\{decision="allow"\} [1-9]', f"{who}: net metrics counts the allowed connection", r)
 
 
 def bad_input(tap, c):
@@ -189,7 +190,7 @@ def bad_input(tap, c):
                               (("profile", "show"), 2, "name"), (("profile", "show", "clade"), 125, "claude"),
                               (("run", "--profile", "clade", "--", "true"), 2, "claude")):
         r = c(*args)
-        tap.ok(r.code == code and words in r.err, f"coffer {' '.join(args)}: {code}, with {words!r}", r)
+        tap.ok(r.code == code and words in r.err, f"coffer {' '.join(args)} exits {code} with {words!r}", r)
 
 
 def main():

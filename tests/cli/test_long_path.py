@@ -46,15 +46,15 @@ def paths(rig, server):
                              (f"/v1/{PAD}/one", "/v1/aaa", "/one"),
                              (f"/v1/{PAD}/two", "/v1/aaa", "/two")):
         tap.eq(act("DELETE", path), "200", f"a DELETE of {start}…{end} is allowed")
-        tap.eq(server.requests[-1].target, path, "(and reaches the server as it is)")
+        tap.eq(server.requests[-1].target, path, f"(the path {start}…{end} reaches the server whole)")
         for ev in ("request", "secret"):
             logged = last(rig, ev)["path"]
             tap.ok(logged.startswith(start) and logged.endswith(end) and "...#" in logged and len(logged) <= 700,
-                   f"its line of {ev} has the beginning and the end of the path, {start}…{end}, and says that the middle is left out", logged)
+                   f"the line of {ev} has beginning and end of the path {start}…{end}, and marks the middle as left out", logged)
     act("DELETE", f"/v1;x={PAD}/production;y={PAD}/now;z={PAD}")
     for ev in ("request", "secret"):
         tap.like(last(rig, ev)["path"], r"^/v1;x=aaaaa\.\.\.#\w{8}/production;y=\S*/now;z=aaaaa\.\.\.#\w{8}$",
-                 f"what stands between long parameters is in the line of {ev}")
+                 f"the text between long parameters is in the line of {ev}")
     act("DELETE", f"/v1/{PAD}y{PAD}/two")
     act("DELETE", f"/v1/{PAD}x{PAD}/two")
     one, two = (e["path"] for e in rig.events("request")[-2:])
@@ -62,7 +62,7 @@ def paths(rig, server):
     for n in (1, 699, 700):
         path = "/v1/".ljust(n, "b") if n > 4 else "/"
         act("DELETE", path)
-        tap.eq(last(rig, "request")["path"], path, f"(a path of {n} bytes stands there whole)")
+        tap.eq(last(rig, "request")["path"], path, f"(a path of {n} bytes is whole in the log)")
 
 
 def queries(rig):
@@ -73,19 +73,20 @@ def queries(rig):
     tap.ok(one != two and one.startswith("/v1/q?name0=#"), "two queries that differ in the last of many parameters have different lines", one, two)
     act("DELETE", f"/v1;x={PAD}/q?{many}&id=3")
     logged = last(rig, "request")["path"]
-    tap.ok("/q?name0=#" in logged and len(logged) < 1024, "a long path and a long query go together", logged)
+    tap.ok("/q?name0=#" in logged and len(logged) < 1024, "a long path and a long query fit into one line", logged)
 
 
 def second(rig):
     code = act("MOVE", "/v1/from", "-H", f"Destination: https://api.example.test/v1/{PAD}/production")
     logged = last(rig, "request").get("act", "")
     tap.ok(code == "200" and logged.startswith("also:MOVE:/v1/aaa") and logged.endswith("/production"),
-           "a long second path has its beginning and its end in the log, too", code, logged)
+           "a long second path has its beginning and its end in the log", code, logged)
     before = len([e for e in rig.events("request") if e.get("first")])
     act("MOVE", "/v1/from", "-H", f"Destination: https://api.example.test/v1/{PAD}/production")
-    tap.eq(len([e for e in rig.events("request") if e.get("first")]), before + 1, "and is new each time, because the log has only a digest of it")
+    tap.eq(len([e for e in rig.events("request") if e.get("first")]), before + 1,
+           "a long second path is new each time, because the log has only a digest of it")
     act("MOVE", "/v1/from", "-H", "Destination: https://api.example.test/v1/to")
-    tap.eq(last(rig, "request").get("act"), "also:MOVE:/v1/to", "(a short one stands there whole)")
+    tap.eq(last(rig, "request").get("act"), "also:MOVE:/v1/to", "(a short second path is whole in the log)")
 
 
 def main():

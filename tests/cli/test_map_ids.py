@@ -31,18 +31,18 @@ def control(tap, c):
     r = c("run", *CAPS, "--", "sh", "-c", RESIST)
     tap.eq(r.out, "resists\n", "a sandbox gives files to its subordinate ids", r)
     left = [os.path.join(c.state, "runs", n, "upper") for n in runs(c)]
-    if tap.eq(len(left), 1, "control: an overlay keeps them"):
+    if tap.eq(len(left), 1, "control: an overlay keeps files of subordinate ids"):
         r = c(program=["rm", "-rf", left[0]])
-        tap.ok(r.code != 0 and "ermission denied" in r.err, "control: the caller cannot remove them", r)
-    tap.eq(c("discard", "@last").code, 0, "coffer discard can")
-    tap.eq(runs(c), [], "and nothing is left of it")
+        tap.ok(r.code != 0 and "ermission denied" in r.err, "control: the caller cannot remove files of subordinate ids", r)
+    tap.eq(c("discard", "@last").code, 0, "coffer discard removes files of subordinate ids")
+    tap.eq(runs(c), [], "coffer discard leaves no run directory")
 
 
 def by_launcher(tap, c):
     r = c("run", *CAPS, "--ephemeral", "--", "sh", "-c", RESIST)
-    tap.ok(r.code == 0 and r.out == "resists\n", "an ephemeral workspace that resists", r)
-    tap.like(last_end(c), r'"wiped":10,"wipe_verified":true', "is wiped by the launcher, verified")
-    tap.eq(runs(c), [], "nothing is left of the run")
+    tap.ok(r.code == 0 and r.out == "resists\n", "an ephemeral run makes files that resist removal", r)
+    tap.like(last_end(c), r'"wiped":10,"wipe_verified":true', "the launcher wipes an ephemeral workspace of subordinate ids, verified")
+    tap.eq(runs(c), [], "an ephemeral run leaves no run directory")
 
 
 def start_and_wait(c):
@@ -67,7 +67,7 @@ def by_guard(tap, c):
     p.stderr.close()
     tap.ok("coffer-guard" in names and wait_for(lambda: not runs(c)), "the guard wipes after a launcher that was killed",
            runs(c), names)
-    tap.like(last_end(c), r'"wiped":10,"wipe_verified":true', "verified")
+    tap.like(last_end(c), r'"wiped":10,"wipe_verified":true', "the guard's wipe is logged as verified")
 
 
 def by_sweep(tap, c):
@@ -78,10 +78,10 @@ def by_sweep(tap, c):
     p.wait()
     p.stdout.close()
     p.stderr.close()
-    tap.eq(len(runs(c)), 1, "with launcher and guard gone it is there")
+    tap.eq(len(runs(c)), 1, "control: the run directory remains when launcher and guard are killed")
     r = c("ps", "-a")
-    tap.ok(r.code == 0 and wait_for(lambda: not runs(c)), "the next coffer wipes it", r, runs(c))
-    tap.like(last_end(c), r'"wiped":10,"wipe_verified":true', "verified")
+    tap.ok(r.code == 0 and wait_for(lambda: not runs(c)), "the next coffer wipes the run of a killed launcher and guard", r, runs(c))
+    tap.like(last_end(c), r'"wiped":10,"wipe_verified":true', "the wipe by the next coffer is logged as verified")
 
 
 def main():
@@ -95,7 +95,7 @@ def main():
             c.have_sub_ids()
         for part in (control, by_launcher, by_guard, by_sweep):
             part(tap, c)
-        tap.eq(c("audit", "verify").code, 0, "the log of all that verifies")
+        tap.eq(c("audit", "verify").code, 0, "the log of all runs verifies")
         c.check_clean(tap)
     tap.done()
 

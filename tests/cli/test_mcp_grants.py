@@ -43,9 +43,9 @@ def approve(b, m, tool, *how, **args):
     n = m.begin_call(tool, **args)
     q = b.pending()
     r = b.c("approve", q[0]["id"], *how)
-    b.tap.eq(r.code, 0, f"{b.c.who}: {tool} approved {' '.join(how)}", r)
+    b.tap.eq(r.code, 0, f"{b.c.who}: coffer approve {' '.join(how)} allows {tool}", r)
     r = Reply(m.wait_for(n))
-    b.tap.ok(not r.is_error, f"{b.c.who}: and done", r)
+    b.tap.ok(not r.is_error, f"{b.c.who}: {tool} runs after its approval", r)
     return q[0]["id"]
 
 
@@ -61,22 +61,22 @@ def for_the_session(tap, b, m):
     c = b.c
     ask = approve(b, m, "write_file", "--sandbox", path="one", content="x\n")
     got = b.asks()
-    tap.ok([(a["id"], a["state"]) for a in got] == [(ask, "granted")], f"{c.who}: between calls it stands as granted", got)
-    tap.ok("granted" in c("ask", "show", ask).out, f"{c.who}: and is shown so")
+    tap.ok([(a["id"], a["state"]) for a in got] == [(ask, "granted")], f"{c.who}: coffer ask ls shows a grant between calls", got)
+    tap.ok("granted" in c("ask", "show", ask).out, f"{c.who}: coffer ask show shows a grant between calls")
     r = write(m, "two")
-    tap.ok(not r.is_error, f"{c.who}: the next call is not asked about", r)
-    tap.ok(not write(m, "three").is_error and len(logged(b, "ask.use", ask)) == 3, f"{c.who}: each use is in the log")
+    tap.ok(not r.is_error, f"{c.who}: a call that a grant covers asks nobody", r)
+    tap.ok(not write(m, "three").is_error and len(logged(b, "ask.use", ask)) == 3, f"{c.who}: each use of a grant is in the log")
     calls = [e for e in b.log("tool.call") if e.get("ask") == ask]
-    tap.ok(len(calls) == 3 and all(e["allowed"] for e in calls), f"{c.who}: and by which question", calls)
-    tap.ok(asks_again(b, m, "exec", command="true"), f"{c.who}: another tool is asked about")
-    tap.ok(not write(m, "four").is_error and not logged(b, "ask.lapse", ask), f"{c.who}: and the grant holds still")
+    tap.ok(len(calls) == 3 and all(e["allowed"] for e in calls), f"{c.who}: the log of a call names the question that granted it", calls)
+    tap.ok(asks_again(b, m, "exec", command="true"), f"{c.who}: a grant for one tool does not cover another")
+    tap.ok(not write(m, "four").is_error and not logged(b, "ask.lapse", ask), f"{c.who}: a grant holds after another tool was asked about")
     # Taken back while nothing runs.
     r = c("deny", ask)
-    tap.ok(r.code == 0 and len(logged(b, "ask.revoke", ask)) == 1, f"{c.who}: it can be taken back between calls", r)
-    tap.ok(not b.asks() and state_of(b, ask) == "lapsed", f"{c.who}: it stands as lapsed", b.asks("--all")[-2:])
-    tap.ok(asks_again(b, m), f"{c.who}: and the next call asks")
+    tap.ok(r.code == 0 and len(logged(b, "ask.revoke", ask)) == 1, f"{c.who}: coffer deny takes back a grant between calls", r)
+    tap.ok(not b.asks() and state_of(b, ask) == "lapsed", f"{c.who}: a grant that was taken back is listed as lapsed", b.asks("--all")[-2:])
+    tap.ok(asks_again(b, m), f"{c.who}: the next call asks after its grant was taken back")
     r = c("deny", ask)
-    tap.ok(r.code == 125 and len(logged(b, "ask.revoke", ask)) == 1, f"{c.who}: once is enough", r)
+    tap.ok(r.code == 125 and len(logged(b, "ask.revoke", ask)) == 1, f"{c.who}: coffer deny refuses a grant that was already taken back", r)
 
 
 def server_leaves(tap, b, m):
@@ -98,8 +98,8 @@ def server_leaves(tap, b, m):
         listed = [a["id"] for a in b.asks()]
         t.join()
     os.unlink(run)
-    tap.ok(ex in listed, f"{c.who}: what was granted is listed, also when who serves leaves just then", listed)
-    tap.eq(c("deny", ex).code, 0, f"{c.who}: and can be taken back")
+    tap.ok(ex in listed, f"{c.who}: coffer ask ls lists a grant when the ask server exits during the query", listed)
+    tap.eq(c("deny", ex).code, 0, f"{c.who}: coffer deny takes back a grant after the ask server exited")
 
 
 def while_a_call_runs(tap, b, m):
@@ -108,37 +108,37 @@ def while_a_call_runs(tap, b, m):
     for pause in (0, 1.5):
         ask = approve(b, m, "write_file", "--sandbox", path="five", content="x")
         n = m.begin_call("exec", command="echo on > running; sleep 4")
-        tap.ok(wait_for(lambda: len([e for e in b.log("tool.call") if e.get("ask") == ex]) >= (3 if pause else 2)), f"{c.who}: a call runs")
+        tap.ok(wait_for(lambda: len([e for e in b.log("tool.call") if e.get("ask") == ex]) >= (3 if pause else 2)), f"{c.who}: control: a call runs under its grant")
         time.sleep(pause)
         r = c("deny", ask)
-        tap.ok(r.code == 0 and len(logged(b, "ask.revoke", ask)) == 1, f"{c.who}: taken back while a call runs ({pause} s)", r)
+        tap.ok(r.code == 0 and len(logged(b, "ask.revoke", ask)) == 1, f"{c.who}: coffer deny takes back a grant while a call runs ({pause} s)", r)
         r = Reply(m.wait_for(n))
-        tap.ok(not r.is_error and r.data["exit_code"] == 0, f"{c.who}: which goes on", r)
-        tap.ok(asks_again(b, m), f"{c.who}: the next call asks")
+        tap.ok(not r.is_error and r.data["exit_code"] == 0, f"{c.who}: a running call continues when another grant is taken back", r)
+        tap.ok(asks_again(b, m), f"{c.who}: the next call asks after its grant was taken back during a call")
         # The question of that call is withdrawn a moment after it.
-        tap.ok(wait_for(lambda: [a["id"] for a in b.asks()] == [ex]), f"{c.who}: what else was granted stays", b.asks())
-    tap.eq(c("deny", ex).code, 0, f"{c.who}: that too")
+        tap.ok(wait_for(lambda: [a["id"] for a in b.asks()] == [ex]), f"{c.who}: other grants stay when one is taken back during a call", b.asks())
+    tap.eq(c("deny", ex).code, 0, f"{c.who}: coffer deny takes back the last grant")
 
 
 def counted(tap, b, m):
     c = b.c
     ask = approve(b, m, "write_file", "--uses", "3", path="one", content="x")
-    tap.ok(not write(m, "two").is_error, f"{c.who}: the second of three")
+    tap.ok(not write(m, "two").is_error, f"{c.who}: the second of three granted uses runs without a question")
     got = b.asks()
-    tap.ok(len(got) == 1 and (got[0]["used"], got[0]["uses"]) == (2, 3), f"{c.who}: two are used", got)
-    tap.ok(not write(m, "three").is_error and not b.asks(), f"{c.who}: the third, and none is left", b.asks())
-    tap.ok(asks_again(b, m) and len(logged(b, "ask.use", ask)) == 3 and state_of(b, ask) == "spent", f"{c.who}: the fourth asks")
+    tap.ok(len(got) == 1 and (got[0]["used"], got[0]["uses"]) == (2, 3), f"{c.who}: a grant of three uses shows two as used", got)
+    tap.ok(not write(m, "three").is_error and not b.asks(), f"{c.who}: the third of three granted uses runs, and the grant is gone", b.asks())
+    tap.ok(asks_again(b, m) and len(logged(b, "ask.use", ask)) == 3 and state_of(b, ask) == "spent", f"{c.who}: a call after the last granted use asks")
 
 
 def timed(tap, b, m):
     c = b.c
     ask = approve(b, m, "write_file", "--for", "8s", path="one", content="x")
     end = time.monotonic() + 9
-    tap.ok(not write(m, "two").is_error, f"{c.who}: within its time")
+    tap.ok(not write(m, "two").is_error, f"{c.who}: a call within a grant's time runs without a question")
     time.sleep(max(0, end - time.monotonic()))
-    tap.ok(not b.asks() and state_of(b, ask) == "lapsed", f"{c.who}: its time is over while nobody serves", b.asks())
-    tap.ok(c("deny", ask).code == 125, f"{c.who}: there is nothing to take back")
-    tap.ok(asks_again(b, m) and len(logged(b, "ask.lapse", ask)) == 1, f"{c.who}: the next call asks, and the log knows")
+    tap.ok(not b.asks() and state_of(b, ask) == "lapsed", f"{c.who}: a grant lapses at its time while no server runs", b.asks())
+    tap.ok(c("deny", ask).code == 125, f"{c.who}: coffer deny refuses a grant whose time is over")
+    tap.ok(asks_again(b, m) and len(logged(b, "ask.lapse", ask)) == 1, f"{c.who}: the next call asks after a grant's time, and the log has the lapse")
 
 
 def kids(m):
@@ -189,7 +189,7 @@ def calls_die(tap, b, m):
     if state_of(b, ask) == "granted":
         c("deny", ask)
     wait_for(lambda: not b.asks())
-    tap.ok(asks_again(b, m), f"{c.who}: and then a person is asked")
+    tap.ok(asks_again(b, m), f"{c.who}: a call asks again after the grant was spent by killed calls")
 
 
 def granted_file(b):
@@ -203,15 +203,15 @@ def damaged(tap, b, m):
     path = granted_file(b)
     with open(path, "rb") as f:
         whole = f.read()
-    tap.eq(os.stat(path).st_mode & 0o777, 0o600, f"{c.who}: the file is nobody else's")
+    tap.eq(os.stat(path).st_mode & 0o777, 0o600, f"{c.who}: the file of grants has mode 0600")
     for what, text in (("damaged", whole.replace(b'"write_file"', b'"write_filf"', 1)), ("cut", whole[:-2]), ("empty", b""),
                        ("without its digest", whole[65:])):
         with open(path, "wb") as f:
             f.write(text)
-        tap.ok(not b.asks() and asks_again(b, m), f"{c.who}: a file that is {what} grants nothing", b.asks())
+        tap.ok(not b.asks() and asks_again(b, m), f"{c.who}: a grants file that is {what} grants nothing", b.asks())
     with open(path, "wb") as f:
         f.write(whole)
-    tap.ok(not write(m, "two").is_error, f"{c.who}: as it was it does")
+    tap.ok(not write(m, "two").is_error, f"{c.who}: a restored grants file grants again")
     return whole
 
 
@@ -219,30 +219,30 @@ def server_dies(tap, b, policy, whole):
     c = b.c
     with Client(c, "--policy", policy) as m:
         m.initialize()
-        tap.ok(not b.asks() and asks_again(b, m), f"{c.who}: another session has nothing of it", b.asks())
+        tap.ok(not b.asks() and asks_again(b, m), f"{c.who}: a grant does not hold in another session", b.asks())
         ask = approve(b, m, "write_file", "--sandbox", path="one", content="x")
         path = granted_file(b)
         with open(path, "wb") as f:
             f.write(whole)
-        tap.ok(not b.asks() and asks_again(b, m), f"{c.who}: nor with that session's file", b.asks())
+        tap.ok(not b.asks() and asks_again(b, m), f"{c.who}: the grants file of another session grants nothing", b.asks())
         os.unlink(path)
-        tap.ok(asks_again(b, m), f"{c.who}: nor without its own")
+        tap.ok(asks_again(b, m), f"{c.who}: a session without its grants file has no grants")
         ask = approve(b, m, "write_file", "--sandbox", path="one", content="x")
         with open(path, "rb") as f:
             mine = f.read()
         m.p.kill()
-        tap.ok(wait_for(lambda: logged(b, "ask.lapse", ask)), f"{c.who}: it lapses with a server that is killed")
-        tap.ok(not b.asks() and c("deny", ask).code == 125, f"{c.who}: and is nobody's any more", b.asks())
+        tap.ok(wait_for(lambda: logged(b, "ask.lapse", ask)), f"{c.who}: a grant lapses when its server is killed")
+        tap.ok(not b.asks() and c("deny", ask).code == 125, f"{c.who}: a lapsed grant is not listed and cannot be taken back", b.asks())
     with open(path, "wb") as f:
         f.write(mine)
     c.own(path)
     run = os.path.basename(os.path.dirname(path))
-    tap.ok(not b.asks(), f"{c.who}: nor if the file comes back", b.asks())
+    tap.ok(not b.asks(), f"{c.who}: a grants file that is restored after the server's death grants nothing", b.asks())
     p = c.popen("call", "--from", run, "--policy", policy, "--tool", "write_file", "--args", "{}", "--", "true")
     q = b.pending()
-    tap.ok(len(q) == 1 and not os.path.exists(path), f"{c.who}: not even for a call that is made for its sandbox", q)
+    tap.ok(len(q) == 1 and not os.path.exists(path), f"{c.who}: a call --from an ended session has no grant", q)
     c("deny", q[0]["id"])
-    tap.eq(p.wait(60), 125, f"{c.who}: which is asked about")
+    tap.eq(p.wait(60), 125, f"{c.who}: coffer call --from an ended session is denied by a person")
     p.communicate()
 
 
@@ -255,9 +255,9 @@ def served_by_another(tap, b, policy):
         run = os.path.basename(os.path.dirname(granted_file(b)))
         p = c.popen("ask", "new", "--sandbox", run, "are you there?")
         q = b.pending()
-        tap.ok(len(q) == 1 and state_of(b, ask) == "granted", f"{c.who}: somebody else serves, and it is granted", b.asks("--all"))
+        tap.ok(len(q) == 1 and state_of(b, ask) == "granted", f"{c.who}: control: a grant is listed while another process serves the questions", b.asks("--all"))
         m.p.kill()
-        tap.ok(wait_for(lambda: state_of(b, ask) == "lapsed") and logged(b, "ask.lapse", ask), f"{c.who}: then the server is killed, and it is not",
+        tap.ok(wait_for(lambda: state_of(b, ask) == "lapsed") and logged(b, "ask.lapse", ask), f"{c.who}: a grant lapses with its server although another process serves the questions",
                b.asks("--all"))
         c("deny", q[0]["id"])
         p.communicate()
@@ -268,10 +268,10 @@ def session_ends(tap, b, policy):
     with Client(c, "--policy", policy) as m:
         m.initialize()
         ask = approve(b, m, "write_file", "--sandbox", path="one", content="x")
-        tap.eq(m.end(), 0, f"{c.who}: it ends")
+        tap.eq(m.end(), 0, f"{c.who}: the session exits with 0")
     got = logged(b, "ask.lapse", ask)
-    tap.ok(len(got) == 1 and "session has ended" in got[0]["why"] and not b.asks(), f"{c.who}: what was granted lapses with the session", got)
-    tap.eq(c("deny", ask).code, 125, f"{c.who}: and cannot be taken back")
+    tap.ok(len(got) == 1 and "session has ended" in got[0]["why"] and not b.asks(), f"{c.who}: a grant lapses when its session ends", got)
+    tap.eq(c("deny", ask).code, 125, f"{c.who}: coffer deny refuses a grant of an ended session")
 
 
 def grants(tap, b, policy, every):

@@ -35,6 +35,13 @@ class Scraper:
         s.settimeout(60)
         return s
 
+    def listens(self):
+        try:
+            self.connect().close()
+            return True
+        except ConnectionRefusedError:
+            return False
+
     def ask(self, raw, end=True, uid=None):
         with self.connect(uid) as s:
             s.sendall(raw)
@@ -67,46 +74,49 @@ class Scraper:
 
 def start_cofferd(tap, c):
     r = c("call", "--engine", "ns", "--", "true")
-    tap.eq(r.code, 0, f"{c.who}: a call, which starts cofferd", r)
+    tap.eq(r.code, 0, f"{c.who}: coffer call starts cofferd", r)
     path = os.path.join(c.state, "metrics.sock")
-    tap.ok(wait_for(lambda: os.path.exists(path)), f"{c.who}: there is a socket")
+    tap.ok(wait_for(lambda: os.path.exists(path)), f"{c.who}: cofferd makes metrics.sock")
     mode = os.stat(path).st_mode
-    tap.ok(stat.S_ISSOCK(mode) and mode & 0o077 == 0, f"{c.who}: that is its owner's alone", oct(mode))
-    return Scraper(c)
+    tap.ok(stat.S_ISSOCK(mode) and mode & 0o077 == 0, f"{c.who}: metrics.sock is accessible to its owner alone", oct(mode))
+    scraper = Scraper(c)
+    # Its name is there a moment before it listens.
+    tap.ok(wait_for(scraper.listens), f"{c.who}: cofferd listens on metrics.sock")
+    return scraper
 
 
 def counters(tap, c, net, web):
     who = c.who
     r = c("run", "-d", "--name", "box", "--allow", GOOD, "-v", f"{net.ca}:/ca.pem", "--", "sleep", "1000")
-    tap.eq(r.code, 0, f"{who}: a sandbox that lasts", r)
+    tap.eq(r.code, 0, f"{who}: a sandbox starts in the background", r)
     run_id = r.out.strip()
     scraper = start_cofferd(tap, c)
     me = (f'sandbox="{run_id}"', 'name="box"')
-    tap.eq(scraper.value("coffer_sandboxes"), 1.0, f"{who}: it is counted", scraper.text())
-    tap.eq(scraper.value("coffer_egress_up", *me), 0.0, f"{who}: without a packet its network has not begun", scraper.text())
-    tap.ok(scraper.value("coffer_sandbox_start_time_seconds", f'engine="{c.engine}"', *me), f"{who}: with its engine")
+    tap.eq(scraper.value("coffer_sandboxes"), 1.0, f"{who}: a running sandbox is counted", scraper.text())
+    tap.eq(scraper.value("coffer_egress_up", *me), 0.0, f"{who}: coffer_egress_up is 0 before the first packet", scraper.text())
+    tap.ok(scraper.value("coffer_sandbox_start_time_seconds", f'engine="{c.engine}"', *me), f"{who}: a sandbox's metrics have its engine")
     r = c("exec", "box", "--", "sh", "-c", f"curl -sS -m 60 --cacert /ca.pem {web.url}; curl -sS -m 60 https://{EVIL}/")
-    tap.ok("hello" in r.out and "resolve" in r.err, f"{who}: it uses the network", r)
+    tap.ok("hello" in r.out and "resolve" in r.err, f"{who}: a sandbox reaches an allowed host and no other", r)
     tap.ok(wait_for(lambda: (scraper.value("coffer_egress_connections_total", 'result="allowed"', *me) or 0) >= 1),
-           f"{who}: its connection is counted", scraper.text())
+           f"{who}: an allowed connection is counted", scraper.text())
     # It is asked for its numbers every two seconds, and may have been in the middle of that.
     tap.ok(wait_for(lambda: (scraper.value("coffer_egress_lookups_total", 'result="denied"', *me) or 0) >= 1.0 and
                     (scraper.value("coffer_egress_bytes_total", 'direction="up"', *me) or 0) > 0 and
-                    scraper.value("coffer_egress_up", *me) == 1.0), f"{who}: what was denied, and bytes", scraper.text())
+                    scraper.value("coffer_egress_up", *me) == 1.0), f"{who}: denied lookups and bytes are counted", scraper.text())
     before = scraper.value("coffer_audit_events_total")
     c("exec", "box", "--", "true")
-    tap.ok(before > 0 and wait_for(lambda: scraper.value("coffer_audit_events_total") > before), f"{who}: the log's position moves")
+    tap.ok(before > 0 and wait_for(lambda: scraper.value("coffer_audit_events_total") > before), f"{who}: the number of audit events grows")
     bad = [line for line in scraper.text().splitlines() if not line.startswith("# ") and not SAMPLE.match(line)]
     tap.eq(bad, [], f"{who}: every line is a sample or a comment")
     c("stop", "--time", "1", "box")
-    tap.ok(wait_for(lambda: scraper.value("coffer_sandboxes") == 0.0), f"{who}: one that has ended is gone", scraper.text())
+    tap.ok(wait_for(lambda: scraper.value("coffer_sandboxes") == 0.0), f"{who}: an ended sandbox is not counted", scraper.text())
     c("rm", "box")
 
 
 def short(tap, c):
     """A sandbox is counted with its engine. Its network's numbers come from coffer-egress, which is the same for everybody."""
     r = c("run", "-d", "--name", "box", "--net", "none", "--", "sleep", "1000")
-    tap.eq(r.code, 0, f"{c.who}: a sandbox that lasts", r)
+    tap.eq(r.code, 0, f"{c.who}: a sandbox starts in the background", r)
     scraper = start_cofferd(tap, c)
     tap.ok(scraper.value("coffer_sandboxes") == 1.0 and
            scraper.value("coffer_sandbox_start_time_seconds", f'engine="{c.engine}"', f'sandbox="{r.out.strip()}"', 'name="box"'),
@@ -116,7 +126,7 @@ def short(tap, c):
 
 def pool(tap, c):
     scraper = Scraper(c)
-    tap.ok(wait_for(lambda: (scraper.value("coffer_pool_ready") or 0) >= 1), f"{c.who}: what stands ready is counted",
+    tap.ok(wait_for(lambda: (scraper.value("coffer_pool_ready") or 0) >= 1), f"{c.who}: ready sandboxes of the warm pool are counted",
            scraper.text())
 
 
@@ -134,18 +144,18 @@ def askers(tap, c):
     some = [scraper.connect() for _ in range(40)]
     for s in some:
         s.close()
-    tap.ok(wait_for(lambda: scraper.value("coffer_sandboxes") is not None), f"{who}: many that say nothing do no harm")
+    tap.ok(wait_for(lambda: scraper.value("coffer_sandboxes") is not None), f"{who}: forty connections that send nothing do not stop the server")
     half = scraper.connect()
     half.sendall(b"GET /met")
-    tap.ok(scraper.value("coffer_sandboxes") is not None, f"{who}: one that is slow holds up nobody")
-    tap.eq(half.recv(1), b"", f"{who}: and is let go of")
+    tap.ok(scraper.value("coffer_sandboxes") is not None, f"{who}: a slow client does not delay others")
+    tap.eq(half.recv(1), b"", f"{who}: a slow client is disconnected")
     half.close()
 
 
 def curl(tap, c):
     r = subprocess.run(["curl", "-sS", "-m", "60", "--unix-socket", os.path.join(c.state, "metrics.sock"), "http://x/metrics"],
                        capture_output=True, text=True, check=False, user=c.uid, group=c.gid, extra_groups=[])
-    tap.ok(r.returncode == 0 and "\ncoffer_sandboxes 0\n" in r.stdout, f"{c.who}: curl --unix-socket reads it", r)
+    tap.ok(r.returncode == 0 and "\ncoffer_sandboxes 0\n" in r.stdout, f"{c.who}: curl --unix-socket reads the metrics", r)
 
 
 def others(tap, c):
@@ -161,7 +171,7 @@ def others(tap, c):
             got = Scraper(c).ask(ask, uid=uid)
         except OSError:
             got = b""
-        tap.eq(got.startswith(b"HTTP/1.1 200 "), wanted, f"{c.who}: uid {uid} is {'answered' if wanted else 'not'}", got[:100])
+        tap.eq(got.startswith(b"HTTP/1.1 200 "), wanted, f"{c.who}: uid {uid} {'gets the metrics' if wanted else 'gets no metrics'}", got[:100])
 
 
 def main():
@@ -189,8 +199,8 @@ def main():
                 askers(tap, c)
                 curl(tap, c)
             others(tap, c)
-            tap.eq(c("pool", "stop").code, 0, f"{who}: it ends")
-            tap.ok(wait_for(lambda: not os.path.exists(os.path.join(c.state, "metrics.sock"))), f"{who}: and the socket with it")
+            tap.eq(c("pool", "stop").code, 0, f"{who}: coffer pool stop ends cofferd")
+            tap.ok(wait_for(lambda: not os.path.exists(os.path.join(c.state, "metrics.sock"))), f"{who}: metrics.sock is removed when cofferd ends")
             c.check_clean(tap)
     tap.done()
 

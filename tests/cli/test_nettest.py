@@ -47,16 +47,16 @@ def main():
         for who in plain_identities(tap):
             r = net.run_as(who, ["python3", "-c", ASK], env={"PATH": "/usr/bin:/bin"})
             tap.eq(r.stdout.splitlines(), ["hello /x", "ab", "['2a05:5::7', '5.5.5.7']", "ping", "pong", "gaierror", "True",
-                                           "True", "2a05:5::1", "169.254.169.254"], f"{who}: reaches all of it", r.stderr)
+                                           "True", "2a05:5::1", "169.254.169.254"], f"{who}: reaches every server of the test internet", r.stderr)
             with net.coffer(who) as c:
                 r = c("run", "--net", "none", "--", "true")
-                tap.eq(r.code, 0, f"{who}: coffer runs in it", r)
+                tap.eq(r.code, 0, f"{who}: coffer runs in the test internet", r)
                 c.check_clean(tap)
         tap.ok(("api.example.test", "A") in net.queries and ("none.example.test", "A") in net.queries,
-               "queries are seen", net.queries)
-        tap.ok(web.requests and web.requests[0].path == "/x" and web.requests[0].peer == "5.5.4.1", "requests are seen",
+               "the test internet records DNS queries", net.queries)
+        tap.ok(web.requests and web.requests[0].path == "/x" and web.requests[0].peer == "5.5.4.1", "the test internet records requests with their peer",
                web.requests)
-        tap.ok(echo.requests, "datagrams are seen")
+        tap.ok(echo.requests, "the test internet records datagrams")
     tap.done()
 
 

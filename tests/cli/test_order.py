@@ -8,6 +8,7 @@ Engine ns only: run_execute() is the same for every engine, and runsc, which tra
 import os
 import re
 import shutil
+import socket
 import sys
 import time
 
@@ -15,15 +16,16 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from coffertest import Tap, coffer_as, identities  # noqa: E402
 
 CALLS = ("clone,clone3,fork,vfork,mkdir,mkdirat,openat,write,pwrite64,writev,sendmsg,sendto,prctl,read,recvfrom,recvmsg,"
-         "execve,execveat,kill")
+         "execve,execveat,kill,wait4,waitid")
 MARK = "the-command-itself"
 
 
-def trace(c, *args):
-    """Runs coffer under strace. A list of (pid, text of one system call), in the order in which they began."""
-    path = os.path.join(c.work, "trace")
-    r = c(program=["strace", "-f", "-q", "-s", "4000", "-e", f"trace={CALLS}", "-e", "signal=none", "-o", path,
-                   os.path.join(c.bin, "coffer"), *args])
+def strace(c, path, *args):
+    return ["strace", "-f", "-q", "-s", "4000", "-e", f"trace={CALLS}", "-e", "signal=none", "-o", path,
+            os.path.join(c.bin, "coffer"), *args]
+
+
+def read_trace(path):
     lines = []
     with open(path, encoding="utf-8", errors="replace") as f:
         for line in f:
@@ -31,7 +33,14 @@ def trace(c, *args):
             if not text.startswith(("<...", "+++", "---")):
                 lines.append((int(pid), text))
     os.unlink(path)
-    return r, lines
+    return lines
+
+
+def trace(c, *args):
+    """Runs coffer under strace. A list of (pid, text of one system call), in the order in which they began."""
+    path = os.path.join(c.work, "trace")
+    r = c(program=strace(c, path, *args))
+    return r, read_trace(path)
 
 
 class Start:
@@ -73,7 +82,7 @@ class Start:
         """Each landmark is there, and comes before the next."""
         where = [self.at[name] for name in order]
         good = None not in where and where == sorted(where)
-        tap.ok(good, f"{who}: in this order: {', '.join(order)}", dict(zip(order, where)))
+        tap.ok(good, f"{who}: a start has this order: {', '.join(order)}", dict(zip(order, where)))
 
 
 STEPS = ("guard", "id seen", "directory", "spawn", "guard told", "layers", "run.start", "go", "confined")
@@ -81,7 +90,7 @@ STEPS = ("guard", "id seen", "directory", "spawn", "guard told", "layers", "run.
 
 def attached(tap, c):
     r, lines = trace(c, "run", "--net", "none", "--user", "0", "--", "true", MARK)
-    tap.eq(r.code, 0, f"{c.who}: a run under strace", r)
+    tap.eq(r.code, 0, f"{c.who}: coffer run under strace exits with 0", r)
     s = Start(lines)
     s.check(tap, c.who, *STEPS)
     if c.who == "user":  # strace of an ordinary user cannot read the memory of a confined launcher
@@ -101,8 +110,28 @@ def detached(tap, c):
     s.check(tap, who, *STEPS)
     if c.who == "user":
         return
-    s.check(tap, who, "confined", "caller let go", "command sent")
+    s.check(tap, who, "confined", "command sent", "caller let go")
     s.check(tap, who, "confined", "first read from inside")
+
+
+def abandoned(tap, c):
+    """A sandbox of the warm pool that gets no command: the start fails at its last step before supervision."""
+    path = os.path.join(c.work, "trace")
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    p = c.popen(program=strace(c, path, "call", f"--standby={theirs.fileno()}", "--user", "0"), pass_fds=(theirs.fileno(),))
+    theirs.close()
+    ours.settimeout(60)
+    ready = ours.recv(4096)
+    ours.close()
+    out = p.communicate(timeout=60)
+    tap.ok(len(ready) > 8 and ready[4:8] == b"\1\0\0\0" and p.returncode == 0, f"{c.who}: a warm sandbox is ready, and ends when nobody wants it", out)
+    lines = read_trace(path)
+    s = Start(lines)
+    if c.who == "user":  # strace of an ordinary user cannot follow into the sandbox
+        return
+    child = lines[s.at["engine's program"]][0] if s.at["engine's program"] is not None else None
+    tap.ok(child and s.find(s.launcher, rf"(wait4\({child}|waitid\(P_PIDFD)", s.at["engine's program"]) is not None,
+           f"{c.who}: the launcher reaps the first process of a sandbox that is not wanted", child, lines[-40:])
 
 
 def wait_until_over(c):
@@ -122,6 +151,7 @@ def main():
         with coffer_as(who) as c:
             attached(tap, c)
             detached(tap, c)
+            abandoned(tap, c)
             wait_until_over(c)
             c.check_clean(tap)
     tap.done()

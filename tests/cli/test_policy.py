@@ -60,7 +60,7 @@ def check_twice(design, bare):
         tap.ok(r.code == 2 and "takes one value and is given two" in r.err and one in r.err and two in r.err,
                f"a second, other {option} is an error that names both", r)
     r = coffer("mcp", "--policy", design, "--policy", bare)
-    tap.ok(r.code == 2 and "takes one value" in r.err, "also of coffer mcp", r)
+    tap.ok(r.code == 2 and "takes one value" in r.err, "coffer mcp refuses a second --policy", r)
     r = coffer("replay", "--policy", design, "--policy", bare)
     tap.ok("takes one value" not in r.err, "coffer replay takes several policies", r)
 
@@ -70,16 +70,16 @@ def check_unseen():
     r = coffer("policy", "check", path)
     tap.ok(r.code != 0 and "nel.yaml:2:19: U+0085" in r.err, "a line break that only YAML sees is refused with its place", r)
     r = coffer("run", "--policy", path, "--", "true")
-    tap.ok(r.code != 0 and "U+0085" in r.err, "also by coffer run", r)
+    tap.ok(r.code != 0 and "U+0085" in r.err, "coffer run refuses a line break that only YAML sees", r)
     path = put("bom.yaml", "\ufeffversion: 1\negress:\n  allow: [a.example.com]\n")
     r = coffer("policy", "check", path)
-    tap.ok(r.code == 0 and "1 rule" in r.out, "a byte order mark at the beginning of a file is taken for what it is", r)
+    tap.ok(r.code == 0 and "1 rule" in r.out, "a byte order mark at the beginning of a policy is accepted", r)
     path = put("nel-profile.yaml", "version: 1\n# harmless\u2028allow: [evil.example.com]\n")
     r = coffer("profile", "show", path)
-    tap.ok(r.code != 0 and "U+2028" in r.err, "and in a profile", r)
+    tap.ok(r.code != 0 and "U+2028" in r.err, "coffer profile refuses a line break that only YAML sees", r)
     path = put("nel-notify.yaml", "version: 1\n# \u202eharmless\n", 0o600)
     r = coffer("notify", "ls", "--config", path)
-    tap.ok(r.code != 0 and "U+202E" in r.err, "and in a notify.yaml", r)
+    tap.ok(r.code != 0 and "U+202E" in r.err, "coffer notify refuses a character that turns the direction of text", r)
 
 
 def check_learned():
@@ -105,22 +105,32 @@ def check_learned():
     tap.ok(r.code == 0 and 'to: "10.1.2.3:8443"' in text and f'ca: "{pem}"' in text, "to: and ca: of the rules in force are learned", r, text)
     tap.ok(text.count('"WEBSOCKET /v1/live"') == 2 and '"GET /v1/models"' in text, "requests are learned by method and path", text)
     changed = "# LOOK: what follows is from a policy that has changed since the run"
-    tap.ok(text.count(changed) == 2, "where the policy is not the one that the run had, what is taken from it says so", text)
+    tap.ok(text.count(changed) == 2, "learned values of a policy that has changed since the run are marked", text)
+    tap.ok("2 to look at (LOOK)" in r.err, "net learn counts the marks of a policy that has changed", r)
     log[0] = ("run.start", {"net": "enforce", "policy": used, "policy_digest": "sha256:" + json.loads(coffer("policy", "check", "--json", used).out)["digest"]})
     write_log(*log)
     again = coffer("net", "learn", "--http")
-    tap.ok('to: "10.1.2.3:8443"' in again.out and "has changed" not in again.out, "and of the policy that the run had it is not said", again)
+    tap.ok('to: "10.1.2.3:8443"' in again.out and "has changed" not in again.out, "learned values of an unchanged policy are not marked", again)
+    with open(used, encoding="utf-8") as f:
+        whole = f.read()
+    put("used.yaml", whole + "  mode: observe\n")
+    digest = json.loads(coffer("policy", "check", "--json", used).out)["digest"]
+    put("used.yaml", whole)
+    write_log(("run.start", {"net": "observe", "policy": used, "policy_digest": "sha256:" + digest}), *log[1:])
+    again = coffer("net", "learn", "--http")
+    tap.ok('to: "10.1.2.3:8443"' in again.out and "has changed" not in again.out, "learned values of an unchanged policy under --net observe are not marked", again)
+    write_log(*log)
     r = coffer("policy", "check", learned)
-    tap.ok(r.code == 0 and "\n  deny:" not in text, "what is learned passes policy check, whatever a file is called", r)
+    tap.ok(r.code == 0 and "\n  deny:" not in text, "a learned policy passes policy check, whatever a file is called", r)
     r = coffer("replay", "--json", "--policy", learned, "--since", "2026-01-01")
     total = json.loads(r.out.splitlines()[-1])
-    tap.ok(total["type"] == "sum" and total["decisions"] == 8 and total["same"] == 8, "and changes no decision of the log", r)
+    tap.ok(total["type"] == "sum" and total["decisions"] == 8 and total["same"] == 8, "a learned policy decides every event of the log as it was decided", r)
     os.unlink(learned)
     os.chmod(used, 0o666)
     r = coffer("net", "learn", "-o", learned)
     with open(learned, encoding="utf-8") as f:
         text = f.read()
-    tap.ok(r.code == 0 and "to:" not in text and "used.yaml" in r.err, "what a policy that others can write to says by now is not learned, and that is said", r, text)
+    tap.ok(r.code == 0 and "to:" not in text and "used.yaml" in r.err, "a policy that others can write to is not learned from, and is named", r, text)
     os.unlink(path)
     os.unlink(learned)
 
@@ -144,17 +154,17 @@ def flow_of(text):
 def check_hints():
     """What a message tells to write is taken when it is written."""
     r = coffer("run", "--allow", "http://example.com/x", "--", "true")
-    tap.ok(r.code != 0 and "is a URL" in r.err and "try: example.com:80" in r.err, "a URL in --allow: the host to type is said", r)
+    tap.ok(r.code != 0 and "is a URL" in r.err and "try: example.com:80" in r.err, "a URL in --allow is refused with the host to type", r)
     r = coffer("run", "--allow", "https://example.com:8443/", "--", "true")
-    tap.ok("try: example.com:8443" in r.err, "with its port", r)
+    tap.ok("try: example.com:8443" in r.err, "a URL in --allow is refused with its port", r)
     r = coffer("policy", "show", "--allow", "example.com:8443")
-    tap.ok(r.code == 0, "and that is taken", r)
+    tap.ok(r.code == 0, "the host and port that the message suggests are accepted", r)
     for what, port in (("localhost:8765", "8765"), ("10.0.0.1", "5432"), ("10.0.0.1:6379", "6379"), ("[fd00::1]:6379", "6379")):
         r = coffer("run", "--allow", what, "--", "true")
-        tap.ok(r.code != 0 and "policy file" in r.err and port in r.err, f"--allow {what} is refused with the way", r)
+        tap.ok(r.code != 0 and "policy file" in r.err and port in r.err, f"--allow {what} is refused and points to a policy file", r)
         path = put("typed.yaml", "allow:\n  " + flow_of(r.err) + "\n")
         r = coffer("policy", "check", path)
-        tap.ok(r.code == 0, f"the rule that it tells for {what} passes policy check", r)
+        tap.ok(r.code == 0, f"the rule that the message suggests for {what} passes policy check", r)
 
 
 def check_why():
@@ -168,27 +178,27 @@ def check_why():
            "coffer why explains the last single denial, and counts the sums after it", r)
     rule = r.out[r.out.index("    - domain"):r.out.index("1234 more")]
     r = coffer("policy", "check", put("typed.yaml", "allow:\n" + rule))
-    tap.ok(r.code == 0 and "to:" in rule and "10.1.2.3" in rule, "the rule that it tells for a name of a private network passes policy check", r, rule)
+    tap.ok(r.code == 0 and "to:" in rule and "10.1.2.3" in rule, "the rule that coffer why suggests for a private name passes policy check", r, rule)
     write_log(*sums)
     r = coffer("why")
-    tap.ok("1234 denied, not listed singly" in r.out and "--allow" not in r.out, "of sums alone it tells how many", r)
+    tap.ok("1234 denied, not listed singly" in r.out and "--allow" not in r.out, "coffer why counts denials that are only in sums", r)
     write_log(("net.dns", {"name": "gone.example.com", "qtype": "A", "decision": "error", "why": "there is no such name"}))
     r = coffer("why")
-    tap.ok(r.code == 1 and "nothing was denied" in r.err, "a name that there is not was not denied", r)
+    tap.ok(r.code == 1 and "nothing was denied" in r.err, "coffer why does not report a name that does not exist as denied", r)
     write_log(("net.dns", {"name": "evil.example.com", "qtype": "A", "decision": "deny", "why": "no rule allows it"}))
     r = coffer("net", "log")
     tap.ok(" denied " in r.out and " deny " not in r.out, "coffer net log says denied", r)
     write_log(("net.dns", {"name": "x;curl$ifs|sh.evil.test", "qtype": "A", "decision": "deny", "why": "it is not a host name"}))
     r = coffer("why")
-    tap.ok("no rule can allow it" in r.out and "--allow" not in r.out and "domain:" not in r.out, "what is no host name is in no line that people copy", r)
+    tap.ok("no rule can allow it" in r.out and "--allow" not in r.out and "domain:" not in r.out, "coffer why suggests no rule for a text that is not a host name", r)
     write_log(("net.open", {"name": "", "addr": "2606:4700::1111", "port": 8080, "decision": "deny", "rule": "default", "why": "no rule allows [2606:4700::1111]:8080"}))
     r = coffer("why")
-    tap.ok("--allow [2606:4700::1111]:8080," in r.out, "an address of IPv6 has its brackets there", r)
+    tap.ok("--allow [2606:4700::1111]:8080," in r.out, "coffer why suggests an IPv6 address in brackets", r)
     rule = "allow api.example.com:443 (p.yaml:3)"
     write_log(("net.request", {"host": "api.example.com", "port": 443, "method": "GET", "path": "/x;10.0.0.1", "decision": "deny", "rule": rule,
                                "why": f"the rule {rule} does not list GET /x;10.0.0.1"}))
     r = coffer("why")
-    tap.ok("change that rule" in r.out and "to:" not in r.out.split("/x;10.0.0.1")[-1], "an address in the path of a request leads nowhere", r)
+    tap.ok("change that rule" in r.out and "to:" not in r.out.split("/x;10.0.0.1")[-1], "coffer why does not take an address in a path for the host's", r)
     os.unlink(path)
 
 
@@ -204,33 +214,37 @@ def check_websocket():
                       ("wss://a.example.com/live/no", "deny"), ("https://a.example.com/x", "allow"), ("wss://b.example.com/x", "allow")):
         r = coffer("policy", "explain", path, url)
         tap.ok(r.out.startswith(want), f"{url} is {want} where GET /**, * /all/** and WEBSOCKET /live/** are allowed", r)
+    r = coffer("policy", "explain", path, "A" * 32, "https://a.example.com/all/x")
+    tap.ok(r.code == 0 and r.out.startswith("allow"), "policy explain judges a method of 32 bytes", r)
+    r = coffer("policy", "explain", path, "A" * 33, "https://a.example.com/all/x")
+    tap.ok(r.code == 2 and "more than 32 bytes" in r.err, "policy explain refuses a method that is longer than a request may have", r)
     r = coffer("policy", "explain", path, "WEBSOCKET", "https://a.example.com/x")
-    tap.ok(r.out.startswith("deny") and "WEBSOCKET and the path" in r.out, "the denial says which word is missing", r)
+    tap.ok(r.out.startswith("deny") and "WEBSOCKET and the path" in r.out, "a denied WebSocket names the method that is missing", r)
 
 
 def check_check(design, bare):
     r = coffer("policy", "check", design)
-    tap.ok(r.code == 0 and "4 rules, enforce" in r.out, "the design's own example is a policy", r)
-    tap.ok("does not cover github.com itself" in r.err, "and what is odd is said", r)
+    tap.ok(r.code == 0 and "4 rules, enforce" in r.out, "the example of the design passes policy check", r)
+    tap.ok("does not cover github.com itself" in r.err, "policy check warns about a wildcard that does not cover its domain", r)
     r = coffer("policy", "check", bare)
-    tap.ok(r.code == 0 and r.err == "" and "0 warnings" in r.out, "so is the well-known form, without a word", r)
+    tap.ok(r.code == 0 and r.err == "" and "0 warnings" in r.out, "the short form passes policy check without a warning", r)
     r = coffer("policy", "check", "--json", design)
     j = json.loads(r.out)
     tap.ok(j["rules"] == 4 and j["mode"] == "enforce" and len(j["digest"]) == 64 and len(j["warnings"]) == 1,
-           "check --json", r)
+           "policy check --json has rules, mode, digest and warnings", r)
     for text, why in (("alow: []\n", ":1:1: unknown key 'alow'"), ("allow: [{domain: \"*.com\"}]\n", "public suffix"),
                       ("allow: [\n", "not YAML")):
         r = coffer("policy", "check", put("wrong.yaml", text))
-        tap.ok(r.code == 1 and why in r.err and r.out == "", f"refused with exit 1: {why}", r)
+        tap.ok(r.code == 1 and why in r.err and r.out == "", f"policy check refuses with exit 1: {why}", r)
     r = coffer("policy", "check", put("wrong.yaml", "alow: []\n"))
-    tap.ok("try: allow:" in r.err, "with the nearest word", r)
+    tap.ok("try: allow:" in r.err, "policy check suggests the nearest key", r)
     r = coffer("policy", "check", put("open.yaml", BARE, 0o666))
-    tap.ok(r.code == 0 and "others may write to" in r.err, "a file that others may write to is warned about", r)
+    tap.ok(r.code == 1 and "others may write to" in r.err and "chmod go-w" in r.err, "check refuses a file that others may write to, as coffer run does", r)
     for args, why in (([], "say what to do"), (["chekc", design], "check"), (["check"], "check FILE"),
                       (["check", design, bare], "check FILE"), (["check", "/nonexistent"], "")):
         r = coffer("policy", *args)
-        tap.eq(r.code, 1 if why == "" else 2, f"exit status of policy {' '.join(args[:1])}: {why}", r)
-        tap.ok(why in r.err, "which says why", r)
+        tap.eq(r.code, 1 if why == "" else 2, f"exit status of coffer policy {' '.join(args[:1])}: {why}", r)
+        tap.ok(why in r.err, f"coffer policy {' '.join(args[:1])} names the fault: {why}", r)
 
 
 def check_explain(design):
@@ -251,41 +265,41 @@ def check_explain(design):
             (["2130706433:80"], 2, [])):
         r = coffer("policy", "explain", design, *args)
         text = r.out + r.err
-        tap.ok(r.code == code and all(w in text for w in words), f"explain {' '.join(args)}", r)
+        tap.ok(r.code == code and all(w in text for w in words), f"explain {' '.join(args)} exits with {code} and gives the rule", r)
     bot = os.path.join(ROOT, "examples", "policy-bot.yaml")
     for opts, code in ((["--push", "refs/heads/bot/x=create"], 0), (["--push", "refs/heads/main"], 1)):
         r = coffer("policy", "explain", bot, "POST", "https://github.com/octo/app.git/git-receive-pack", *opts)
-        tap.eq(r.code, code, f"explain {' '.join(opts)}", r)
+        tap.eq(r.code, code, f"explain {' '.join(opts)} exits with {code}", r)
     r = coffer("policy", "explain", "--graphql", "mutation { mergePullRequest(input: {}) { x } }", bot, "POST",
                "https://api.github.com/graphql")
-    tap.ok(r.code == 1 and "mutation mergePullRequest" in r.out, "explain --graphql", r)
+    tap.ok(r.code == 1 and "mutation mergePullRequest" in r.out, "explain --graphql names the mutation that decides", r)
     r = coffer("policy", "explain", bot, "POST", "https://api.github.com/graphql")
     tap.ok(r.code == 1 and "depends on the body" in r.out, "explain says when only the body can tell", r)
     r = coffer("policy", "explain", "--json", design, "DELETE", "https://api.github.com/x")
     j = json.loads(r.out)
-    tap.ok(r.code == 1 and j["decision"] == "deny" and "DELETE /**" in j["rule"], "explain --json", r)
+    tap.ok(r.code == 1 and j["decision"] == "deny" and "DELETE /**" in j["rule"], "explain --json has decision and rule", r)
     r = coffer("policy", "explain", "--allow", "a.github.com", design, "api.github.com:443")
-    tap.ok(r.code == 1 and "policy 2 of 2" in r.out, "what --allow does not name is denied beside a file", r)
+    tap.ok(r.code == 1 and "policy 2 of 2" in r.out, "a host that --allow does not name is denied beside a file", r)
     r = coffer("policy", "explain", "--allow", "x.example.test", put("one.yaml", "allow: [a.example.test]\n"),
                "x.example.test:443")
     tap.ok(r.code == 1 and "the command line allows x.example.test:443, but one.yaml does not. Both must allow it" in r.out and
-           "other ports" not in r.out, "and so is what only --allow names, with that reason", r)
+           "other ports" not in r.out, "a host that only --allow names is denied beside a file, with the reason", r)
     r = coffer("policy", "explain", "--allow", "x.example.test", put("one.yaml", "allow: [a.example.test]\n"), "a.example.test:443")
     tap.ok(r.code == 1 and "one.yaml allows a.example.test:443, but the command line does not. Both must allow it: add --allow a.example.test"
-           in r.out, "what only a file allows beside --allow is denied, and the reason names the option that opens it", r)
+           in r.out, "a host that only the file allows is denied beside --allow, and the reason names the option", r)
     wild = put("wild.yaml", "allow: ['*.example.test']\n")
     for host in ("api.github.com." + "a" * 60 + ".example.test", "paste." + "a" * 50 + ".evil.com.b" + ".b" * 40 + ".example.test"):
         r = coffer("policy", "explain", "--allow", "x.example.test", wild, host + ":443")
         tap.ok(r.code == 1 and "example.test:443, but the command line does not" in r.out and r.out.split("Both must allow it: add ")[1].startswith("it by --allow\n"),
-               "a long host keeps its end in a denial, and no part of it is told as an option", r)
+               "a long host keeps its end in a denial, and no part of the host is suggested as an option", r)
     r = coffer("policy", "explain", wild, "api.github.com." + "a." * 110 + "evil.test:443")
-    tap.ok(r.code == 1 and "a.evil.test:443\n" in r.out.split("no rule allows ")[1], "also in one that no rule allows", r)
+    tap.ok(r.code == 1 and "a.evil.test:443\n" in r.out.split("no rule allows ")[1], "a long host keeps its end in a denial without a rule", r)
     look = put("look.yaml", "allow:\n  - domain: a.example.test\n    http: [{allow: 'GET /**'}, {deny: '* /admin/**'}, {ask: 'GET /ask/**'}]\n")
     for path in ("admin%CD%BEx/y", "admin%EF%B9%94x/y", "admin%C2%A0/y", "admin%E2%80%8B/y", "admin%E3%80%82/y", "ask%CD%BEx/y"):
         r = coffer("policy", "explain", look, f"https://a.example.test/{path}")
-        tap.eq(r.code, 1, f"what some server takes for the end of a name does not lead past a rule: {path}", r)
+        tap.eq(r.code, 1, f"characters that some servers take for the end of a name do not bypass a rule: {path}", r)
     r = coffer("policy", "explain", look, "https://a.example.test/b%C3%BCcher%C2%A0neu%E2%80%A6/x")
-    tap.eq(r.code, 0, "such characters are allowed elsewhere", r)
+    tap.eq(r.code, 0, "unusual characters are allowed in paths without a rule", r)
     r = coffer("policy", "explain", "--allow", "x.example.test", "--allow", "@policy", put("one.yaml", "allow: [a.example.test]\n"), "a.example.test:443")
     tap.ok(r.code == 0, "--allow @policy opens what the file allows", r)
     r = coffer("policy", "explain", "--allow", "@policy", put("one.yaml", "allow: [a.example.test]\ndeny: [b.example.test]\n"), "b.example.test:443")
@@ -294,20 +308,20 @@ def check_explain(design):
 
 def check_diff(design, bare):
     r = coffer("policy", "diff", design, design)
-    tap.ok(r.code == 0 and "both decide the same" in r.out, "diff of a file with itself", r)
+    tap.ok(r.code == 0 and "both decide the same" in r.out, "diff of a file with itself finds no difference", r)
     r = coffer("policy", "diff", bare, design)
-    tap.ok(r.code == 1 and "\n- github.com:443" in "\n" + r.out, "diff says what is no longer allowed", r)
-    tap.ok("- api.github.com:443 DELETE /**" in r.out, "by request too", r)
+    tap.ok(r.code == 1 and "\n- github.com:443" in "\n" + r.out, "diff lists hosts that are no longer allowed", r)
+    tap.ok("- api.github.com:443 DELETE /**" in r.out, "diff lists requests that are no longer allowed", r)
     r = coffer("policy", "diff", design, bare)
     tap.ok(r.code == 1 and "\n+ github.com:443" in "\n" + r.out and "+ api.github.com:443 DELETE /**" in r.out,
-           "and the other way round", r)
+           "diff lists hosts and requests that are newly allowed", r)
     a, b = put("a.yaml", "allow: [{domain: x.com, port: 1-100}]\n"), put("b.yaml", "allow: [{domain: x.com, port: 50-200}]\n")
     r = coffer("policy", "diff", a, b)
-    tap.ok("- x.com:1-49" in r.out and "+ x.com:101-200" in r.out, "ports are compared exactly", r)
+    tap.ok("- x.com:1-49" in r.out and "+ x.com:101-200" in r.out, "diff compares ports exactly", r)
     many = "".join(f"- {{domain: x.com, ports: [{', '.join(str(32 * i + 2 * k + 2) for k in range(16))}]}}\n" for i in range(300))
     a, b = put("a.yaml", "allow:\n" + many), put("b.yaml", "allow:\n" + many + "- {domain: x.com, port: 60000}\n")
     r = coffer("policy", "diff", a, b)
-    tap.ok(r.code == 1 and "+ x.com:60000" in r.out, "a port after thousands of other ranges is compared, too", r)
+    tap.ok(r.code == 1 and "+ x.com:60000" in r.out, "diff compares a port after thousands of other ranges", r)
     for n in ("one", "two"):
         put(f"{n}.pem", f"-----BEGIN CERTIFICATE-----\n{n.upper()}A=\n-----END CERTIFICATE-----\n")
     for key, one, two, says in (("secret", "red", "blue", "secret blue, was red"), ("secret", "red", None, "no secret, was red"),
@@ -317,7 +331,7 @@ def check_diff(design, bare):
         r = coffer("policy", "diff", a, b)
         tap.ok(r.code == 1 and f"~ x.com:443  {says}" in r.out, f"diff shows a changed {key}: {says}", r)
     r = coffer("policy", "diff", a, "/nonexistent")
-    tap.eq(r.code, 2, "a file that is not there is not a difference", r)
+    tap.eq(r.code, 2, "diff with a missing file exits with 2", r)
 
 
 def check_presets():
@@ -326,7 +340,7 @@ def check_presets():
     wanted = set("pypi npm debian go crates github-read github-triage openai anthropic openrouter gemini ollama slack "
                  "telegram matrix".split())
     tap.ok(r.code == 0 and wanted <= names, "all presets are listed", wanted - names)
-    tap.eq({p["name"] for p in json.loads(coffer("policy", "presets", "--json").out)}, names, "presets --json")
+    tap.eq({p["name"] for p in json.loads(coffer("policy", "presets", "--json").out)}, names, "presets --json lists the same presets")
     for name in sorted(names):
         copied = put(f"copied-{name}.yaml", coffer("policy", "show", "--preset", name).out)
         r = coffer("policy", "check", copied)
@@ -337,9 +351,9 @@ def check_presets():
         tap.eq((r.code, r.out), (0, "both decide the same\n"), f"a copy of the preset {name} decides what the preset decides", r)
         arg = f"@{name}" + ("(repos=o/r)" if name == "github-triage" else "")
         r = coffer("policy", "show", "--allow", arg)
-        tap.ok(r.code == 0 and "\nallow " in r.out, f"--allow {arg}", r)
+        tap.ok(r.code == 0 and "\nallow " in r.out, f"--allow {arg} allows something", r)
     r = coffer("policy", "show", "--preset", "nmp")
-    tap.ok(r.code == 1 and "--preset npm" in r.err, "a slip in a preset's name", r)
+    tap.ok(r.code == 1 and "--preset npm" in r.err, "a misspelled preset is refused with the right name", r)
 
 
 def check_examples():
@@ -350,8 +364,8 @@ def check_examples():
             path = put(name, f.read())
         r = coffer("policy", "check", path)
         tap.ok(r.code == 0 and ", 0 warnings" in r.out, f"examples/{name} is a policy, and nothing in it is warned of", r)
-        tap.eq(coffer("policy", "show", path).code, 0, "and can be shown")
-        tap.ok(json.loads(coffer("policy", "show", "--json", path).out)["layers"], "as JSON too")
+        tap.eq(coffer("policy", "show", path).code, 0, f"examples/{name} can be shown")
+        tap.ok(json.loads(coffer("policy", "show", "--json", path).out)["layers"], f"examples/{name} can be shown as JSON")
 
 
 def main():

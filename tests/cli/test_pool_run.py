@@ -52,7 +52,7 @@ class Visit:
     def __init__(self, tap, c, net, servers, path):
         self.tap, self.c, self.net, self.servers = tap, c, net, servers
         r = c("run", "-d", "--name", "box", "--policy", path, "-v", f"{net.ca}:/ca.pem", "--", "sleep", "1000")
-        tap.eq(r.code, 0, f"{c.who}: a sandbox", r)
+        tap.eq(r.code, 0, f"{c.who}: the sandbox box starts in the background", r)
 
     def everything(self):
         """Which visits arrived, and what was answered."""
@@ -68,7 +68,7 @@ class Visit:
 
     def end(self):
         r = self.c("stop", "--time", "1", "box")
-        self.tap.eq(r.code, 0, f"{self.c.who}: it ends", r)
+        self.tap.eq(r.code, 0, f"{self.c.who}: coffer stop ends the sandbox box", r)
         self.c("rm", "box")
 
 
@@ -77,7 +77,7 @@ def control(tap, c, net, servers):
     v = Visit(tap, c, net, servers, c.put("direct.yaml", DIRECT))
     v.mark()
     got, lines = v.everything()
-    tap.eq((got, v.peers()), ([True] * 4, {GW4}), f"{c.who}: control: without a pool servers see this host", lines)
+    tap.eq((got, v.peers()), ([True] * 4, {GW4}), f"{c.who}: control: without proxies servers see this host", lines)
     v.end()
 
 
@@ -86,35 +86,35 @@ def through(tap, c, net, servers, proxies):
     own, questions = {p.address for p in proxies}, len(net.queries)
     v.mark()
     got, lines = v.everything()
-    tap.eq(got, [True] * 4, f"{c.who}: through the pool everything arrives, at every depth", lines)
+    tap.eq(got, [True] * 4, f"{c.who}: all connections succeed through the proxies, at every depth", lines)
     told = {x.split()[2] for x in lines if x.startswith("you are ")}
-    tap.ok(told and told <= own, f"{c.who}: and is told only of the proxies", told)
-    tap.ok(v.peers() and v.peers() <= own, f"{c.who}: servers see the proxies alone", v.peers())
+    tap.ok(told and told <= own, f"{c.who}: servers report only proxies as their client", told)
+    tap.ok(v.peers() and v.peers() <= own, f"{c.who}: servers see only proxies as peers", v.peers())
     one, two = (set(p.asked) for p in proxies)
     tap.ok((API, 443) in one and (SSH, 22) in two and one | two == {(WWW, 80), (WWW, 443), (API, 443), (SSH, 22)},
-           f"{c.who}: CONNECT and SOCKS5 were asked, by name", one, two)
-    tap.eq([p.refused for p in proxies], [0, 0], f"{c.who}: with the right credentials")
-    tap.eq([q for q in net.queries[questions:] if q[0].endswith("example.test")], [], f"{c.who}: no name was looked up here")
+           f"{c.who}: the CONNECT and SOCKS5 proxies were asked by name", one, two)
+    tap.eq([p.refused for p in proxies], [0, 0], f"{c.who}: the proxies refused no credential")
+    tap.eq([q for q in net.queries[questions:] if q[0].endswith("example.test")], [], f"{c.who}: no name was looked up on this host")
     table = wait_for(lambda: (t := c("net", "proxies").out) and all(p.address in t for p in proxies) and t)
-    tap.ok(table and re.search(r"both .*closed", table), f"{c.who}: coffer net proxies shows them", table)
+    tap.ok(table and re.search(r"^SANDBOX +PROXY SET +PROXY .*^\S+ +both .*closed", table, re.M | re.S), f"{c.who}: coffer net proxies shows both proxies", table)
     text = c("audit", "--json").out + (table or "") + c("logs", "box").out
-    tap.ok(not [p for p in PASSWORDS if p in text], f"{c.who}: their passwords are in no log")
+    tap.ok(not [p for p in PASSWORDS if p in text], f"{c.who}: proxy passwords are in no log")
     return v
 
 
 def dead(tap, c, v, proxies):
     """One is left, then none."""
-    tap.ok(proxies[0].kill(), f"{c.who}: control: the first proxy is gone")
+    tap.ok(proxies[0].kill(), f"{c.who}: control: the first proxy is killed")
     v.mark()
     tap.ok(wait_for(lambda: v.everything()[0] == [True, True, False, True], 60),
-           f"{c.who}: what may go through the other one arrives, the rest does not")
-    tap.eq(v.peers(), {proxies[1].address}, f"{c.who}: from nowhere else")
-    tap.ok(proxies[1].kill(), f"{c.who}: control: the second one too")
+           f"{c.who}: with one proxy left only the connections that may use it succeed")
+    tap.eq(v.peers(), {proxies[1].address}, f"{c.who}: servers see only the proxy that is left")
+    tap.ok(proxies[1].kill(), f"{c.who}: control: the second proxy is killed")
     v.mark()
     got, lines = v.everything()
-    tap.eq(got, [False] * 4, f"{c.who}: with none nothing does", lines)
-    tap.eq(v.peers(), set(), f"{c.who}: and no server saw anybody")
-    tap.like("\n".join(lines), r'"error":"upstream".*proxy', f"{c.who}: which is told, where HTTP is spoken", lines)
+    tap.eq(got, [False] * 4, f"{c.who}: no connection succeeds without a proxy", lines)
+    tap.eq(v.peers(), set(), f"{c.who}: no server gets a connection without a proxy")
+    tap.like("\n".join(lines), r'"error":"upstream".*proxy', f"{c.who}: the HTTP error says that the proxy failed", lines)
 
 
 def browser(tap, c, servers, proxies):
@@ -125,9 +125,9 @@ def browser(tap, c, servers, proxies):
     r = c("run", "--policy", policy(c, proxies), "--", CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu",
           "--disable-dev-shm-usage", "--no-first-run", "--dump-dom", f"http://{WWW}/", timeout=300)
     tap.ok(re.search(r"you are (\S+)", r.out) and r.out.split("you are ")[1].split()[0] in {p.address for p in proxies},
-           f"{c.who}: Chromium shows a page that came through the pool", r)
+           f"{c.who}: Chromium shows a page that came through the proxies", r)
     peers = {*servers[0].connections[seen:]}
-    tap.ok(peers and peers <= {p.address for p in proxies}, f"{c.who}: and its server saw a proxy", peers)
+    tap.ok(peers and peers <= {p.address for p in proxies}, f"{c.who}: Chromium's server sees a proxy as its peer", peers)
 
 
 def refused(tap, c):
@@ -140,7 +140,7 @@ def refused(tap, c):
                f"{c.who}: coffer {args[0]}: an https:// proxy is refused with its place and a way out", r)
     path = c.put("alone.yaml", DIRECT.replace("egress:\n", "egress:\n  browser: true\n"))
     r = c("policy", "check", path)
-    tap.ok(r.code == 0 and "alone.yaml:3:12: every site" in r.out + r.err, f"{c.who}: a browser without a pool is warned about", r)
+    tap.ok(r.code == 0 and "alone.yaml:3:12: every site" in r.out + r.err, f"{c.who}: policy check warns about a browser without proxies", r)
 
 
 def main():

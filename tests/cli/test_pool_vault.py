@@ -43,31 +43,31 @@ def refused(tap, c, proxies):
     who, path = c.who, policy(c, proxies)
     run = ["run", "--engine", c.engine, "--policy", path, "--", "true"]
     r = c(*run)
-    tap.ok(r.code == 125 and "coffer secret set one" in r.err, f"{who}: no vault: an error before anything", r)
+    tap.ok(r.code == 125 and "coffer secret set one" in r.err, f"{who}: coffer run without a vault is refused, with what to do", r)
     r = c("secret", "set", "one", "-", "--host", f"{proxies[0].address}:3128", "--as", "proxy", input="ann:" + PASSWORDS[0])
-    tap.ok(r.code != 0 and "--address" in r.err, f"{who}: an address must be meant", r)
+    tap.ok(r.code != 0 and "--address" in r.err, f"{who}: binding a proxy's address without --address is refused", r)
     r = c("secret", "set", "one", "-", "--host", f"{proxies[0].address}:3128", "--as", "proxy", "--address",
           input="ann:" + PASSWORDS[0])
     tap.eq(r.code, 0, f"{who}: a credential for a proxy is put into the vault", r)
     r = c(*run)
-    tap.ok(r.code == 125 and "no secret 'two'" in r.err, f"{who}: one that is not there is an error", r)
+    tap.ok(r.code == 125 and "no secret 'two'" in r.err, f"{who}: coffer run names a proxy's secret that is not in the vault", r)
     r = c("secret", "set", "two", "-", "--host", f"{proxies[1].address}:1081", "--as", "proxy", "--address", input=PASSWORDS[1])
     r = c(*run)
-    tap.ok(r.code == 125 and "two" in r.err and "bound" in r.err, f"{who}: so is one that is bound to another port", r)
+    tap.ok(r.code == 125 and "two" in r.err and "bound" in r.err, f"{who}: a proxy's secret that is bound to another port is refused", r)
     c("secret", "unbind", "two")
     r = c("secret", "bind", "two", "--host", f"{proxies[1].address}:1080", "--as", "proxy", "--user", "bob", "--address")
-    tap.eq(r.code, 0, f"{who}: a password with the user beside it", r)
+    tap.eq(r.code, 0, f"{who}: a proxy's password can be bound with its user", r)
     r = c("run", "--engine", c.engine, "--allow", WWW, "--secret", "one", "--", "true")
-    tap.ok(r.code == 125 and "for proxies" in r.err, f"{who}: it is for no request", r)
+    tap.ok(r.code == 125 and "for proxies" in r.err, f"{who}: a proxy's secret cannot be used for requests", r)
     both = c.put("both.yaml", "version: 1\negress:\n  proxies:\n    p: {urls: [\"http://192.0.2.1:3128\"], secret: one, "
                "credentials_file: x.txt}\n")
     r = c("policy", "check", both)
-    tap.ok(r.code != 0 and re.search(r"both\.yaml:4:8: .*not both", r.out + r.err), f"{who}: a secret and a file are one too many", r)
+    tap.ok(r.code != 0 and re.search(r"both\.yaml:4:8: .*not both", r.out + r.err), f"{who}: a proxy with both a secret and a file is refused", r)
     c.put("x.txt", "a:b\n")
     both = c.put("file.yaml", "version: 1\negress:\n  pool: p\n  proxies:\n    p: {urls: [\"http://192.0.2.1:3128\"], "
                "credentials_file: x.txt}\n  allow: [a.example.test]\n")
     r = c("policy", "check", both)
-    tap.ok(r.code == 0 and "better kept in the vault" in r.out + r.err, f"{who}: a file is taken, and it is said what is better", r)
+    tap.ok(r.code == 0 and "better kept in the vault" in r.out + r.err, f"{who}: policy check accepts a credentials file and recommends the vault", r)
 
 
 def used(tap, c, proxies):
@@ -85,34 +85,34 @@ def used(tap, c, proxies):
     def change(what, *args, **kw):
         before = ups()
         r = c("secret", *args, **kw)
-        tap.ok(r.code == 0 and wait_for(lambda: ups() > before), f"{who}: {what}, and the vault is read again", r)
+        tap.ok(r.code == 0 and wait_for(lambda: ups() > before), f"{who}: {what}, and the vault is reloaded", r)
 
-    tap.eq(ask(), [True, True], f"{who}: through both proxies, with what is in the vault")
-    tap.eq([x.refused for x in proxies], [0, 0], f"{who}: which is right")
+    tap.eq(ask(), [True, True], f"{who}: requests pass both proxies with credentials of the vault")
+    tap.eq([x.refused for x in proxies], [0, 0], f"{who}: the proxies refused no credential")
     found = {f"{pid} {text}": search(pid, *PASSWORDS) for pid, text in descendants(p.pid) + [(p.pid, "S coffer")]}
     vaults = [t for t, v in found.items() if "coffer-vault" in t and all(x in v for x in PASSWORDS)]
     others = [t for t, v in found.items() if "coffer-vault" not in t and any(x in v for x in PASSWORDS)]
-    tap.ok(vaults and any("coffer-dial" in t for t in found), f"{who}: a search finds both in the vault", found)
-    tap.eq(others, [], f"{who}: and nowhere else, coffer-dial included")
+    tap.ok(vaults and any("coffer-dial" in t for t in found), f"{who}: control: a memory search finds both passwords in coffer-vault", found)
+    tap.eq(others, [], f"{who}: no other process has a password in memory, coffer-dial included")
     old = [pid for pid, text in descendants(p.pid) if "coffer-dial" in text]
     os.kill(old[0], signal.SIGKILL)
     got = []
-    tap.ok(wait_for(lambda: got.append(ask()) or got[-1] == [True, True]), f"{who}: a coffer-dial that was killed has it again", got)
-    change("one is removed", "rm", "one")
-    tap.ok(wait_for(lambda: ask() == [False, True]), f"{who}: that proxy is not used, the other is")
-    change("it is there again", "set", "one", "-", "--host", f"{proxies[0].address}:3128", "--as", "proxy", "--address",
+    tap.ok(wait_for(lambda: got.append(ask()) or got[-1] == [True, True]), f"{who}: a killed coffer-dial gets the credentials again", got)
+    change("the first credential is removed", "rm", "one")
+    tap.ok(wait_for(lambda: ask() == [False, True]), f"{who}: only the proxy with a credential is used after the other's was removed")
+    change("the first credential is set again", "set", "one", "-", "--host", f"{proxies[0].address}:3128", "--as", "proxy", "--address",
            input="ann:wrong-password-of-some-length")
-    tap.ok(wait_for(lambda: ask() == [False, True]) and proxies[0].refused > 0, f"{who}: with a wrong password the proxy refuses",
+    tap.ok(wait_for(lambda: ask() == [False, True]) and proxies[0].refused > 0, f"{who}: a proxy refuses a wrong password",
            proxies[0].refused)
-    change("it is rotated", "rotate", "one", "-", input="ann:" + PASSWORDS[0])
-    tap.ok(wait_for(lambda: ask() == [True, True], 90), f"{who}: and both are used again")
-    change("the other is unbound", "unbind", "two")
-    tap.ok(wait_for(lambda: ask() == [True, False]), f"{who}: and its proxy is not used")
+    change("the first credential is rotated", "rotate", "one", "-", input="ann:" + PASSWORDS[0])
+    tap.ok(wait_for(lambda: ask() == [True, True], 90), f"{who}: both proxies are used after the password was corrected")
+    change("the second credential is unbound", "unbind", "two")
+    tap.ok(wait_for(lambda: ask() == [True, False]), f"{who}: a proxy whose secret was unbound is not used")
     p.stdin.close()
     out, err = p.stdout.read(), p.stderr.read()
     p.wait()
     lines = c("audit", "--json").out
-    tap.ok(not has_any((lines.encode() + out + err), *PASSWORDS), f"{who}: no log and no line has one")
+    tap.ok(not has_any((lines.encode() + out + err), *PASSWORDS), f"{who}: no log and no output has a password")
     left = []
     for top, _, files in os.walk(c.dir):
         for name in files:
@@ -121,7 +121,7 @@ def used(tap, c, proxies):
                 with open(path, "rb") as f:
                     if has_any(f.read(), *PASSWORDS):
                         left.append(path)
-    tap.eq(left, [], f"{who}: nor has a file")
+    tap.eq(left, [], f"{who}: no file has a password")
     dials = [e for e in map(json.loads, lines.splitlines()) if e["type"] in ("net.dial", "net.proxy")]
     tap.ok(any("vault" in e.get("why", "") for e in dials), f"{who}: the log says why a proxy was not used", dials[-3:])
     c.check_clean(tap)
@@ -140,9 +140,9 @@ def short(tap, c, proxies):
 def shared(tap, c, proxies):
     """The vault that cofferd keeps has a channel for coffer-dial too."""
     who = f"{c.who}, cofferd"
-    tap.eq(c("gateway", "start").code, 0, f"{who}: is started")
+    tap.eq(c("gateway", "start").code, 0, f"{who}: gateway start succeeds")
     r = c("secret", "bind", "two", "--host", f"{proxies[1].address}:1080", "--as", "proxy", "--user", "bob", "--address")
-    tap.eq(r.code, 0, f"{who}: what was unbound is bound again", r)
+    tap.eq(r.code, 0, f"{who}: coffer secret bind binds a proxy's password again", r)
     p = c.popen("run", "--engine", c.engine, "--policy", policy(c, proxies), "--", "sh", "-c", LOOP, stdin=-1)
 
     def ask():
@@ -153,17 +153,17 @@ def shared(tap, c, proxies):
     def is_there(name):
         return [pid for pid, text in descendants(p.pid) if name in text and text[0] != "Z"]
 
-    tap.eq(ask(), [True, True], f"{who}: through both proxies, with what is in the vault")
+    tap.eq(ask(), [True, True], f"{who}: requests pass both proxies with credentials of the vault")
     kept = json.loads(c("gateway", "status", "--json").out)["vault"]
-    tap.ok(kept["running"] and kept["sandboxes"] == 1 and not is_there("coffer-vault"), f"{who}: which is the one that it keeps", kept)
+    tap.ok(kept["running"] and kept["sandboxes"] == 1 and not is_there("coffer-vault"), f"{who}: the run uses the vault of cofferd and starts none", kept)
     os.kill(is_there("coffer-dial")[0], signal.SIGKILL)
-    tap.ok(wait_for(lambda: ask() == [True, True]), f"{who}: a coffer-dial that was killed has it again")
-    tap.eq(c("secret", "rm", "one").code, 0, f"{who}: one is removed")
-    tap.ok(wait_for(lambda: ask() == [False, True]), f"{who}: that proxy is not used, the other is")
+    tap.ok(wait_for(lambda: ask() == [True, True]), f"{who}: a killed coffer-dial gets the credentials again")
+    tap.eq(c("secret", "rm", "one").code, 0, f"{who}: coffer secret rm removes one credential")
+    tap.ok(wait_for(lambda: ask() == [False, True]), f"{who}: only the proxy with a credential is used after the other's was removed")
     p.stdin.close()
     p.stdout.read()
     p.wait()
-    tap.eq(c("gateway", "stop").code, 0, f"{who}: is stopped")
+    tap.eq(c("gateway", "stop").code, 0, f"{who}: gateway stop succeeds")
     c.check_clean(tap)
 
 
@@ -179,15 +179,15 @@ def real(tap, c, net):
     try:
         for name, value, host in (("three", "ann:" + PASSWORDS[0], f"{a}:3128"), ("four", "bob:" + PASSWORDS[1], f"{b}:1080")):
             r = c("secret", "set", name, "-", "--host", host, "--as", "proxy", "--address", input=value)
-            tap.eq(r.code, 0, f"{c.who}: {name}", r)
+            tap.eq(r.code, 0, f"{c.who}: a credential for proxy {name} is put into the vault", r)
         path = c.put("real.yaml", "version: 1\negress:\n  require_pool: true\n  proxies:\n"
                    f"    three: {{urls: [\"http://{a}:3128\"], secret: three}}\n    four: {{urls: [\"socks5://{b}:1080\"], secret: four}}\n"
                    f"  allow:\n    - {{address: {net.dns[WWW]}, port: 80, pool: three}}\n"
                    f"    - {{address: {net.dns[API]}, port: 80, pool: four}}\n")
         r = c("run", "--engine", c.engine, "--policy", path, "--", "sh", "-c",
               f"curl -sS -m 60 http://{net.dns[WWW]}/; curl -sS -m 60 http://{net.dns[API]}/", timeout=300)
-        tap.eq(len(re.findall("you are ", r.out)), 2, f"{c.who}: through tinyproxy and microsocks", r)
-        tap.eq(set(re.findall(r"you are (\S+)", r.out)) & {GW4}, set(), f"{c.who}: and not from here")
+        tap.eq(len(re.findall("you are ", r.out)), 2, f"{c.who}: requests pass tinyproxy and microsocks", r)
+        tap.eq(set(re.findall(r"you are (\S+)", r.out)) & {GW4}, set(), f"{c.who}: no request came from this host")
     finally:
         for x in procs:
             x.close()

@@ -74,15 +74,15 @@ def ask(port, word, rest=b"", shut=False):
 def exchange(tap, c, ports):
     who = c.who
     web, v6, nobody = ports
-    tap.ok(until(lambda: ask(web, b"5") == b"xxxxx"), f"{who}: a port of this machine leads inside")
-    tap.ok(until(lambda: ask(v6, b"5") == b"xxxxx"), f"{who}: also to what listens on ::1 alone")
-    tap.eq(ask(nobody, b"5"), None, f"{who}: where nobody listens the connection is reset")
-    tap.eq(len(ask(web, b"3000000") or b""), 3000000, f"{who}: three megabytes come out")
+    tap.ok(until(lambda: ask(web, b"5") == b"xxxxx"), f"{who}: a published port leads to the server inside")
+    tap.ok(until(lambda: ask(v6, b"5") == b"xxxxx"), f"{who}: a published port leads to a server on ::1 alone")
+    tap.eq(ask(nobody, b"5"), None, f"{who}: a published port without a server resets the connection")
+    tap.eq(len(ask(web, b"3000000") or b""), 3000000, f"{who}: three megabytes come out of a published port")
     data = os.urandom(2000000)
-    tap.ok(ask(web, b"echo", data, shut=True) == data, f"{who}: two go in and come back behind a half-closed connection")
+    tap.ok(ask(web, b"echo", data, shut=True) == data, f"{who}: two megabytes come back after a half-close")
     with concurrent.futures.ThreadPoolExecutor(16) as pool:
         got = list(pool.map(lambda _: len(ask(web, b"100000") or b""), range(32)))
-    tap.eq(got, [100000] * 32, f"{who}: many at once")
+    tap.eq(got, [100000] * 32, f"{who}: 32 concurrent connections get all their data")
 
 
 def is_reset(s):
@@ -100,25 +100,25 @@ def places(tap, c, web):
         s.sendall(b"hold\n")
         held.append(s)
     refused = ask(web, b"5")
-    tap.eq(refused, None, f"{c.who}: when all places are taken the next connection is reset")
+    tap.eq(refused, None, f"{c.who}: the next connection is reset when all places are taken")
     for s in held[:8]:
         s.close()
-    tap.ok(until(lambda: ask(web, b"5") == b"xxxxx"), f"{c.who}: and when some are let go of there is room again")
+    tap.ok(until(lambda: ask(web, b"5") == b"xxxxx"), f"{c.who}: closed connections free their places")
     r = c("exec", "web", "--", "echo", "still here")
-    tap.eq(r.out, "still here\n", f"{c.who}: commands have places of their own", r)
+    tap.eq(r.out, "still here\n", f"{c.who}: commands run while all places of ports are taken", r)
     for s in held[8:]:
         s.close()
-    tap.ok(until(lambda: ask(web, b"5") == b"xxxxx"), f"{c.who}: all are free afterwards")
+    tap.ok(until(lambda: ask(web, b"5") == b"xxxxx"), f"{c.who}: a published port works after all connections were closed")
 
 
 def life(tap, c, net):
     who = c.who
     r = c("run", "-d", "--name", "web", "--net", net, "-p", "0:8080", "-p", "127.0.0.1:0:8086", "-p", "0:9", "--",
           "python3", "-c", SERVER)
-    tap.eq(r.code, 0, f"{who}: run -p, --net {net}", r)
+    tap.eq(r.code, 0, f"{who}: coffer run -p starts with --net {net}", r)
     row = json.loads(c("ps", "--json").out)[0]
     ports = [int(p) for p in re.findall(r"127\.0\.0\.1:(\d+)->", row["ports"] or "")]
-    if not tap.ok(len(ports) == 3 and row["net"] == net, f"{who}: ps tells which ports", row):
+    if not tap.ok(len(ports) == 3 and row["net"] == net, f"{who}: coffer ps lists the published ports", row):
         return
     exchange(tap, c, ports)
     if c.engine == "ns":
@@ -126,10 +126,10 @@ def life(tap, c, net):
     with connect(ports[0]) as s:
         s.sendall(b"hold\n")
         r = c("stop", "web")
-        tap.eq(r.code, 0, f"{who}: it stops with a client connected", r)
-        tap.ok(is_reset(s), f"{who}: which is let go of")
+        tap.eq(r.code, 0, f"{who}: coffer stop ends a sandbox with a client connected", r)
+        tap.ok(is_reset(s), f"{who}: the client is disconnected when the sandbox stops")
     with socket.socket() as s:
-        tap.ok(s.connect_ex(("127.0.0.1", ports[0])) != 0, f"{who}: and nobody listens any more")
+        tap.ok(s.connect_ex(("127.0.0.1", ports[0])) != 0, f"{who}: the port is closed after the sandbox stopped")
     c("rm", "web")
 
 
@@ -138,17 +138,17 @@ def words(tap, c):
         r = c("run", "-p", bad, "--", "true")
         tap.ok(r.code == 2 and bad in r.err and "expected" in r.err, f"{c.who}: -p {bad} is refused", r)
     r = c("run", "--net", "none", "-p", "0.0.0.0:0:80", "--", "true")
-    tap.ok(r.code == 2 and "--public" in r.err, f"{c.who}: an address for everybody wants --public", r)
+    tap.ok(r.code == 2 and "--public" in r.err, f"{c.who}: an address for everybody is refused without --public", r)
     r = c("run", "--net", "none", "--public", "-p", "0.0.0.0:0:80", "--", "true")
-    tap.ok(r.code == 0 and "WARNING" in r.err, f"{c.who}: and is said aloud with it", r)
+    tap.ok(r.code == 0 and "WARNING" in r.err, f"{c.who}: --public prints a warning", r)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         r = c("run", "--net", "none", "-p", f"{port}:80", "--", "true")
-        tap.ok(r.code == 125 and str(port) in r.err, f"{c.who}: a port that is taken is told before anything runs", r)
+        tap.ok(r.code == 125 and str(port) in r.err, f"{c.who}: a port in use is refused before the command runs", r)
     report = os.path.join(c.tmp, "report.json")
     r = c("run", "--net", "none", "-p", "[::1]:0:80", "--report", report, "--", "true")
     with open(report, encoding="utf-8") as f:
-        tap.like(json.load(f)["ports"], r"^\[::1\]:\d+->80$", f"{c.who}: an address of IPv6, and the report tells", r)
+        tap.like(json.load(f)["ports"], r"^\[::1\]:\d+->80$", f"{c.who}: the report has the published port of an IPv6 address", r)
     os.unlink(report)
 
 

@@ -78,7 +78,7 @@ def by_name(b):
     r = b.run("claude", command=["sh", "-c", "claude again; command -v claude"])
     b.ok(r.code == 0 and "again" in r.out and "/opt/agent/bin/claude" in r.out, "a shell inside finds the agent", r)
     r = b.run("claude", "-e", "PATH=/usr/bin:/bin", command=["claude", "x"])
-    b.ok(r.code == 0 and " x" in r.out, "an agent is found where PATH was named too", r)
+    b.ok(r.code == 0 and " x" in r.out, "an agent is found when PATH is given with -e", r)
     r = c("run", "--engine", c.engine, "-d", "--name", "claw", "--profile", "openclaw", "--", "openclaw", "wait", env=b.env())
     b.ok(r.code == 0, "an agent's sandbox runs in the background", r)
     rows = [x for x in json.loads(c("ps", "--json").out) if x["name"] == "claw"]
@@ -127,6 +127,8 @@ def first_start(b):
 
 def settings(b):
     c = b.c
+    r = b.run("claude", "--home", "no-settings", "--settings")
+    b.ok(r.code == 0 and "settings: 0 files" in r.err and "can't cd" not in r.err, "--settings without settings of one's own copies nothing and has no error", r)
     c.put(".claude/settings.json", json.dumps(SETTINGS))
     c.put(".claude/CLAUDE.md", "be brief\n")
     c.put(".claude/commands/deep/er/fix.md", "fix it\n")
@@ -154,40 +156,40 @@ def settings(b):
         "EDITOR": "vi", "CLAUDE_CODE_MAX_OUTPUT_TOKENS": "32000", "FROM": "${GITHUB_TOKEN}"} and
         kept["mcpServers"]["a"] == {"command": "npx", "args": ["-y", "server", "--verbose"], "headers": {"X-Kind": "plain"}, "env": {}} and
         kept["mcpServers"]["b"] == {} and kept["hooks"]["Stop"][0]["hooks"][1]["command"] == "echo done",
-        "--settings: all else of a JSON file does", r)
+        "--settings: other values of a JSON file come along", r)
     files = [x for x in r.out.splitlines() if x.startswith(".claude/")]
     b.tap.eq(files, [".claude/CLAUDE.md", ".claude/commands/deep/er/fix.md", ".claude/commands/in.md", ".claude/settings.json"],
              f"{b.who}: --settings: files that are listed, safe and within the home come along", r)
-    b.ok("be brief" in r.out and "within the home" in r.out, "--settings: with what is in them", r)
+    b.ok("be brief" in r.out and "within the home" in r.out, "--settings: the copied files have their content", r)
     for name, why in (("out.md", "leads out of your home"), ("up.md", "leads out of your home"), ("loop.md", "leads out"), ("pipe.md", "is not a regular file"),
                       ("notes.md", "leads to credentials"), ("commands/more", "leads to credentials"),
                       ("leak.md", "GitHub"), ("big.md", "too large"), (".credentials.json", "for credentials"), ("keybindings.json", "not JSON")):
-        b.ok(any(name in x and why in x for x in r.err.splitlines()), f"--settings: it is said why {name} stays behind", r)
+        b.ok(any(name in x and why in x for x in r.err.splitlines()), f"--settings: the message says why {name} is left out", r)
     r = b.run("claude", "--home", "with-settings", "--settings", command=["sh", "-c", "claude; echo '{\"mine\": 1}' > ~/.claude/settings.json; claude; "
                                                                           "cat ~/.claude/settings.json"])
-    b.ok('"mine"' in r.out, "--settings: they are taken over once for each sandbox", r)
+    b.ok('"mine"' in r.out, "--settings: settings are copied once for each sandbox", r)
     c.put(".codex/config.toml", TOML)
     c.put(".codex/auth.json", json.dumps({"OPENAI_API_KEY": WORD}))
     r = b.run("codex", "--settings", command=["sh", "-c", "codex; cat ~/.codex/config.toml; ls ~/.codex"])
     b.ok(WORD not in r.out + r.err and TOKEN not in r.out, "--settings: no credential of a TOML file comes along", r)
     for line in ('model = "gpt-6"', "model_context_window = 1000", "max_output_tokens = 2000", 'env_key = "OPENAI_API_KEY"', 'base_url = "https://x.example/v1"',
                  'command = "npx"', "command = 'other'", 'theme = "dark"', '[projects."/workspace"]'):
-        b.ok(line in r.out, f"--settings: {line} of a TOML file does", r)
+        b.ok(line in r.out, f"--settings: {line} of a TOML file comes along", r)
     c.put(".codex/config.toml", 'model = "unended\n' + WORD)
     r = b.run("codex", "--home", "other", "--settings", command=["sh", "-c", "codex; cat ~/.codex/config.toml"])
-    b.ok("not TOML" in r.err and WORD not in r.out and "trust_level" in r.out, "--settings: a TOML file that cannot be read stays behind", r)
+    b.ok("not TOML" in r.err and WORD not in r.out and "trust_level" in r.out, "--settings: a TOML file that cannot be parsed is left out", r)
     loops = os.path.join(c.home, ".claude/skills/loops")
     c.put(".claude/skills/loops/x.pem", "")
     for i in range(20):
         os.symlink(".", os.path.join(loops, f"l{i}"))
     r = b.run("claude", "--home", "with-loops", "--settings", command=["echo", "ran"])
-    b.ok(r.code == 2 and "more than 10000" in r.err and not r.out, "--settings: links that lead round and round are not followed for ever", r)
+    b.ok(r.code == 2 and "more than 10000" in r.err and not r.out, "--settings: a loop of links is refused", r)
     shutil.rmtree(loops)
     far_away(b)
     r = c("run", "--profile", "claude", "--settings", "--", "true", env={**b.env(), "HOME": "relative"})
     b.ok(r.code == 2 and "HOME is not an absolute path" in r.err, "--settings names the fault of a relative HOME", r)
     r = c("run", "--settings", "--", "true")
-    b.ok(r.code == 2 and "--settings needs --profile" in r.err, "--settings without a profile is wrong", r)
+    b.ok(r.code == 2 and "--settings needs --profile" in r.err, "--settings without a profile is refused", r)
 
 
 def far_away(b):
@@ -216,7 +218,7 @@ def far_away(b):
         r = c("run", "--engine", c.engine, "--profile", "claude", "--settings", "--checkpoint", "off", "--", "sh", "-c",
               "claude; cat ~/.claude/CLAUDE.md", env=env)
         b.ok(WORD not in r.out and "be brief" not in r.out and "cannot be determined" in r.err,
-             f"--settings: a link to {name}, too deep to be named, stays behind", r)
+             f"--settings: a link to {name} at a path too long to resolve is left out", r)
         os.unlink(os.path.join(own, "CLAUDE.md"))
     shutil.rmtree(os.path.dirname(long_home))
 
@@ -244,15 +246,15 @@ def own_root(b):
     path = "PATH=/opt/tools:/bin"
     show = "claude again; cat ~/.claude.json ~/.claude/settings.json; command -v claude"
     r = b.run("claude", "--root", root, "--home", "rooted", "--settings", "-e", path, command=["claude", "probe"])
-    b.ok(r.code == 0 and "agent: /opt/tools/claude probe" in r.out, "with --root the agent of the root runs, PATH typed", r)
+    b.ok(r.code == 0 and "agent: /opt/tools/claude probe" in r.out, "with --root the agent of the root runs with PATH from -e", r)
     r = b.run("claude", "--root", root, "--home", "rooted2", "--settings", command=["sh", "-c", "export PATH=$PATH:/opt/tools; " + show])
-    b.ok(r.code == 0 and "again" in r.out and "hasCompletedOnboarding" in r.out, "with --root a profile's start has run before its agent", r)
+    b.ok(r.code == 0 and "again" in r.out and "hasCompletedOnboarding" in r.out, "with --root a profile's start script runs before the agent", r)
     b.ok('"model"' in r.out and WORD not in r.out + r.err, "with --root the settings come along, without credentials", r)
-    b.ok("/opt/agent/bin/claude" in r.out, "with --root a shell inside finds the agent with its start", r)
+    b.ok("/opt/agent/bin/claude" in r.out, "with --root a shell inside finds the agent with its start script", r)
     r = b.run("claude", "--root", root, "--home", "rooted3", command=["sh", "-c", "echo x > /opt/agent/bin/claude; cat /opt/agent/kept"])
-    b.ok(r.code != 0 and "of the image" not in r.out, "what is there is read-only, and covers what the root has", r)
+    b.ok(r.code != 0 and "of the image" not in r.out, "with --root /opt/agent is read-only and covers the root's own", r)
     with open(os.path.join(root, "opt/agent/kept"), encoding="utf-8") as f:
-        b.ok(f.read() == "of the image\n" and os.listdir(os.path.join(root, "opt/agent")) == ["kept"], "the root itself is as it was", r)
+        b.ok(f.read() == "of the image\n" and os.listdir(os.path.join(root, "opt/agent")) == ["kept"], "with --root the root directory is unchanged", r)
     shutil.rmtree(root)
 
 
@@ -267,14 +269,14 @@ def with_policy(b):
          "the denial names the file, the profile and the option", r)
     b.ok("warning" not in r.err, "no warning where the policy file allows what the profile needs", r)
     r = b.run("claude", "--policy", corp, "--allow", "wiki.corp.test", command=look)
-    b.ok("wiki.corp.test" in r.out and "evil.test" not in r.out, "--allow HOST opens it", r)
+    b.ok("wiki.corp.test" in r.out and "evil.test" not in r.out, "--allow HOST opens a host of the policy file", r)
     r = b.run("claude", "--policy", corp, "--allow", "@policy", command=look)
     b.ok("wiki.corp.test" in r.out and "evil.test" not in r.out, "--allow @policy opens all of the policy file, and no more", r)
     r = b.run("claude", "--policy", other, command=look)
     b.ok("warning: profile claude allows api.anthropic.com:443, but policy other.yaml does not, so it stays denied" in r.err and
-         "api.anthropic.com" not in r.out, "what the policy file does not allow stays denied, and is said at the start", r)
+         "api.anthropic.com" not in r.out, "a host of the profile that the policy file does not allow stays denied, with a warning", r)
     b.ok("profile claude allows api.anthropic.com:443, but other.yaml does not. Both must allow it: add it to that file" in r.err,
-         "the denial says where it is missing", r)
+         "the denial says that the policy file lacks the host", r)
     r = b.run("claude", "--allow", "@policy", command=["true"])
     b.ok(r.code == 2 and "needs --policy" in r.err, "--allow @policy without a policy file is an error", r)
 

@@ -82,53 +82,53 @@ def without(b):
     for words in ("without a vault", "with a vault that does not have it"):
         r = b.run("claude")
         b.ok(r.code == 0 and r.env == "" and "coffer secret set anthropic" in r.err and "-e ANTHROPIC_API_KEY" in r.err,
-             f"{words} both ways are said", r)
-        b.ok("401" in r.says, f"{words} there is no key", r)
+             f"{words} the message names secret set and -e", r)
+        b.ok("401" in r.says, f"{words} the agent has no key", r)
         b.set("unrelated", "a value that nobody asks for", "--host", "nowhere.example.test")
     r = b.run("openclaw")
-    b.ok("coffer secret set openai, anthropic, gemini or openrouter" in r.err, "an agent with several is told of all", r)
+    b.ok("coffer secret set openai, anthropic, gemini or openrouter" in r.err, "an agent with several secrets is told of all of them", r)
     r = b.run("claude", "-e", f"ANTHROPIC_API_KEY={CLEAR}")
-    b.ok(r.env == CLEAR and "welcome by x-api-key" in r.says, "a key that is handed in works as before", r)
-    b.ok("ANTHROPIC_API_KEY is handed in as it is" in r.err and "gets no key" not in r.err, "and it is said", r)
+    b.ok(r.env == CLEAR and "welcome by x-api-key" in r.says, "a key from -e NAME=VALUE works", r)
+    b.ok("ANTHROPIC_API_KEY is handed in as it is" in r.err and "gets no key" not in r.err, "a key from -e NAME=VALUE is reported", r)
     r = b.run("claude", "-e", "ANTHROPIC_API_KEY", env={"ANTHROPIC_API_KEY": CLEAR})
-    b.ok(r.env == CLEAR and "is handed in as it is" in r.err, "also by its name alone", r)
+    b.ok(r.env == CLEAR and "is handed in as it is" in r.err, "a key from -e NAME works and is reported", r)
     r = b.run("claude", "-e", "ANTHROPIC_API_KEY")
-    b.ok(r.env == "" and "coffer secret set anthropic" in r.err, "a name without a value hands nothing in", r)
+    b.ok(r.env == "" and "coffer secret set anthropic" in r.err, "-e of an unset variable passes no key", r)
     r = b.run("claude", "--net", "none")
-    b.ok(r.code == 0 and "secret" not in r.err, "without a network nothing is said of keys", r)
+    b.ok(r.code == 0 and "secret" not in r.err, "--net none prints nothing about keys", r)
 
 
 def each_agent(b):
     for name, (secret, _, _, header) in AGENTS.items():
         b.set(secret, KEY)
         r = b.run(name)
-        b.ok(f"welcome by {header}" in r.says, f"{name}: works with the key in the vault, bound nowhere", r)
+        b.ok(f"welcome by {header}" in r.says, f"{name}: {name} works with a key of the vault that is bound nowhere", r)
         b.ok(len(r.env) == len(KEY) and r.env.startswith("sk-ant-") and r.env != KEY and r.env in r.says,
-             f"{name}: and has a placeholder of its shape", r)
+             f"{name}: {name} has a placeholder of the key's shape", r)
         also = re.search(r"^also: (.*)$", r.out, re.M)[1]
-        b.ok(also == (r.env if name == "codex" else ""), f"{name}: under each of its variables", r)
-        b.ok(not has_any((r.out + r.err).encode(), KEY) and "secret" not in r.err, f"{name}: nothing more", r)
+        b.ok(also == (r.env if name == "codex" else ""), f"{name}: {name} has the placeholder in each of its variables", r)
+        b.ok(not has_any((r.out + r.err).encode(), KEY) and "secret" not in r.err, f"{name}: {name} sees no key, and no message about secrets is printed", r)
         start = [json.loads(x) for x in b.c("audit", "--json").out.splitlines() if '"run.start"' in x][-1]
-        b.ok(start.get("secrets") == [secret], f"{name}: the log has which it was given", start)
+        b.ok(start.get("secrets") == [secret], f"{name}: the log has the secret that {name} was given", start)
         # Where an agent's own key goes is no way for it to go elsewhere.
         if name == "claude":
             r = b.run(name, *b.plain(), "-e", "ANTHROPIC_BASE_URL=https://model.test", "--allow", "model.test")
-            b.ok("401" in r.says and "welcome" not in r.says, "another server does not get it", r)
+            b.ok("401" in r.says and "welcome" not in r.says, "a server that the profile does not name does not get the key", r)
     b.set("openai", OTHER)
     r = b.run("openclaw", "--allow", "@openai", "--allow", "@anthropic")
     got = r.env.split(", ")
-    b.ok("welcome by Authorization" in r.says and "welcome by x-api-key" in r.says, "openclaw: with those that are there", r)
-    b.ok(len(got) == 3 and got[0] and got[1] and not {KEY, OTHER} & set(got), "openclaw: a placeholder for each of these", r)
-    b.ok(got[2:] == [""], "openclaw: none for a secret whose server no rule allows", r)
+    b.ok("welcome by Authorization" in r.says and "welcome by x-api-key" in r.says, "openclaw: the keys in the vault work", r)
+    b.ok(len(got) == 3 and got[0] and got[1] and not {KEY, OTHER} & set(got), "openclaw: each key in the vault has a placeholder", r)
+    b.ok(got[2:] == [""], "openclaw: a secret whose server no rule allows has no placeholder", r)
     r = b.run("openclaw", "--allow", "@openai")
     b.ok("welcome by Authorization" in r.says and re.fullmatch(r"\S+, , ", r.env), "openclaw: --allow @openai chooses its key alone", r)
     r = b.run("openclaw", "--allow", "@openai", "--secret", "anthropic")
     b.ok(re.fullmatch(r"\S+, \S+, ", r.env), "openclaw: --secret adds another", r)
     r = b.run("openclaw")
     b.ok(r.env == ", , " and "no rule allows a server that takes one" in r.err and "add --allow api.openai.com" in r.err,
-         "openclaw: without a server it gets no key, and is told", r)
+         "openclaw: without a server in the policy no key is given, with a message", r)
     r = b.run("openclaw", "--allow", "@openai", "--allow", "@anthropic", "-e", f"ANTHROPIC_API_KEY={CLEAR}")
-    b.ok("welcome by Authorization" in r.says and CLEAR in r.env, "openclaw: one handed in, the others not", r)
+    b.ok("welcome by Authorization" in r.says and CLEAR in r.env, "openclaw: a key from -e works beside keys of the vault", r)
 
 
 def short(b):
@@ -144,33 +144,33 @@ def elsewhere(b):
     b.set("anthropic", KEY, "--host", "model.test", "--as", "header:x-api-key")
     args = ["-e", "ANTHROPIC_BASE_URL=https://model.test", "--allow", "model.test"]
     r = b.run("claude", *args)
-    b.ok("welcome by x-api-key" in r.says and r.env != KEY, "another server, where the vault binds the key", r)
+    b.ok("welcome by x-api-key" in r.says and r.env != KEY, "a key works at the server that the vault binds it to", r)
     r = b.run("claude")
-    b.ok(r.env == "" and "401" in r.says, "then it does not go to the usual one, and is not handed in", r)
+    b.ok(r.env == "" and "401" in r.says, "a key that is bound elsewhere is not given for the profile's server", r)
     r = b.run("claude", *args, "--secret", "anthropic@model.test")
-    b.ok("welcome" in r.says, "named on the command line as well", r)
+    b.ok("welcome" in r.says, "a bound key works when --secret names it", r)
     r = b.run("claude", *args, "--secret", "anthropic", "-e", f"ANTHROPIC_API_KEY={CLEAR}")
-    b.ok(r.code == 125 and "ANTHROPIC_API_KEY" in r.err, "one variable for a key and its placeholder is refused", r)
+    b.ok(r.code == 125 and "ANTHROPIC_API_KEY" in r.err, "one variable for both a key and its placeholder is refused", r)
 
 
 def own_profiles(b):
     c = b.c
     text = c("profile", "show", "claude").out
-    b.ok("secrets:" in text and "as: [header:x-api-key, bearer]" in text, "what is shipped can be read", text)
+    b.ok("secrets:" in text and "as: [header:x-api-key, bearer]" in text, "coffer profile show prints the secrets of a profile", text)
     b.set("anthropic", KEY)
     path = c.put(os.path.join(c.home, "mine.yaml"), text)
     r = b.run(path, command="claude")
     b.ok(r.env == "" and "bound nowhere" in r.err and "coffer secret bind anthropic --host api.anthropic.com --as header:x-api-key"
-         in r.err, "a profile by its path does not bind what is bound nowhere", r)
+         in r.err, "a profile given by path does not bind an unbound secret", r)
     r = c("secret", "bind", "anthropic", "--host", "api.anthropic.com")
     r = b.run(path, command="claude")
-    b.ok("welcome by x-api-key" in r.says, "and uses what is bound", r)
+    b.ok("welcome by x-api-key" in r.says, "a profile given by path uses a bound secret", r)
     if b.who == "user":  # root's own directory is the machine's
         b.set("mine", OTHER)
         c.put(os.path.join(c.home, ".config", "cofferdam", "profiles", "own.yaml"),
             text.replace("name: anthropic", "name: mine"))
         r = b.run("own", command="claude")
-        b.ok("welcome by x-api-key" in r.says and r.env != OTHER, "one of the user's own directory does", r)
+        b.ok("welcome by x-api-key" in r.says and r.env != OTHER, "a profile of the user's own directory binds its secret", r)
     for what, old, new, words in (
             ("an unknown key", "    as: ", "    how: ", "'how'"), ("a wildcard", "host: api.anthropic.com", "host: '*.anthropic.com'", "has a '*'"),
             ("a public suffix", "host: api.anthropic.com", "host: co.uk", "public suffix"),
@@ -196,7 +196,7 @@ def expired(b):
             "true").code == 0:
         time.sleep(0.2)
     r = b.run("claude")
-    b.ok(r.env == "" and "has expired" in r.err and "coffer secret rotate anthropic" in r.err, "one that has expired is said", r)
+    b.ok(r.env == "" and "has expired" in r.err and "coffer secret rotate anthropic" in r.err, "an expired secret is not given, and is reported", r)
 
 
 RULES = """version: 1
@@ -226,12 +226,12 @@ def rules(b):
             r = c("run", "--engine", c.engine, "--policy", policy, *named, "--", "sh", "-c", TWO, timeout=300)
             got = dict(re.findall(r"^(\S+ \w+): (.*)$", r.out, re.M))
             b.ok("welcome" in got.get(f"model.test {good}", "") and "403" in got.get(f"model.test {bad}", ""),
-                 f"{named[1]}: where a rule says {how}, so it is", r)
+                 f"{named[1]}: a rule with as {how} allows only that form", r)
             b.ok("welcome" in got.get("other.test bearer", "") and "welcome" in got.get("other.test key", ""),
-                 f"{named[1]}: and not where it says nothing", r)
+                 f"{named[1]}: a rule without as allows every form of the binding", r)
     policy = c.put(os.path.join(c.home, "rules.yaml"), RULES.replace("AS", "query:k"))
     r = c("run", "--engine", c.engine, "--policy", policy, "--secret", "two@model.test", "--", "true")
-    b.ok(r.code == 125 and "another form" in r.err, "a rule that leaves no way is refused before anything", r)
+    b.ok(r.code == 125 and "another form" in r.err, "a rule that leaves no form of a secret is refused", r)
 
 
 def main():

@@ -104,33 +104,33 @@ def allow(tap, c, net, tty):
     tap.ok(code, f"{who}: a question is asked on the terminal", t.text)
     at, head = t.data.find(RESET), t.data.find(HEAD.encode())
     tap.ok(0 <= t.data.find(b"BEFORE") < at < t.data.find(b"\x1b[?1049l") < head and b"\x1b[!p" in t.data[at:head] and
-           b"\x1b[2J" in t.data[at:head], f"{who}: on a terminal that was reset, and is empty", t.data)
+           b"\x1b[2J" in t.data[at:head], f"{who}: a question resets and clears the terminal first", t.data)
     for what in ("PUT https://api.github.test/repos/o/r/pulls/7/merge", SHA, "policy.yaml:8", "what this sandbox did", "sandbox ", "sh -c echo BEFORE", "sha256", "exactly this"):
-        tap.ok(what in t.text[head:].replace("\r\n         | ", ""), f"{who}: it says {what}", t.text)
-    tap.ok(merges(net) == before and t.state() == "pending", f"{who}: nothing was sent")
+        tap.ok(what in t.text[head:].replace("\r\n         | ", ""), f"{who}: the question contains {what}", t.text)
+    tap.ok(merges(net) == before and t.state() == "pending", f"{who}: no request is sent while the question waits")
     for wrong in ("y", "yes", "", "bcdfg", code[:3], code + "x", code + " forever", "allow", "ok " + code):
         n = len(t.data)
         t.type(wrong + "\r")
-        tap.ok(t.read("\r\n> ", 30, n), f"{who}: '{wrong[:2]}…' is no answer", t.text[-300:])
+        tap.ok(t.read("\r\n> ", 30, n), f"{who}: '{wrong[:2]}…' does not answer the question", t.text[-300:])
     n = len(t.data)
     t.type("\x1b[A" + code + "\r")
-    tap.ok(t.read("thrown away", 30, n), f"{who}: nor is a line with an escape sequence in it", t.text[-300:])
-    tap.ok(merges(net) == before and t.state() == "pending", f"{who}: and nothing was sent for all that")
+    tap.ok(t.read("thrown away", 30, n), f"{who}: a line with an escape sequence does not answer the question", t.text[-300:])
+    tap.ok(merges(net) == before and t.state() == "pending", f"{who}: no request is sent after wrong answers")
     n = len(t.data)
     t.type(code + "\r")
     second = t.prompt(n)
-    tap.ok("allowed, once" in t.text and merges(net) == before + 1, f"{who}: the code allows it, once", t.text[-600:])
-    tap.ok(second and second != code, f"{who}: the second time it is asked again, with another code", second)
+    tap.ok("allowed, once" in t.text and merges(net) == before + 1, f"{who}: the code allows the request once", t.text[-600:])
+    tap.ok(second and second != code, f"{who}: the second request asks again, with another code", second)
     n = len(t.data)
     t.type("deny not on a Monday\r")
     code = t.end()
     tail = t.text[n:]
     tap.ok("merged 200" in t.text and "403" in tail and "not on a Monday" in tail and "AFTER" in tail and code == 0,
-           f"{who}: denied, and told why", tail)
+           f"{who}: a denied request gets the reason", tail)
     answers = events(c, "ask.answer")
-    tap.ok([(e["answer"], e["via"]) for e in answers[-2:]] == [("allow", "terminal"), ("deny", "terminal")], f"{who}: the log says by which way",
+    tap.ok([(e["answer"], e["via"]) for e in answers[-2:]] == [("allow", "terminal"), ("deny", "terminal")], f"{who}: the log says that the answers came from the terminal",
            answers[-2:])
-    tap.ok(t.same_as_before(), f"{who}: the terminal is as it was")
+    tap.ok(t.same_as_before(), f"{who}: the terminal is restored after the run")
     t.close()
 
 
@@ -142,19 +142,19 @@ def held(tap, c, net, tty):
               "--name", "held")
     code = t.prompt()
     r = c("exec", "held", "--", "touch", "/tmp/go")
-    tap.ok(code and r.code == 0, f"{who}: it prints while a question is shown", t.text[-300:], r)
+    tap.ok(code and r.code == 0, f"{who}: control: a command runs while a question is shown", t.text[-300:], r)
     look = "for p in /proc/[0-9]*; do tr '\\0' ' ' < $p/cmdline; echo; done 2>/dev/null | grep '^seq '"
-    tap.ok(wait_for(lambda: c("exec", "held", "--", "sh", "-c", look).code == 0, 60), f"{who}: and is held up")
-    tap.ok(b"LINE" not in t.data[t.data.find(HEAD.encode()):], f"{who}: nothing of it is shown", t.data[-300:])
+    tap.ok(wait_for(lambda: c("exec", "held", "--", "sh", "-c", look).code == 0, 60), f"{who}: a command that prints is held up during a question")
+    tap.ok(b"LINE" not in t.data[t.data.find(HEAD.encode()):], f"{who}: output is not shown during a question", t.data[-300:])
     n = len(t.data)
     t.type(code + " 3x\r")
     ok = t.read("DONE", 120, n)
     t.end()
-    tap.ok(ok and b"merged 200" in t.data[n:], f"{who}: allowed, it goes on", t.text[-300:])
+    tap.ok(ok and b"merged 200" in t.data[n:], f"{who}: held output appears after the answer", t.text[-300:])
     got = re.findall(rb"LINE(\d+)\r?\n", t.data[n:])
-    tap.ok(got == [b"%d" % i for i in range(1, total + 1)], f"{who}: every line came, in order, once", len(got), got[:2], got[-2:])
+    tap.ok(got == [b"%d" % i for i in range(1, total + 1)], f"{who}: every held line appears once, in order", len(got), got[:2], got[-2:])
     rest = re.sub(rb"LINE\d+\r?\n", b"", t.data[n:])
-    tap.ok(b"LINE" not in rest and len(rest) < 600, f"{who}: and nothing was cut or added", rest[:700])
+    tap.ok(b"LINE" not in rest and len(rest) < 600, f"{who}: nothing is cut from or added to held output", rest[:700])
     c("discard", "held")
     c("rm", "held")
     t.close()
@@ -172,16 +172,16 @@ def forged(tap, c, net):
         tap.note(f"{who}: the look-alike came before the question")
     n = len(t.data)
     t.type("later\r")
-    tap.ok(t.read("left as it is", 30, n) and t.read("FAKE>", 60), f"{who}: the question is left for others", t.text[-300:])
+    tap.ok(t.read("still waits, and so does the command", 30, n) and t.read("FAKE>", 60), f"{who}: later leaves the question for others", t.text[-300:])
     t.type("bcdf\r")
-    tap.ok(t.read("GOT=bcdf", 60), f"{who}: what is typed to a look-alike goes to the command", t.text[-300:])
+    tap.ok(t.read("GOT=bcdf", 60), f"{who}: input to a forged question goes to the command", t.text[-300:])
     t.type(code + "\r")
-    tap.ok(t.read("GOT2=" + code, 60), f"{who}: also the code, which is worth nothing by then", t.text[-300:])
-    tap.ok(t.state() == "pending" and merges(net) == before, f"{who}: nothing was allowed", t.state())
+    tap.ok(t.read("GOT2=" + code, 60), f"{who}: the code of an earlier question goes to the command", t.text[-300:])
+    tap.ok(t.state() == "pending" and merges(net) == before, f"{who}: input to a forged question allows nothing", t.state())
     q = t.asks()[-1]
-    tap.eq(c("approve", q["id"]).code, 0, f"{who}: control: it can be approved elsewhere")
+    tap.eq(c("approve", q["id"]).code, 0, f"{who}: control: coffer approve allows the question")
     t.end()
-    tap.ok(merges(net) == before + 1 and "merged 200" in t.text, f"{who}: and then goes through", t.text[-300:])
+    tap.ok(merges(net) == before + 1 and "merged 200" in t.text, f"{who}: the request goes through after coffer approve", t.text[-300:])
     t.close()
 
 
@@ -192,25 +192,25 @@ def screen(tap, c, net):
               f"{MERGE}; echo; n=0; while [ $n -lt 100 ] && ! read -t 1 x; do n=$((n+1)); done; echo DONE", "-t")
     code = t.prompt()
     at = t.data.find(RESET)
-    tap.ok(code and t.data.find(b"unfinished") < at, f"{who}: a question over a full-screen program", t.text)
+    tap.ok(code and t.data.find(b"unfinished") < at, f"{who}: a question is shown over a full-screen program", t.text)
     head = t.data.find(HEAD.encode())
     tap.ok(all(x in t.data[at:head] for x in (b"\x1b[?1049l", b"\x1b[?25h", b"\x1b[?1000l", b"\x1b[?2004l", b"\x1b]111\x1b\\")),
-           f"{who}: its modes are off before the first word", t.data[at:head])
+           f"{who}: the program's terminal modes are off before the question", t.data[at:head])
     n = len(t.data)
     t.resize(33, 99)
     again = t.prompt(n)
-    tap.ok(again and again != code, f"{who}: another size, and it is laid out anew, with another code", again, t.text[n:])
+    tap.ok(again and again != code, f"{who}: a resize draws the question anew, with another code", again, t.text[n:])
     t.type(code + "\r")
-    tap.ok(t.read("Not understood", 30, n) and t.state() == "pending", f"{who}: the old one is worth nothing", t.text[n:])
+    tap.ok(t.read("Not understood", 30, n) and t.state() == "pending", f"{who}: the code from before a resize is refused", t.text[n:])
     t.type(again + "\r")
     ok = t.read("SIZE=33 99=", 60, n)
-    tap.ok(ok, f"{who}: a new size arrives, and has it draw anew", t.text[n:])
+    tap.ok(ok, f"{who}: the command gets the new size after the question", t.text[n:])
     back = t.data[n:]
     tap.ok(b"\x1b[?1049h" in back and b"\x1b[?25l" in back and b"\x1b[?1000h\x1b[?1006h\x1b[?2004h" in back,
-           f"{who}: and its modes are back", back)
+           f"{who}: the program's terminal modes are restored after the question", back)
     t.type("x\r")
-    tap.ok(t.read("DONE", 60, n) and t.end() == 0, f"{who}: it goes on", t.text[n:])
-    tap.ok(t.same_as_before(), f"{who}: the terminal is as it was")
+    tap.ok(t.read("DONE", 60, n) and t.end() == 0, f"{who}: the command continues after the question", t.text[n:])
+    tap.ok(t.same_as_before(), f"{who}: the terminal is restored after the run")
     t.close()
 
 
@@ -225,9 +225,9 @@ def ahead(tap, c, net, tty):
     os.kill(t.p.pid, signal.SIGSTOP)
     t.type("later\r")  # answers the first one
     os.kill(t.p.pid, signal.SIGCONT)
-    tap.ok(t.read("left as it is", 60, n), f"{who}: control: typed while one is shown, it is an answer", t.text[-200:])
+    tap.ok(t.read("still waits, and so does the command", 60, n), f"{who}: control: later is accepted while a question is shown", t.text[-200:])
     q = t.asks()[-1]
-    tap.eq(q["state"], "pending", f"{who}: which leaves it open")
+    tap.eq(q["state"], "pending", f"{who}: a question that was left stays pending")
     os.kill(t.p.pid, signal.SIGSTOP)
     n = len(t.data)
     trigger.pull()
@@ -236,11 +236,11 @@ def ahead(tap, c, net, tty):
     os.kill(t.p.pid, signal.SIGCONT)
     second = t.prompt(n)
     states = [a["state"] for a in t.asks()][-2:]
-    tap.ok(two and second and states == ["pending", "pending"], f"{who}: typed before, it answers nothing", states, t.text[n:])
+    tap.ok(two and second and states == ["pending", "pending"], f"{who}: input typed before a question appears answers nothing", states, t.text[n:])
     n = len(t.data)
     t.type("deny\r")
-    tap.ok(t.read("403", 60, n), f"{who}: control: typed now, it does", t.text[n:])
-    tap.eq(c("deny", q["id"]).code, 0, f"{who}: the other one is denied elsewhere")
+    tap.ok(t.read("403", 60, n), f"{who}: control: deny typed at the question denies", t.text[n:])
+    tap.eq(c("deny", q["id"]).code, 0, f"{who}: coffer deny answers the other question")
     t.end()
     t.close()
 
@@ -251,10 +251,10 @@ def elsewhere(tap, c, net, tty):
     t = Asked(c, f"{MERGE}; echo DONE", tty)
     t.prompt()
     q = t.asks()[-1]
-    tap.eq(c("approve", q["id"]).code, 0, f"{who}: answered elsewhere while it is shown")
+    tap.eq(c("approve", q["id"]).code, 0, f"{who}: coffer approve answers a question on the screen")
     t.end()
     tap.ok("was answered elsewhere: allowed" in t.text and "merged 200" in t.text and merges(net) == before + 1,
-           f"{who}: the question goes away, and says so", t.text[-300:])
+           f"{who}: a question that was answered elsewhere disappears with a message", t.text[-300:])
     t.close()
     if tty == "-T":
         return
@@ -264,8 +264,8 @@ def elsewhere(tap, c, net, tty):
     t.type((code or "") + "\r")
     t.end()
     tap.ok("has expired" in t.text and "403" in t.text and "DONE" in t.text and merges(net) == before + 1,
-           f"{who}: so it does when its time is over", t.text[-300:])
-    tap.ok(t.same_as_before(), f"{who}: the terminal is as it was")
+           f"{who}: an expired question disappears with a message", t.text[-300:])
+    tap.ok(t.same_as_before(), f"{who}: the terminal is restored after an expired question")
     t.close()
 
 
@@ -279,19 +279,19 @@ def keys(tap, c, net, tty):
     stopped = wait_for(lambda: (proc_stat(t.p.pid) or "??")[1] == "T", 30)
     tap.ok(stopped, f"{who}: Ctrl-Z stops coffer", proc_stat(t.p.pid))
     if tty == "-T":
-        tap.ok(t.same_as_before(), f"{who}: with the terminal as it was")
+        tap.ok(t.same_as_before(), f"{who}: the terminal is restored while coffer is stopped")
     os.kill(t.p.pid, signal.SIGCONT)
     again = t.prompt(n)
-    tap.ok(again and again != code, f"{who}: and the question is shown again, with another code", again)
+    tap.ok(again and again != code, f"{who}: the question is shown again after Ctrl-Z, with another code", again)
     n = len(t.data)
     t.type("\x03")
-    tap.ok(t.read("left as it is", 30, n) and t.given_back(tty), f"{who}: Ctrl-C leaves it", t.text[n:])
-    tap.eq(t.state(), "pending", f"{who}: as it is")
+    tap.ok(t.read("still waits, and so does the command", 30, n) and t.given_back(tty), f"{who}: Ctrl-C leaves the question and returns the terminal", t.text[n:])
+    tap.eq(t.state(), "pending", f"{who}: the question stays pending after Ctrl-C")
     t.type("words\r")
-    tap.ok(t.read("GOT=words", 60, n) and "INTERRUPTED" not in t.text[n:], f"{who}: the terminal is the command's again", t.text[n:])
-    tap.eq(c("deny", t.asks()[-1]["id"]).code, 0, f"{who}: it can be answered elsewhere")
+    tap.ok(t.read("GOT=words", 60, n) and "INTERRUPTED" not in t.text[n:], f"{who}: the command reads the terminal again after Ctrl-C", t.text[n:])
+    tap.eq(c("deny", t.asks()[-1]["id"]).code, 0, f"{who}: coffer deny answers a question that Ctrl-C left")
     t.end()
-    tap.ok("403" in t.text and "DONE" in t.text, f"{who}: which counts", t.text[n:])
+    tap.ok("403" in t.text and "DONE" in t.text, f"{who}: a denial after Ctrl-C reaches the request", t.text[n:])
     t.close()
 
 
@@ -311,19 +311,19 @@ def flood(tap, c, net):
         seen.add(code)
         offered.append(b"  never  " in part)
         tap.ok(b"\x1b]0;" not in part and "\u202e".encode() not in part and part.count(b"\n") < (400 if i == 1 else 60) and (i == 1 or b"more rows" in part),
-               f"{who}: question {i + 1} is harmless, and no longer than it may be", part)
+               f"{who}: question {i + 1} has no control sequence and a limited length", part)
         n = len(t.data)
         t.type("more\r" if i == 0 else "later\r")
-    tap.ok(len(seen) == 4, f"{who}: one after the other, each with its own code", seen)
-    tap.ok(not offered[0] and offered[-1], f"{who}: after some it is said how to be left alone", offered)
+    tap.ok(len(seen) == 4, f"{who}: questions appear one after the other, each with its own code", seen)
+    tap.ok(not offered[0] and offered[-1], f"{who}: never is offered after some questions", offered)
     wait_for(lambda: len([a for a in t.asks() if a["state"] == "pending"]) >= 12, 60)
     t.prompt(n)
     n = len(t.data)
     t.type("never\r")
-    tap.ok(t.read("left as it is", 60, n) and t.given_back("-T"), f"{who}: never", t.text[n:])
+    tap.ok(t.read("still waits, and so does the command", 60, n) and t.given_back("-T"), f"{who}: never returns the terminal to the command", t.text[n:])
     t.type("words\r")
-    tap.ok(t.read("GOT=words", 60, n) and t.read("DONE", 60, n), f"{who}: the terminal is the command's", t.text[n:])
-    tap.ok(HEAD not in t.text[n:].replace("\r", ""), f"{who}: and nobody is asked any more", t.text[n:])
+    tap.ok(t.read("GOT=words", 60, n) and t.read("DONE", 60, n), f"{who}: the command reads the terminal after never", t.text[n:])
+    tap.ok(HEAD not in t.text[n:].replace("\r", ""), f"{who}: no question is shown after never", t.text[n:])
     t.end()
     t.close()
 
@@ -335,13 +335,13 @@ def past(tap, c, tty):
     t = Asked(c, f"curl -sS -o /dev/null https://api.github.test/secrets/steal-me; {MERGE} & sleep 2; while [ ! -e /trigger/go ]; do sleep 0.05; done; "
               "for i in 1 2 3 4 5 6 7 8 9 10 11 12; do curl -sS -o /dev/null https://api.github.test/harmless/$i; done; touch /trigger/done; wait", tty, *trigger.args)
     t.prompt()
-    tap.ok("/secrets/steal-me" in t.text, f"{who}: what it did before", t.text)
+    tap.ok("/secrets/steal-me" in t.text, f"{who}: a question shows what the sandbox did before", t.text)
     trigger.pull()
     wait_for(lambda: any("/harmless/12" in e.get("path", "") for e in events(c, "net.request")), 60)
     n = len(t.data)
     t.resize(40, 100)
     t.prompt(n)
-    tap.ok("/secrets/steal-me" in t.text[n:] and "/harmless/" not in t.text[n:], f"{who}: and not what it does while it waits", t.text[n:])
+    tap.ok("/secrets/steal-me" in t.text[n:] and "/harmless/" not in t.text[n:], f"{who}: a redrawn question does not show what the sandbox did after it", t.text[n:])
     t.type("deny\r")
     t.end()
     t.close()
@@ -354,28 +354,28 @@ def ends(tap, c, net, tty):
     t = Asked(c, f"{MERGE} & while [ ! -e /trigger/go ]; do sleep 0.05; done; echo LAST; exit 7", tty, *trigger.args)
     t.prompt()
     trigger.pull()
-    tap.ok(t.end() == 7 and "the command has ended" in t.text and "LAST" in t.text, f"{who}: a command that ends takes its question along", t.text[-300:])
-    tap.ok(t.same_as_before(), f"{who}: the terminal is as it was")
+    tap.ok(t.end() == 7 and "the command has ended" in t.text and "LAST" in t.text, f"{who}: a question disappears when its command ends", t.text[-300:])
+    tap.ok(t.same_as_before(), f"{who}: the terminal is restored when the command ends during a question")
     t.close()
     t = Asked(c, MERGE, tty)
     t.prompt()
     guard = [p for p, _ in descendants(t.p.pid) if (proc_stat(p) or (0, 0, ""))[2] == "coffer-guard"]
     for p in guard:
         kill_own(p)
-    tap.ok(t.read("guard is gone", 60), f"{who}: without a guard there is no question", t.text[-300:])
+    tap.ok(t.read("guard is gone", 60), f"{who}: a question disappears when the guard is killed", t.text[-300:])
     t.p.send_signal(signal.SIGTERM)
     t.end()
-    tap.ok(t.same_as_before(), f"{who}: the terminal is as it was")
+    tap.ok(t.same_as_before(), f"{who}: the terminal is restored after the guard was killed")
     t.close()
     for sig in (signal.SIGTERM, signal.SIGKILL):
         t = Asked(c, MERGE, tty)
         code = t.prompt()
-        tap.ok(code and not t.same_as_before(), f"{who}: control: the terminal is raw while it is asked")
+        tap.ok(code and not t.same_as_before(), f"{who}: control: the terminal is raw during a question")
         t.p.send_signal(sig)
         t.end()
-        tap.ok(wait_for(t.same_as_before, 30), f"{who}: {sig.name} to coffer, and it is as it was")
+        tap.ok(wait_for(t.same_as_before, 30), f"{who}: the terminal is restored after {sig.name} to coffer")
         t.close()
-        tap.ok(wait_for(lambda: not [a for a in t.asks() if a["state"] == "pending"], 60), f"{who}: and nothing waits")
+        tap.ok(wait_for(lambda: not [a for a in t.asks() if a["state"] == "pending"], 60), f"{who}: no question waits after {sig.name} to coffer")
 
 
 def nobody(tap, c, net):
@@ -384,15 +384,15 @@ def nobody(tap, c, net):
     line = " waits (coffer ask show "
     t = Asked(c, f"{MERGE}; echo DONE", "--ask-prompt", "never", "--ask-timeout", "2s")
     t.end()
-    tap.ok(line in t.text and HEAD not in t.text and "403" in t.text, f"{who}: --ask-prompt never", t.text)
+    tap.ok(line in t.text and HEAD not in t.text and "403" in t.text, f"{who}: --ask-prompt never shows no question", t.text)
     t.close()
     with open("/dev/null", "rb") as null:
         t = Asked(c, f"{MERGE}; echo DONE", "--ask-timeout", "2s", stdin=null)
         t.end()
-    tap.ok(line in t.text and HEAD not in t.text, f"{who}: no terminal as input", t.text)
+    tap.ok(line in t.text and HEAD not in t.text, f"{who}: no question is shown when stdin is not a terminal", t.text)
     t.close()
     r = c("run", "--ask-prompt", "maybe", "--", "true")
-    tap.ok(r.code == 2 and "auto" in r.err, f"{who}: another word is refused", r)
+    tap.ok(r.code == 2 and "auto" in r.err, f"{who}: an unknown value of --ask-prompt is refused", r)
 
 
 def is_ours(row):
@@ -422,25 +422,25 @@ def rows_forged(tap, c, net, tty):
         t = Asked(c, warm + script + "; echo DONE", tty)
         code = t.prompt()
         seen = t.screen()
-        tap.ok(code and act in seen, f"{who}: {act[9:20]}…: the true act is on the screen with the code", "\n".join(seen))
+        tap.ok(code and act in seen, f"{who}: {act[9:20]}…: the true request is on the screen with the code", "\n".join(seen))
         tap.ok([r for r in seen if r.startswith("what")] == [act] and any(code in r for r in seen if code) and
                seen.index(act) < [i for i, r in enumerate(seen) if f"  {code}" in r][0] if act in seen else False,
-               f"{who}: {act[9:20]}…: and no other", "\n".join(seen))
-        tap.ok(all(is_ours(r) for r in seen), f"{who}: {act[9:20]}…: every row is coffer's", "\n".join(seen))
+               f"{who}: {act[9:20]}…: the screen shows one request", "\n".join(seen))
+        tap.ok(all(is_ours(r) for r in seen), f"{who}: {act[9:20]}…: every row of the screen is coffer's own", "\n".join(seen))
         n = len(t.data)
         t.resize(40, 60)
         again = t.prompt(n)
         seen = t.screen()
         tap.ok(again and again != code and all(is_ours(r) for r in seen) and len([r for r in seen if r.startswith("what  ")]) == 1,
-               f"{who}: {act[9:20]}…: so it is on a narrower one", "\n".join(seen))
+               f"{who}: {act[9:20]}…: every row is coffer's own on a narrower screen", "\n".join(seen))
         t.type("deny no\r")
         t.end()
-        tap.ok("DONE" in t.text[n:], f"{who}: {act[9:20]}…: denied", t.text[-300:])
+        tap.ok("DONE" in t.text[n:], f"{who}: {act[9:20]}…: the command continues after deny", t.text[-300:])
         t.close()
     t = Asked(c, f"curl -s -m 200 -d x https://api.github.test/free/{'a' * 2500}; echo DONE", tty, "--ask-timeout", "4s")
-    tap.ok(t.read("needs more room than this terminal has: coffer ask show ", 90) and HEAD not in t.text, f"{who}: what no screen has room for is left to others", t.text)
+    tap.ok(t.read("needs more room than this terminal has: coffer ask show ", 90) and HEAD not in t.text, f"{who}: a question that does not fit the screen is left to coffer ask show", t.text)
     t.end()
-    tap.ok("DONE" in t.text, f"{who}: and the command goes on", t.text)
+    tap.ok("DONE" in t.text, f"{who}: the command continues after a question that did not fit", t.text)
     t.close()
 
 
@@ -460,7 +460,7 @@ def line_forged(tap, c, net):
     plain = [x.removeprefix(LINE_RESET) for x in lines]
     form = r'(?:\x1b\[\d+m)?coffer:(?:\x1b\[0m)? question (\w+-\d) waits \(coffer ask show (\w+-\d)\): "[^"]*"'
     tap.ok(got and len(lines) == 3 and all((m := re.fullmatch(form, x)) and m.group(1) == m.group(2) and len(re.sub(r"\x1b\[\d+m", "", x)) < 120 for x in plain),
-           f"{who}: the line that says what waits has the id first, and is one line", lines)
+           f"{who}: the line of a waiting question begins with its id and is one line", lines)
     path = "what     request  POST https://api.github.test/free/production-database"
     a = Terminal(c, "approve", "1", become=True, rows=16)
     pages = 0
@@ -468,9 +468,9 @@ def line_forged(tap, c, net):
         if a.text.count("-- Enter: go on --") > pages:
             pages += 1
             a.type("\r")
-    tap.ok(0 < pages < 9 and path in a.screen(), f"{who}: a number is shown for what it is", a.text)
+    tap.ok(0 < pages < 9 and path in a.screen(), f"{who}: coffer approve NUMBER shows the true request", a.text)
     a.type("n\r")
-    tap.ok(a.wait() == 125, f"{who}: and has to be confirmed", a.text)
+    tap.ok(a.wait() == 125, f"{who}: coffer approve NUMBER needs a confirmation", a.text)
     a.close()
     for q in t.asks():
         c("deny", q["id"])

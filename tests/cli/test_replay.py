@@ -81,21 +81,21 @@ def recorded(tap, c):
         f.write(OLD)
     c.own(path)
     r = c("run", "--engine", c.engine, "--policy", path, "--", "sh", "-c", SCRIPT.replace("BRANCH", f"{who}"), timeout=300)
-    tap.eq(r.code, 0, f"{who}: the run is recorded", r)
+    tap.eq(r.code, 0, f"{who}: control: the recorded run exits with 0", r)
     log = [json.loads(x) for x in c("net", "log", "--json", "@last").out.splitlines()]
     acts = {e["act"] for e in log if e.get("act")}
     tap.ok({"query:viewer", "mutation:addComment", "mutation:mergePullRequest", "refs:fetch", "refs:push"} <= acts,
-           f"{who}: the log has operations and services", acts)
+           f"{who}: the log has GraphQL operations and git services", acts)
     tap.ok(any(a.startswith("create:refs/heads/bot/") for a in acts) and "create:refs/heads/other" in acts,
-           f"{who}: and refs", acts)
-    tap.unlike(json.dumps(log), "hush", f"{who}: and no value of a query")
+           f"{who}: the log has the refs of pushes", acts)
+    tap.unlike(json.dumps(log), "hush", f"{who}: the log has no value of a query")
     return r
 
 
 def same(tap, c):
     r, rows, n = replay(c, OLD)
-    tap.ok(r.code == 0 and not rows, f"{c.who}: by the policy that it had nothing changes", r)
-    tap.ok(n.get("decisions", 0) > 15 and n["same"] > 15, f"{c.who}: and the rest is told", r)
+    tap.ok(r.code == 0 and not rows, f"{c.who}: replay by the run's own policy changes nothing", r)
+    tap.ok(n.get("decisions", 0) > 15 and n["same"] > 15, f"{c.who}: replay counts the decisions that stay the same", r)
 
 
 def other(tap, c):
@@ -103,16 +103,16 @@ def other(tap, c):
     r, rows, _ = replay(c, change(OLD, ('"* /**"\n', '"* /**"\n        - ask: DELETE /**\n'),
                                   ("mutation addComment", "mutation mergePullRequest"), ("bot/**", "other"),
                                   ("peeked.example", "other.example")))
-    tap.eq(r.code, 1, f"{who}: by another something does", r)
-    tap.ok(has(rows, was="allow", now="ask", method="DELETE", host="api.example.test", port=443), f"{who}: asked now", r)
-    tap.ok(has(rows, was="allow", now="deny", method="POST", paths=["/graphql"]), f"{who}: a mutation is denied", r)
-    tap.ok(has(rows, was="deny", now="allow", method="POST", paths=["/graphql"]), f"{who}: another is allowed", r)
-    tap.ok(has(rows, was="allow", now="deny", method="POST", host="git.example.test"), f"{who}: a push is denied", r)
-    tap.ok(has(rows, was="deny", now="allow", method="POST", host="git.example.test"), f"{who}: another is allowed", r)
-    tap.ok(has(rows, was="allow", now="deny", kind="connection", host="peeked.example.test"), f"{who}: a connection", r)
-    tap.ok(has(rows, was="deny", now="allow", kind="lookup", host="other.example.test"), f"{who}: a lookup", r)
-    tap.ok(not has(rows, method="GET", host="api.example.test"), f"{who}: what stays has no row", r)
-    tap.ok(any("new.yaml:" in row["rule"] for row in rows), f"{who}: rules are named with their lines", r)
+    tap.eq(r.code, 1, f"{who}: replay by another policy exits with 1", r)
+    tap.ok(has(rows, was="allow", now="ask", method="DELETE", host="api.example.test", port=443), f"{who}: replay shows a request that would be asked about", r)
+    tap.ok(has(rows, was="allow", now="deny", method="POST", paths=["/graphql"]), f"{who}: replay shows a mutation that would be denied", r)
+    tap.ok(has(rows, was="deny", now="allow", method="POST", paths=["/graphql"]), f"{who}: replay shows a mutation that would be allowed", r)
+    tap.ok(has(rows, was="allow", now="deny", method="POST", host="git.example.test"), f"{who}: replay shows a push that would be denied", r)
+    tap.ok(has(rows, was="deny", now="allow", method="POST", host="git.example.test"), f"{who}: replay shows a push that would be allowed", r)
+    tap.ok(has(rows, was="allow", now="deny", kind="connection", host="peeked.example.test"), f"{who}: replay shows a connection that would be denied", r)
+    tap.ok(has(rows, was="deny", now="allow", kind="lookup", host="other.example.test"), f"{who}: replay shows a lookup that would be allowed", r)
+    tap.ok(not has(rows, method="GET", host="api.example.test"), f"{who}: replay shows no row for an unchanged request", r)
+    tap.ok(any("new.yaml:" in row["rule"] for row in rows), f"{who}: replay names rules with their lines", r)
 
 
 def untold(tap, c):
@@ -121,9 +121,9 @@ def untold(tap, c):
     r, rows, n = replay(c, change(OLD, ("    - domain: peeked.example.test\n      port: 443\n",
                                         "    - domain: peeked.example.test\n      port: 443\n      http: [{allow: GET /x}]\n")))
     tap.ok(r.code == 0 and n["unknown"] >= 1 and has(rows, type="unknown", host="peeked.example.test", now=None),
-           f"{who}: requests that were not looked at are not guessed, and are no change", r)
+           f"{who}: replay reports requests that were not inspected as unknown", r)
     r = c("replay", "--policy", os.path.join(c.home, "new.yaml"), "@last")
-    tap.like(r.out, r"allow -> \?\s+\d+\s+peeked\.example\.test:443\s+the rule decides by request", f"{who}: a person reads why", r)
+    tap.like(r.out, r"allow -> \?\s+\d+\s+peeked\.example\.test:443\s+the rule decides by request", f"{who}: replay prints why a decision is unknown", r)
     plain = "version: 1\nallow:\n- domain: api.example.test\n- domain: git.example.test\n"
     path = os.path.join(c.home, "plain.yaml")
     with open(path, "w", encoding="ascii") as f:
@@ -133,7 +133,7 @@ def untold(tap, c):
       "curl -sS -m 60 https://git.example.test/o/r.git/git-receive-pack -d 0000 -o /dev/null", timeout=300)
     r, rows, _ = replay(c, OLD)
     tap.ok(has(rows, type="unknown", host="git.example.test", why="the refs of the push are not in the log"),
-           f"{who}: nor are refs that no rule wanted to know", r)
+           f"{who}: replay reports refs that are not in the log as unknown", r)
 
 
 def many_runs(tap, c):
@@ -143,10 +143,10 @@ def many_runs(tap, c):
     _, _, two = replay(c, OLD, ids[1])
     _, _, both = replay(c, OLD, *ids[:2])
     _, _, since = replay(c, OLD, "--since", "1d")
-    tap.eq(both["decisions"], one["decisions"] + two["decisions"], f"{who}: two runs together", one, two)
-    tap.eq(since["decisions"], both["decisions"], f"{who}: and all since yesterday", since)
+    tap.eq(both["decisions"], one["decisions"] + two["decisions"], f"{who}: replay of two runs counts the decisions of both", one, two)
+    tap.eq(since["decisions"], both["decisions"], f"{who}: replay --since counts the decisions of all runs", since)
     _, _, none = replay(c, OLD, "--since", "2099-01-01")
-    tap.eq(none["decisions"], 0, f"{who}: none from the future")
+    tap.eq(none["decisions"], 0, f"{who}: replay --since a future date counts nothing")
 
 
 def bad_input(tap, c):
@@ -177,13 +177,13 @@ def large(tap):
             r, rows, sums = replay(c, new, replaylog.RUN)
             tap.note(f"{who}: {n} decisions in {r.seconds:.2f} s")
             tap.ok(r.code == 1 and sums["decisions"] == n and sums["to_deny"] == n // 100 and sums["unknown"] == 0,
-                   f"{who}: {n} decisions, each counted", r.err, sums)
+                   f"{who}: replay counts each of {n} decisions", r.err, sums)
             # i % 100 == 55 meets i % 50 == 5 alone.
             tap.ok(len(rows) == 1 and rows[0]["count"] == n // 100 and len(rows[0]["paths"]) == 3 and rows[0]["more"],
-                   f"{who}: and folded", rows)
+                   f"{who}: replay folds equal decisions into one row", rows)
             # A prefix of an id that nobody has: the log remembers what is gone, or has nothing.
             r, _, sums = replay(c, new, "feed")
-            tap.ok(r.code == 0 and sums["decisions"] == 0, f"{who}: another run has none", r)
+            tap.ok(r.code == 0 and sums["decisions"] == 0, f"{who}: replay of an unknown run counts nothing", r)
         break
 
 

@@ -76,9 +76,9 @@ def has(rows, **want):
 
 def unchanged(tap, c, policy, what, *which):
     r, rows, n = replay(c, policy, *which)
-    tap.ok(r.code == 0 and not rows and n["to_deny"] + n["to_ask"] + n["to_allow"] == 0, f"{c.who}: {what}: by its own policy nothing changes", r)
+    tap.ok(r.code == 0 and not rows and n["to_deny"] + n["to_ask"] + n["to_allow"] == 0, f"{c.who}: {what}: replay by the run's own policy changes nothing", r)
     text = c("replay", "--policy", policy, *which).out.strip()
-    tap.like(text, r"\A\d+ decisions: nothing would change\Z", f"{c.who}: {what}: and that is said", text)
+    tap.like(text, r"\A\d+ decisions: nothing would change\Z", f"{c.who}: {what}: replay says that nothing would change", text)
     return n
 
 
@@ -99,21 +99,21 @@ def asked(a, argv, answer):
 
 def record(tap, c, a):
     """Each kind of question, with each end. Returns how many questions there were."""
-    tap.ok("403" in a.do(curl("-X", "DELETE", f"{API}/x")) and "200" in a.do(curl(f"{API}/g")), f"{c.who}: a rule denies, one allows")
+    tap.ok("403" in a.do(curl("-X", "DELETE", f"{API}/x")) and "200" in a.do(curl(f"{API}/g")), f"{c.who}: control: one rule denies and one allows")
     # A second path that a person would have to be asked about is refused at once.
-    tap.ok("403" in a.do(curl("-H", "x-amz-copy-source: /private/1", f"{API}/g")), f"{c.who}: a second path")
+    tap.ok("403" in a.do(curl("-H", "x-amz-copy-source: /private/1", f"{API}/g")), f"{c.who}: a second path that would need a question is refused at once")
     a.do(curl("https://evil.again.test/"))
     a.do(curl("https://nowhere.again.test/"))
     kinds = {"connection": curl("-k", "https://a.later.test/"), "request": curl("-d", "x", f"{API}/free/1"),
              "graphql": curl(*GRAPHQL, '{"query":"mutation { addComment }"}'), "secret": SECRET}
     for name, argv in kinds.items():
-        tap.ok("200" in asked(a, argv, "approve"), f"{c.who}: {name}: approved")
-        tap.ok("200" not in asked(a, argv, "deny"), f"{c.who}: {name}: denied")
+        tap.ok("200" in asked(a, argv, "approve"), f"{c.who}: an approved {name} goes through")
+        tap.ok("200" not in asked(a, argv, "deny"), f"{c.who}: a denied {name} does not go through")
         asked(a, argv, "gone")
     p = a.start(["sh", "-c", PUSH.format(c.who)])
     q = a.pending()
     c("approve", q[0]["id"])
-    tap.eq(p.wait(), 0, f"{c.who}: git: approved", end(p))
+    tap.eq(p.wait(), 0, f"{c.who}: an approved git push succeeds", end(p))
     asked(a, ["sh", "-c", PUSH.format(f"{c.who}-gone")], "gone")
     asked(a, curl("-d", "x", f"{API}/free/2"), "expire")
     # The run ends while one waits.
@@ -132,26 +132,26 @@ def network(tap, c):
     end(last)
     n = unchanged(tap, c, a.policy, "the network", a.id)
     lines = [e for e in map(json.loads, c("net", "log", "--json", a.id).out.splitlines()) if e.get("act") == "also:GET:/private/1"]
-    tap.ok(len(lines) == 1 and lines[0]["decision"] == "deny" and lines[0].get("said") == "ask", f"{c.who}: a second path is in the log", lines)
+    tap.ok(len(lines) == 1 and lines[0]["decision"] == "deny" and lines[0].get("said") == "ask", f"{c.who}: the log has the refused second path", lines)
     asks = questions(c, a.id)
-    tap.eq(len(asks), 4 * 3 + 2 + 2, f"{c.who}: so many questions")
+    tap.eq(len(asks), 4 * 3 + 2 + 2, f"{c.who}: the log has every question of the run")
     # Everything that was asked is allowed, and counts once.
     free = write(c, "free.yaml", POLICY.replace("ask:", "allow:", 4).replace(", ask: true", "").replace("  ask:\n    - domain", "    - domain")
                  .replace("ask: push", "allow: push"))
     r, rows, m = replay(c, free, a.id)
     opens = sum(x["count"] for x in rows if x["kind"] == "connection" and x["was"] == "ask")
     acts = sum(x["count"] for x in rows if x["kind"] in ("request", "secret") and x["was"] == "ask" and x["now"] == "allow")
-    tap.eq((m["decisions"], opens + acts), (n["decisions"], len(asks) + 1), f"{c.who}: each question is one decision", r)
-    tap.ok(has(rows, was="ask", now="allow", kind="connection", host="a.later.test", count=3), f"{c.who}: the connection, however it ended", r)
+    tap.eq((m["decisions"], opens + acts), (n["decisions"], len(asks) + 1), f"{c.who}: replay counts each question as one decision", r)
+    tap.ok(has(rows, was="ask", now="allow", kind="connection", host="a.later.test", count=3), f"{c.who}: replay counts a connection's question, however it ended", r)
     tap.ok(has(rows, was="ask", now="allow", method="POST", host="api.again.test", was_rule=next(
-        (x["was_rule"] for x in rows if x.get("paths", [""])[:1] == ["/free/1"]), None), count=5), f"{c.who}: the requests", r)
-    tap.ok(not has(rows, was="deny", kind="request", now="allow") and not has(rows, type="change", was="allow"), f"{c.who}: and nothing else", r)
+        (x["was_rule"] for x in rows if x.get("paths", [""])[:1] == ["/free/1"]), None), count=5), f"{c.who}: replay counts the questions of requests", r)
+    tap.ok(not has(rows, was="deny", kind="request", now="allow") and not has(rows, type="change", was="allow"), f"{c.who}: replay changes no decision without a question", r)
     strict = write(c, "strict.yaml", POLICY.replace("ask: POST /free/**", "deny: POST /free/**").replace("ask: mutation *", "deny: mutation *")
                    .replace("ask: push", "deny: push").replace("domain: \"*.later.test\"", "domain: other.test"))
     r, rows, m = replay(c, strict, a.id)
     tap.ok(has(rows, was="ask", now="deny", kind="connection", host="a.later.test") and
            has(rows, was="ask", now="deny", paths=["/graphql"], count=3) and has(rows, was="ask", now="deny", host="git.again.test", count=2),
-           f"{c.who}: denied now: by what the question said, where there is no more", r)
+           f"{c.who}: replay by a stricter policy denies questions of each kind", r)
 
 
 def granted(tap, c):
@@ -161,10 +161,10 @@ def granted(tap, c):
         p = a.start(curl("-d", json.dumps({"rule": "new.later.test", "reason": "a test", "wait": 100}), "http://coffer.internal/v1/access"))
         c("approve", "--sandbox", a.pending()[0]["id"])
         end(p)
-        tap.ok("200" in a.do(curl("-k", "https://new.later.test/")), f"{c.who}: a rule is granted")
+        tap.ok("200" in a.do(curl("-k", "https://new.later.test/")), f"{c.who}: a granted host is reached")
     unchanged(tap, c, policy, "a grant", a.id)
     r, rows, _ = replay(c, write(c, "never.yaml", "version: 1\nallow:\n  - api.again.test\ndeny:\n  - '*.later.test'\n"), a.id)
-    tap.ok(r.code == 1 and has(rows, was="allow", now="deny", kind="connection", host="new.later.test"), f"{c.who}: but by one that denies it", r)
+    tap.ok(r.code == 1 and has(rows, was="allow", now="deny", kind="connection", host="new.later.test"), f"{c.who}: replay by a policy that denies a granted host shows the change", r)
 
 
 def observed(tap, c):
@@ -185,18 +185,18 @@ def tools(tap, c):
         end(call(name, args))
     n = unchanged(tap, c, policy, "tools", "--since", since)
     calls = [e for e in map(json.loads, c("audit", "--json").out.splitlines()) if e["type"] == "tool.call"]
-    tap.eq([e["decision"] for e in calls], ["allow", "ask", "deny", "deny"], f"{c.who}: four calls", calls)
-    tap.ok(n["decisions"] >= 4, f"{c.who}: are decided again", n)
+    tap.eq([e["decision"] for e in calls], ["allow", "ask", "deny", "deny"], f"{c.who}: control: four tool calls are logged with their decisions", calls)
+    tap.ok(n["decisions"] >= 4, f"{c.who}: replay counts the tool calls", n)
     new = write(c, "tools.yaml", POLICY.replace('allow: "list_*"', 'ask: "list_*"').replace("ask: deploy", "allow: other"))
     r, rows, _ = replay(c, new, "--since", since)
     tap.ok(r.code == 1 and has(rows, kind="tool", tool="list_a", was="allow", now="ask", count=1) and
            has(rows, kind="tool", tool="other", was="deny", now="allow") and has(rows, kind="tool", tool="deploy", was="ask", now="deny"),
-           f"{c.who}: tools by another policy", r)
+           f"{c.who}: replay by another policy shows changed tool calls", r)
     new = write(c, "tools2.yaml", POLICY.replace("{env: production}", "{env: test}"))
     r, rows, _ = replay(c, new, "--since", since)
-    tap.ok(r.code == 0 and has(rows, type="unknown", kind="tool", tool="deploy"), f"{c.who}: arguments are not guessed", r)
+    tap.ok(r.code == 0 and has(rows, type="unknown", kind="tool", tool="deploy"), f"{c.who}: replay reports a call whose arguments would decide as unknown", r)
     text = c("replay", "--policy", os.path.join(c.home, "tools.yaml"), "--since", since).out
-    tap.like(text, r"allow -> ask\s+1\s+tool list_a\s+ask: list_\* \(\S+/tools\.yaml:\d+\)", f"{c.who}: as people read it", text)
+    tap.like(text, r"allow -> ask\s+1\s+tool list_a\s+ask: list_\* \(\S+/tools\.yaml:\d+\)", f"{c.who}: replay prints a changed tool call with its rule", text)
 
 
 def applied(tap, c):
@@ -210,11 +210,11 @@ def applied(tap, c):
     wait_for(lambda: waits.extend(a for a in map(json.loads, c("ask", "ls", "--json").out.splitlines()) if a["state"] == "pending") or waits, 60)
     c("approve", waits[0]["id"])
     got = end(p)
-    tap.ok("made" in os.listdir(c.work), f"{c.who}: applied, after a question", got)
+    tap.ok("made" in os.listdir(c.work), f"{c.who}: an approved apply writes the file", got)
     os.unlink(os.path.join(c.work, "made"))
     unchanged(tap, c, policy, "apply", run)
     r, rows, _ = replay(c, write(c, "apply.yaml", POLICY.replace("apply: ask", "apply: deny")), run)
-    tap.ok(r.code == 1 and has(rows, kind="apply", was="ask", now="deny", count=2), f"{c.who}: both would be denied", r)
+    tap.ok(r.code == 1 and has(rows, kind="apply", was="ask", now="deny", count=2), f"{c.who}: replay shows both applies as denied", r)
 
 
 def main():
@@ -237,7 +237,7 @@ def main():
             for who, whole in covering(tap, ("ns",)):
                 with net.coffer(who) as c:
                     r = c("secret", "set", "github", "-", "--host", "sec.again.test", "--as", "bearer", input=TOKEN)
-                    tap.eq(r.code, 0, f"{who}: the secret is in the vault", r)
+                    tap.eq(r.code, 0, f"{who}: a secret is put into the vault", r)
                     network(tap, c)
                     if whole:  # a replay reads the log, and starts nothing
                         granted(tap, c)

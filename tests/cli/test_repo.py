@@ -29,7 +29,7 @@ def rooms(files):
 
 def check_rooms():
     p = subprocess.run([CHECK], cwd=ROOT, capture_output=True, text=True, check=False)
-    tap.eq(p.returncode, 0, "rooms are in order", p.stdout)
+    tap.eq(p.returncode, 0, "tools/check-rooms accepts the source tree", p.stdout)
     cases = [
         ({"sys/a.c": '#include "base/b.h"\n#include <unistd.h>\n'}, 0, "downward"),
         ({"base/a.c": '#include "sys/b.h"\n'}, 1, "upward"),
@@ -81,7 +81,7 @@ def check_files():
         if word.search(text) and not path.endswith("test_runner.py"):
             unfinished.append(os.path.relpath(path, ROOT))
     tap.eq(no_spdx, [], "every source names its licence in its first lines")
-    tap.eq(unfinished, [], "nothing is marked as unfinished")
+    tap.eq(unfinished, [], "no source has a mark of unfinished work")
     headless = []
     for path in sources("src"):
         with open(path, encoding="utf-8") as f:
@@ -100,7 +100,7 @@ def check_readmes():
             continue
         with open(path, encoding="utf-8") as f:
             lines = f.read().splitlines()
-        tap.ok(0 < len(lines) <= 40, f"room {room} explains itself in at most 40 lines", len(lines))
+        tap.ok(0 < len(lines) <= 40, f"the README.md of room {room} has at most 40 lines", len(lines))
 
 
 FAKES = {
@@ -185,7 +185,7 @@ def check_triggers():
     with open(os.path.join(ROOT, "doc/triggers.md"), encoding="utf-8") as f:
         listed = [line for line in f.read().splitlines() if line.startswith("| `")]
     tap.eq(listed, rows, "doc/triggers.md lists the rows of the trigger table, in their order")
-    tap.ok(len(set(rows)) == len(rows) > 300, "each row stands once")
+    tap.ok(len(set(rows)) == len(rows) > 300, "each row of the trigger table is unique")
 
 
 # What makes a process or replaces the program of one; the first group is spawn.h.
@@ -220,12 +220,12 @@ def check_starts():
     rows, sites = start_rows(os.path.join(ROOT, "src/sys/spawn_sites.txt")), start_sites("src")
     listed = {tuple(r[:3]) for r in rows}
     tap.ok(all(len(r) == 4 and r[0] in ("spawn", "own") for r in rows) and len(listed) == len(rows),
-           "each row of spawn_sites.txt says how, file, function and reason, and stands once", rows)
+           "each row of spawn_sites.txt has four fields and is unique", rows)
     tap.eq(sorted(sites - listed), [], "every place that starts a process has its row in spawn_sites.txt")
     tap.eq(sorted(listed - sites), [], "every row of spawn_sites.txt has its place in the code")
     names = [os.path.basename(p) for p in sources("src")]
     twice = sorted({r[1] for r in rows if names.count(r[1]) != 1})
-    tap.eq(twice, [], "the file names in spawn_sites.txt are those of one file each")
+    tap.eq(twice, [], "each file name in spawn_sites.txt is that of one file")
     with tempfile.TemporaryDirectory(prefix="coffertest-") as src:
         with open(os.path.join(src, "a.c"), "w", encoding="utf-8") as f:
             f.write("/* fork() */\nstatic int one(int a,\n\t\t   int b)\n{\n\tsay(\"fork()\");\n}\nint two(void)\n{\n\tif (vfork() == 0)\n"

@@ -59,18 +59,18 @@ def check_due(c, who):
     count = os.path.join(c.work, "count")
     command = f"echo x >> {count}; wc -l < {count} | xargs printf 'rotation number %020d'"
     c("secret", "set", "plain", "-", input="a value without any dates")
-    tap.eq(schedule(c), None, f"{who}: without dates there is no schedule")
+    tap.eq(schedule(c), None, f"{who}: a secret without dates makes no schedule")
     r = c("secret", "set", "often", "--command", command, "--every", "1s")
-    tap.ok(r.code == 0 and lines(count) == 1, f"{who}: a secret that a command makes each second", r)
+    tap.ok(r.code == 0 and lines(count) == 1, f"{who}: a secret is set from a command with --every 1s", r)
     text = schedule(c) or ""
-    tap.like(text, r"\Aoften \d+ 0\n\Z", f"{who}: the schedule has its name and date, and nothing else")
+    tap.like(text, r"\Aoften \d+ 0\n\Z", f"{who}: the schedule has name and date of a secret, and nothing else")
     tap.ok(text and os.stat(os.path.join(c.state, "vault", "schedule")).st_mode & 0o777 == 0o600, f"{who}: the schedule can be read by its owner alone")
     time.sleep(2)
     tap.eq(lines(count), 1, f"{who}: without cofferd no due secret is rotated")
     c("gateway", "start")
     tap.ok(wait_for(lambda: lines(count) >= 4), f"{who}: cofferd rotates a due secret again and again", status(c))
     tap.ok(wait_for(lambda: len(events(c, "secret.rotate")) >= 3), f"{who}: each rotation is in the log")
-    tap.like(c("gateway", "status").out, r"rotation of secrets: (next on|under way, due since) \d{4}-", f"{who}: and in the status")
+    tap.like(c("gateway", "status").out, r"rotation of secrets: (next on|under way, due since) \d{4}-", f"{who}: gateway status has the next rotation")
     c("secret", "change", "often", "--every", "never")
     tap.eq(schedule(c), None, f"{who}: a secret that is never due leaves no schedule")
     n = lines(count)
@@ -93,8 +93,8 @@ def check_failure(c, who):
     found = wait_for(lambda: events(c, "secret.rotate.failed"))
     tap.ok(found and found[0]["secret"] == "breaks" and "exit code 3" in found[0]["why"],
            f"{who}: a rotation that fails is in the log, by name and reason", found)
-    tap.ok(wait_for(lambda: status(c).get("helpers")), f"{who}: and in the status", status(c))
-    tap.like(c("gateway", "status").out, "coffer secret rotate died 1 time:", f"{who}: gateway status tells people of a rotation that failed")
+    tap.ok(wait_for(lambda: status(c).get("helpers")), f"{who}: gateway status --json has a failed rotation", status(c))
+    tap.like(c("gateway", "status").out, "coffer secret rotate died 1 time:", f"{who}: gateway status reports a failed rotation")
     time.sleep(3)
     tap.eq(len(events(c, "secret.rotate.failed")), 1, f"{who}: a rotation that failed is not tried again at once")
     if who == "user":
@@ -105,7 +105,7 @@ def check_failure(c, who):
                f"{who}: people are told which rotation failed, and why", got)
     os.unlink(flag)
     c("gateway", "reload")
-    tap.ok(wait_for(lambda: any(e["secret"] == "breaks" for e in events(c, "secret.rotate"))), f"{who}: a rotation that failed is tried again after gateway reload")
+    tap.ok(wait_for(lambda: any(e["secret"] == "breaks" for e in events(c, "secret.rotate"))), f"{who}: a failed rotation is retried after gateway reload")
     c("secret", "rm", "breaks")
 
 
@@ -113,8 +113,8 @@ def check_expiring(c, who):
     c("secret", "set", "ends", "-", "--expires", "3d", input="a value that ends in three days")
     c("secret", "set", "lasts", "-", "--expires", "300d", input="a value that ends in a year or so")
     found = wait_for(lambda: events(c, "secret.expiring"))
-    tap.ok(found and [e["secret"] for e in found] == ["ends"], f"{who}: what expires soon is in the log", found)
-    tap.like(c("gateway", "status").out, r"the secret 'ends' expires on \d{4}-\d\d-\d\d", f"{who}: and in the status")
+    tap.ok(found and [e["secret"] for e in found] == ["ends"], f"{who}: a secret that expires soon is in the log", found)
+    tap.like(c("gateway", "status").out, r"the secret 'ends' expires on \d{4}-\d\d-\d\d", f"{who}: a secret that expires soon is in the status")
     tap.unlike(c("gateway", "status").out, "lasts", f"{who}: a secret that expires in a year is not in the status")
     c("gateway", "stop")
     c("gateway", "start")
@@ -135,10 +135,10 @@ def check_passphrase(c, who):
         return p.returncode, (out + err).decode()
     c("secret", "set", "often", "--command", "echo a value for a vault with a passphrase", "--every", "1s", "--replace")
     c("gateway", "stop")
-    tap.eq(typed("secret", "rekey")[0], 0, f"{who}: a vault with a passphrase")
+    tap.eq(typed("secret", "rekey")[0], 0, f"{who}: control: the vault gets a passphrase")
     time.sleep(1.5)
     c("gateway", "start")
-    tap.ok(wait_for(lambda: status(c).get("rotation", {}).get("locked")), f"{who}: nothing is rotated that nobody can open")
+    tap.ok(wait_for(lambda: status(c).get("rotation", {}).get("locked")), f"{who}: a locked vault is not rotated")
     tap.like(c("gateway", "status").out, "passphrase: coffer secret rotate --due", f"{who}: the status says that a vault with a passphrase is not rotated")
     time.sleep(2)
     found = [e for e in events(c, "secret.rotate.failed") if "passphrase" in e["why"]]
@@ -157,18 +157,18 @@ def check_waiting(c, who):
         p.stdin.close()
         wait_for(lambda: lines(said), 10)
     with open(said, encoding="utf-8") as f:
-        tap.like(f.read(), "waiting for another coffer secret", f"{who}: who waits for the vault is told why")
-    tap.eq(p.wait(timeout=60 * slow_build()), 0, f"{who}: secret set goes on when another has let go of the vault")
+        tap.like(f.read(), "waiting for another coffer secret", f"{who}: secret set says that it waits for another coffer secret")
+    tap.eq(p.wait(timeout=60 * slow_build()), 0, f"{who}: secret set continues when the vault is free")
     flag = os.path.join(c.work, "flag")
     p = c.popen("secret", "set", "slow", "--command", f"while ! test -e {flag}; do sleep 0.1; done; echo the slow one is done now")
-    tap.ok(wait_for(lambda: named(p.pid, "sleep")), f"{who}: the command of a secret runs")
+    tap.ok(wait_for(lambda: named(p.pid, "sleep")), f"{who}: control: the command of a secret runs")
     r = c("secret", "set", "quick", "-", input="a value that came between")
     tap.ok(r.code == 0 and r.seconds < 30 * slow_build() and "waiting" not in r.err, f"{who}: another secret is set while a command makes one", r)
     c.write(flag)
     err = p.communicate(timeout=120 * slow_build())[1].decode()
     got = {s["name"] for s in json.loads(c("secret", "ls", "--json").out)}
-    tap.ok(p.returncode == 0 and {"slow", "quick"} <= got, f"{who}: the vault has the secret of the command and the one that came between", err, got)
-    tap.unlike(c("secret", "ls").err, "older one", f"{who}: the vault says nothing of an older one after both were set")
+    tap.ok(p.returncode == 0 and {"slow", "quick"} <= got, f"{who}: the vault has both the slow and the quick secret", err, got)
+    tap.unlike(c("secret", "ls").err, "older one", f"{who}: secret ls does not warn about an older vault file after both were set")
     os.unlink(flag)
     first = c.popen("secret", "rotate", "slow", "--command", f"while ! test -e {flag}; do sleep 0.1; done; echo what the first has made")
     wait_for(lambda: named(first.pid, "sleep"))
@@ -181,7 +181,7 @@ def check_waiting(c, who):
     first.communicate()
     c.write("made", "what the second has made\n")
     r = c("secret", "check", "made")
-    tap.ok(codes == (0, 0) and ", 1 credential found" in r.err, f"{who}: of two rotations the last one's value is kept", codes, r)
+    tap.ok(codes == (0, 0) and ", 1 credential found" in r.err, f"{who}: the value of the later rotation is kept", codes, r)
     for path in (flag, said, os.path.join(c.work, "made")):
         os.unlink(path)
 
@@ -195,7 +195,7 @@ def check_loud(c, who):
     r = c("secret", "set", "left", "--command", "setsid sleep 1000 2>/dev/null & sleep 0.5; echo the value of who leaves something",
           timeout=60)
     tap.ok(r.code == 0 and r.seconds < 30 * slow_build() and named(os.getpid(), "sleep"),
-           f"{who}: a process that the command of a secret leaves holds up nobody", r)
+           f"{who}: secret set does not wait for a process that its command leaves", r)
     for pid in named(os.getpid(), "sleep"):
         kill_own(pid, signal.SIGKILL)
     c("secret", "rm", "whole", "left")

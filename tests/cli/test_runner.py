@@ -6,12 +6,14 @@ behind; and what others do on the machine makes none fail."""
 import contextlib
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from coffertest import TESTS, Tap, covering  # noqa: E402
+from nettest import wait_for  # noqa: E402
 
 tap = Tap()
 
@@ -85,6 +87,32 @@ if os.getuid() == 0:
 PASS = "echo 'ok 1 - a'; echo 1..1"
 
 
+def check_interrupted():
+    """Ctrl-C of the runner: what it started ends too, and may clean up before."""
+    with tempfile.TemporaryDirectory(prefix="coffertest-") as home:
+        build, tmp = os.path.join(home, "build"), os.path.join(home, "tmp")
+        os.makedirs(os.path.join(build, "tests/unit"))
+        os.mkdir(tmp)
+        path, began, ended = (os.path.join(*x) for x in ((build, "tests/unit/test_x"), (home, "began"), (home, "ended")))
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(f"#!/bin/sh\ntrap 'echo $$ >{ended}; exit 1' INT\necho $$ >{began}\nwhile :; do sleep 0.1; done\n")
+        os.chmod(path, 0o755)
+        for sig in (signal.SIGINT, signal.SIGTERM):
+            p = subprocess.Popen([os.path.join(TESTS, "run"), "--build", build, "unit/x"], env={**os.environ, "TMPDIR": tmp}, stdout=subprocess.PIPE,
+                                 text=True)
+            there = wait_for(lambda: os.path.exists(began) and os.path.getsize(began))
+            p.send_signal(sig)
+            out = p.communicate(timeout=120)[0]
+            tap.ok(there and p.returncode == 128 + sig and "ended early: unit/x" in out,
+                   f"{sig.name} ends the runner, which names what it ended", p.returncode, out)
+            tap.ok(os.path.exists(ended), f"{sig.name} to the runner lets its programs clean up")
+            tap.eq(os.listdir(tmp), [], f"{sig.name} to the runner leaves nothing in its temporary directory")
+            os.unlink(began)
+            os.unlink(ended)
+    r = subprocess.run([os.path.join(TESTS, "run"), "unit/opt", "cli/no-such-program"], capture_output=True, text=True, check=False)
+    tap.ok(r.returncode == 1 and "cli/no-such-program" in r.stderr and " ok " not in r.stdout, "a pattern that no program matches is an error", r)
+
+
 def order(out):
     """The names of programs in the order in which they finished."""
     return re.findall(r"^(?:ok|FAIL) +unit/(\S+)", out, re.M)
@@ -152,7 +180,7 @@ def check_times():
         out = go("_short", "_long")
         tap.eq(order(out), ["a_short", "b_long"], "the order is that of tests/times", out)
         out = go("unit/a_short", "--list")
-        tap.eq(out, "unit/a_short\n", "a pattern that is a program's name is that program alone", out)
+        tap.eq(out, "unit/a_short\n", "a program's whole name selects that program alone", out)
 
 
 def check_covering():
@@ -160,10 +188,10 @@ def check_covering():
     some = {(n, e) for n, e, whole in got if whole}
     everybody = {(n, e) for n, e, _ in got}
     if os.environ.get("COFFER_FULL") == "1":
-        tap.eq(some, everybody, "with COFFER_FULL=1 every identity on every engine tells the whole story")
+        tap.eq(some, everybody, "with COFFER_FULL=1 every identity on every engine runs in full")
     else:
         tap.ok({("root", "ns"), ("user", "gvisor")} & everybody <= some and len({e for _, e in some}) == len(some),
-               "in the covering set one identity of each engine tells the whole story", got)
+               "in the covering set one identity of each engine runs in full", got)
 
 
 # What a test program is while others do things: it says "ready", waits for a line, and looks for leftovers.
@@ -287,6 +315,7 @@ def check_lost_mount():
     tap.eq(r.stdout, "lost\n", "(control) in an /etc that is shared, useradd takes away a mount over /etc/passwd", r.stderr)
 
 
+check_interrupted()
 check_scheduler()
 check_times()
 check_covering()

@@ -30,20 +30,20 @@ def check(tap, c):
         r = run(named)
         tap.ok(r.code == 125 and words in r.err and not r.out, why, r)
 
-    is_run(runsc, "one that is named")
-    is_run(runsc + pin, "and has the digest that was named")
-    is_refused(runsc + pin[:-4] + "0000", "its digest is", "another digest")
+    is_run(runsc, "a runsc that --runsc names runs")
+    is_run(runsc + pin, "a runsc with the named digest runs")
+    is_refused(runsc + pin[:-4] + "0000", "its digest is", "a runsc with another digest is refused")
     os.chmod(runsc, 0o757)
-    is_refused(runsc, "others may write to it", "one that others may write to")
-    is_refused(runsc + pin, "others may write to it", "even with its digest: they would write once it was checked")
+    is_refused(runsc, "others may write to it", "a runsc that others may write to is refused")
+    is_refused(runsc + pin, "others may write to it", "a runsc that others may write to is refused in spite of its digest")
     os.chmod(runsc, 0o755)
     if os.getuid() == 0:
         os.chown(runsc, 12345, 12345)
-        is_refused(runsc + pin, "others may write to it", "one of another user's")
+        is_refused(runsc + pin, "others may write to it", "a runsc of another user is refused")
         os.chown(runsc, 0, 0)
     os.chmod(os.path.dirname(runsc), 0o777)
-    is_refused(runsc, "others may write to that directory", "one that others may put another in the place of")
-    is_run(runsc + pin, "which its digest would tell")
+    is_refused(runsc, "others may write to that directory", "a runsc in a directory that others may write to is refused")
+    is_run(runsc + pin, "a runsc in a directory that others may write to runs with its digest")
 
 
 def named(tap, c):
@@ -91,12 +91,12 @@ def named(tap, c):
     # gVisor cannot give this capability to a user: with nothing named the choice is ns.
     unnamed = ("run", "--ephemeral", "--user", "1000", "--cap", "net_bind_service", "--report", "r.json", "--", "echo", "ran")
     r = c(*unnamed, env={"COFFER_ENGINE": None})
-    tap.ok(r.out == "ran\n" and "engine ns" in r.err, "where nothing is named the choice may be ns, and it is said", r)
+    tap.ok(r.out == "ran\n" and "engine ns" in r.err, "ns may be chosen when nothing is named, with a message", r)
     r = c(unnamed[0], "-q", *unnamed[1:], env={"COFFER_ENGINE": None})
     tap.ok(r.out == "ran\n" and not r.err and report(c)["engine"] == "ns" and report(c)["engine_why"],
-           "with -q the report says so", r, report(c))
+           "with -q the report has the reason for the engine", r, report(c))
     r = c(*unnamed, env={"COFFER_ENGINE": None, "COFFER_RUNSC": real})
-    tap.ok(r.code == 125 and not r.out, "where a runsc is named the same is an error", r)
+    tap.ok(r.code == 125 and not r.out, "ns is not chosen when a runsc is named", r)
 
 
 def again(tap, c):
@@ -106,7 +106,7 @@ def again(tap, c):
     with open(os.path.join(c.state, "runs", r.out.strip(), "start"), "rb") as f:
         start = f.read()
     gone = start.replace(b"\0--user\0" b"0\0", b"\0--user\0" b"5\0")
-    tap.ok(gone != start, "the record of its start is found", start)
+    tap.ok(gone != start, "control: the record of the start has the user", start)
     with open(os.path.join(c.state, "runs", r.out.strip(), "start"), "wb") as f:
         f.write(gone)
     r = c("fork", "kept", "--name", "other", env={"COFFER_ENGINE": None})

@@ -35,16 +35,16 @@ def view(c):
 def check(c, who):
     for name in ("early", "late"):
         r = c("secret", "set", name, "-", "--host", f"{name}.example.com", input=TOKEN + name + "\n")
-        tap.eq(r.code, 0, f"{who}: there is a secret", r)
+        tap.eq(r.code, 0, f"{who}: the secret {name} is put into the vault", r)
     many = list(replaylog.events(LOOK_BACK + 1000))
     write_log(c, use("early"), *many[:1000], use("late"))
-    tap.eq(view(c), (True, {"early": "early.example.com", "late": "late.example.com"}), f"{who}: in a short log every use is found")
+    tap.eq(view(c), (True, {"early": "early.example.com", "late": "late.example.com"}), f"{who}: the last use of each secret is found in a short log")
     write_log(c, use("early"), *many, use("late"))
     tap.eq(view(c), (False, {"early": None, "late": "late.example.com"}),
-           f"{who}: of a long log only the newest part is searched, and the answer says so")
+           f"{who}: only the newest part of a long log is searched, and the answer says so")
     write_log(c, *many, use("late"), use("early"))
     tap.eq(view(c), (True, {"early": "early.example.com", "late": "late.example.com"}),
-           f"{who}: where every secret has a use there, nothing can have been missed")
+           f"{who}: the answer is complete when each secret has a use in the newest part")
 
 
 with coffer_as(next(iter(identities(tap)))) as c0:

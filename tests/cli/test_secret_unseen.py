@@ -115,12 +115,12 @@ def look(tap, c, server, pid, placeholder, when, may):
             continue  # it has ended meanwhile
     has = [t for t, v in found.items() if TOKEN in v]
     tap.ok(any("coffer-vault" in t for t in has) and search(server.p.pid, TOKEN),
-           f"{c.who}: {when}: the search finds the token in the vault and in the server", found)
+           f"{c.who}: {when}: control: the search finds the token in the vault and in the server", found)
     inside = [t for t, v in found.items() if "coffer" not in t and placeholder in v]
-    tap.ok(inside, f"{c.who}: {when}: and the placeholder inside", found)
+    tap.ok(inside, f"{c.who}: {when}: control: the search finds the placeholder inside", found)
     others = [t for t in has if not any(m in t for m in may)]
     tap.ok(not others and len(found) > 6, f"{c.who}: {when}: no other of {len(found)} processes has the token", others, found)
-    tap.eq(shown, [], f"{c.who}: {when}: nor is it in a command line or environment")
+    tap.eq(shown, [], f"{c.who}: {when}: no command line or environment has the token")
     tap.note(f"{c.who}: {when}: egress {'has' if any('coffer-egress' in t for t in has) else 'does not have'} it")
 
 
@@ -140,11 +140,11 @@ def look_in_files(tap, c, when):
     control = os.path.join(c.state, "control")
     with open(control, "w", encoding="ascii") as f:
         f.write(base64.b64encode(b"x" + TOKEN.encode()).decode())
-    tap.eq(files_with(c.dir)[0], [control], f"{c.who}: {when}: a search of the files finds the token where it was put")
+    tap.eq(files_with(c.dir)[0], [control], f"{c.who}: {when}: control: a search of the files finds the token where it was put")
     os.unlink(control)
-    tap.ok(len(files_with(c.dir, CONTROL)[0]) > 4, f"{c.who}: {when}: and what the agent has written")
+    tap.ok(len(files_with(c.dir, CONTROL)[0]) > 4, f"{c.who}: {when}: control: the search finds what the agent has written")
     got, n = files_with(c.dir)
-    tap.ok(not got and n > 10, f"{c.who}: {when}: and in none of {n} of state, log, home and workspace", got)
+    tap.ok(not got and n > 10, f"{c.who}: {when}: none of {n} files of state, log, home and workspace has the token", got)
 
 
 def short(tap, c, server):
@@ -179,29 +179,29 @@ def visit(tap, c, server):
             if name == word:
                 return True
         return False
-    tap.ok(read_until("waits"), f"{who}: an agent that has done its work", got, None if "waits" in got else p.stderr.read())
+    tap.ok(read_until("waits"), f"{who}: the agent finishes its requests", got, None if "waits" in got else p.stderr.read())
     placeholder = got.get("env", "").strip()
-    tap.ok(re.fullmatch(r"ghp_[A-Za-z0-9]{36}", placeholder) and placeholder != TOKEN, f"{who}: it has a placeholder", got)
+    tap.ok(re.fullmatch(r"ghp_[A-Za-z0-9]{36}", placeholder) and placeholder != TOKEN, f"{who}: the agent has a placeholder of the token's shape", got)
     for word, version in (("python", "1.1"), ("one", "1.1"), ("two", "2.0"), ("many", "2.0")):
         text = got.get(word, "")
         tap.ok(f"welcome /{word} {version}" in text and CONTROL in text and placeholder in text,
-               f"{who}: {word}: an answer, with the token five times, and there the placeholder", text)
-    tap.ok("who are you" in got.get("wrong", ""), f"{who}: the server does check", got.get("wrong"))
-    tap.ok(wait_for(lambda: '"/hold"' in server.text(), 60), f"{who}: a request that lasts")
+               f"{who}: {word}: the response has the placeholder instead of the token", text)
+    tap.ok("who are you" in got.get("wrong", ""), f"{who}: control: the server refuses a wrong token", got.get("wrong"))
+    tap.ok(wait_for(lambda: '"/hold"' in server.text(), 60), f"{who}: control: a request is in progress")
     look(tap, c, server, p.pid, placeholder, "while a request lasts", ("coffer-vault", "coffer-egress"))
     os.unlink(server.hold)
-    tap.ok(read_until("idle") and "held no more" in got.get("hold", ""), f"{who}: the request has ended", got)
+    tap.ok(read_until("idle") and "held no more" in got.get("hold", ""), f"{who}: the request in progress ends", got)
     look(tap, c, server, p.pid, placeholder, "afterwards", ("coffer-vault",))
     look_in_files(tap, c, "while it runs")
     p.stdin.close()
     err = p.stderr.read().decode()
-    tap.eq(p.wait(), 0, f"{who}: the agent ends well", err)
+    tap.eq(p.wait(), 0, f"{who}: the agent exits with 0", err)
     seen = (" ".join(got.values()) + err).encode()
-    tap.ok(not has_any(seen, TOKEN) and CONTROL.encode() in seen, f"{who}: and has never seen the token", seen)
+    tap.ok(not has_any(seen, TOKEN) and CONTROL.encode() in seen, f"{who}: the agent has never seen the token", seen)
     look_in_files(tap, c, "at the end")
     r = c("logs", "agent")
     log = c("audit", "--json").out + r.out + r.err + c("net", "log", "--json", "agent").out
-    tap.ok('"secret.use"' in log and not has_any(log.encode(), TOKEN), f"{who}: the log has its uses, and not the token")
+    tap.ok('"secret.use"' in log and not has_any(log.encode(), TOKEN), f"{who}: the log has the uses of the token, and not the token")
     c.check_clean(tap)
 
 
@@ -216,7 +216,7 @@ def main():
         for who, whole in covering(tap):
             with net.coffer(who) as c:
                 (visit if whole else short)(tap, c, server)
-        tap.ok({"1.1", "2.0"} <= server.versions(), "the server has spoken both versions", server.versions())
+        tap.ok({"1.1", "2.0"} <= server.versions(), "control: the server has spoken HTTP/1.1 and HTTP/2", server.versions())
     tap.done()
 
 

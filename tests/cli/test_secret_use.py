@@ -90,7 +90,7 @@ def put_secrets(tap, c):
     r = c("secret", "set", "github", "-", "--host", "api.example.test/v1", "--as", "bearer", input=TOKEN)
     tap.ok(r.code == 0, f"{c.who}: a token is put into the vault", r)
     r = c("secret", "set", "forge", "-", "--host", "git.example.test", "--as", "basic", "--user", "robot", input=PASSWORD)
-    tap.ok(r.code == 0, f"{c.who}: and a password", r)
+    tap.ok(r.code == 0, f"{c.who}: a password is put into the vault", r)
 
 
 def short(tap, c):
@@ -115,28 +115,28 @@ def visit(tap, c):
         tap.ok(re.search(wanted, got.get(word, ""), re.S), f"{who}: {name}", f"{word}: {got.get(word)!r}", r)
 
     line("env", f"^ghp_(?!{TOKEN[4:]})[A-Za-z0-9]{{36}}$", "inside is a placeholder of the same shape")
-    line("one", "^welcome /v1/one", "curl with HTTP/1.1")
-    line("two", "^welcome /v1/two +2$", "curl with HTTP/2")
-    line("python", "^welcome /v1/py", "python")
-    line("mirror", CONTROL, "an answer that has the token in eleven encodings comes")
-    tap.ok(got.get("env") and got["mirror"].count(got["env"]) >= 3, f"{who}: with the placeholder in its place", got.get("mirror"))
-    line("path", "denied.*'github'.*403$", "another path: 403 that says why")
-    line("other", "denied.*'github'.*api.example.test.*403$", "another host: 403 that says why")
-    line("after", "^other ?200$", "which harms nothing else")
-    line("fake", "401$", "(the server does check)")
-    line("clone", "^content", "git clone of a private repository")
-    line("push", "^1$", "git push")
-    line("config", "^0$", "with nothing in .git/config")
-    line("nohelp", "^[1-9]", "(and it is the helper that does it)")
+    line("one", "^welcome /v1/one", "curl with HTTP/1.1 is authenticated")
+    line("two", "^welcome /v1/two +2$", "curl with HTTP/2 is authenticated")
+    line("python", "^welcome /v1/py", "python is authenticated")
+    line("mirror", CONTROL, "control: a response with the token in eleven encodings arrives")
+    tap.ok(got.get("env") and got["mirror"].count(got["env"]) >= 3, f"{who}: a response has the placeholder instead of the token", got.get("mirror"))
+    line("path", "denied.*'github'.*403$", "a placeholder at another path gets a 403 with the reason")
+    line("other", "denied.*'github'.*api.example.test.*403$", "a placeholder at another host gets a 403 with the reason")
+    line("after", "^other ?200$", "a request after a refused placeholder succeeds")
+    line("fake", "401$", "control: the server refuses a wrong token")
+    line("clone", "^content", "git clone of a private repository succeeds")
+    line("push", "^1$", "git push succeeds")
+    line("config", "^0$", ".git/config has no credential")
+    line("nohelp", "^[1-9]", "control: git push without the credential helper fails")
     everything = (r.out + r.err).encode()
-    tap.ok(not has_any(everything, TOKEN, PASSWORD), f"{who}: the command has seen neither", r)
+    tap.ok(not has_any(everything, TOKEN, PASSWORD), f"{who}: the command sees neither token nor password", r)
     lines = [json.loads(x) for x in c("audit", "--json").out.splitlines()]
     uses = [e for e in lines if e["type"] == "secret.use"]
     tap.ok({"github", "forge"} == {e["secret"] for e in uses} and any(e["path"] == "/v1/one" for e in uses),
-           f"{who}: each use is in the log", uses[:3])
-    tap.ok(any(e["type"] == "net.alert" and "github" in e.get("text", "") for e in lines), f"{who}: and the alert")
+           f"{who}: each use of a secret is in the log", uses[:3])
+    tap.ok(any(e["type"] == "net.alert" and "github" in e.get("text", "") for e in lines), f"{who}: a placeholder at another host is logged as an alert")
     start = [e for e in lines if e["type"] == "run.start"][-1]
-    tap.eq(start.get("secrets"), ["github", "forge"], f"{who}: and which it was given")
+    tap.eq(start.get("secrets"), ["github", "forge"], f"{who}: run.start lists the secrets of the run")
     c.check_clean(tap)
 
 
@@ -148,14 +148,14 @@ def looked_for(tap, c):
                 "> /tmp/answer.$i; done; echo $GITHUB_TOKEN; read x; curl -sS -m 60 -H \"Authorization: Bearer $GITHUB_TOKEN\" "
                 "https://api.example.test/v1/again; read x", stdin=-1)
     placeholder = p.stdout.readline().decode().strip()
-    tap.ok(placeholder.startswith("ghp_") and placeholder != TOKEN, f"{who}: a sandbox that has used it and waits", placeholder)
+    tap.ok(placeholder.startswith("ghp_") and placeholder != TOKEN, f"{who}: control: a sandbox has used its placeholder and waits", placeholder)
     found = {}
     for kid, text in descendants(p.pid) + [(p.pid, "S coffer")]:
         found[f"{kid} {text}"] = search(kid, TOKEN, placeholder)
     vaults = [t for t, v in found.items() if "coffer-vault" in t and TOKEN in v]
     others = [t for t, v in found.items() if "coffer-vault" not in t and TOKEN in v]
     inside = [t for t, v in found.items() if "coffer" not in t and placeholder in v]
-    tap.ok(vaults and inside, f"{who}: the search finds the token in the vault, and the placeholder inside", found)
+    tap.ok(vaults and inside, f"{who}: control: the search finds the token in the vault, and the placeholder inside", found)
     tap.ok(not others and len(found) > 5, f"{who}: no other process has the token, egress and the sandbox included", others, found)
     kill_vault(tap, c, p)
     p.stdin.write(b"x\nx\n")
@@ -163,8 +163,8 @@ def looked_for(tap, c):
     out = p.stdout.read()
     err = p.stderr.read()
     p.wait()
-    tap.ok(b"welcome /v1/again" in out, f"{who}: the vault that was killed is back, for the same placeholder", out, err)
-    tap.ok(b"coffer-vault has ended" in err, f"{who}: and it was said", err)
+    tap.ok(b"welcome /v1/again" in out, f"{who}: the placeholder works after the vault was killed", out, err)
+    tap.ok(b"coffer-vault has ended" in err, f"{who}: the death of the vault is reported on the terminal", err)
     left = []
     for top, _, files in os.walk(c.dir):
         for name in files:
@@ -174,7 +174,7 @@ def looked_for(tap, c):
                     data = f.read()
                 if has_any(data, TOKEN, PASSWORD):
                     left.append(path)
-    tap.eq(left, [], f"{who}: no file of state, home, log or workspace has it")
+    tap.eq(left, [], f"{who}: no file of state, home, log or workspace has token or password")
     lines = [json.loads(x) for x in c("audit", "--json").out.splitlines()]
     tap.ok({"vault.down", "vault.up"} <= {e["type"] for e in lines}, f"{who}: the vault's death and return are in the log")
     c.check_clean(tap)
@@ -183,7 +183,7 @@ def looked_for(tap, c):
 def kill_vault(tap, c, p):
     """kill -9; what needs it is denied until it is there again."""
     old = [pid for pid, text in descendants(p.pid) if "coffer-vault" in text]
-    tap.eq(len(old), 1, f"{c.who}: one vault")
+    tap.eq(len(old), 1, f"{c.who}: control: the run has one coffer-vault")
     os.kill(old[0], signal.SIGKILL)
 
     def again():
@@ -192,7 +192,7 @@ def kill_vault(tap, c, p):
         lines = c("audit", "--json").out
         return bool(new and new != old and '"vault.up"' in lines)
 
-    tap.ok(wait_for(again), f"{c.who}: it is started again")
+    tap.ok(wait_for(again), f"{c.who}: a killed coffer-vault is restarted")
 
 
 def by_policy(tap, c):
@@ -200,9 +200,9 @@ def by_policy(tap, c):
     r = c("run", "--engine", c.engine, "--policy", c.put("policy.yaml", POLICY), "--", "sh", "-c",
           "curl -sS -m 60 -H \"Authorization: Bearer $MY_TOKEN\" https://api.example.test/v1/policy; "
           "curl -sS -m 60 https://other.example.test/; echo \"t=$GITHUB_TOKEN$NOWHERE\"", timeout=300)
-    tap.ok("welcome /v1/policy" in r.out, f"{who}: a policy that names the secret and its variable", r)
+    tap.ok("welcome /v1/policy" in r.out, f"{who}: a rule of the policy gives the secret in its variable", r)
     tap.ok("wants the secret 'nowhere'" in r.out, f"{who}: a rule whose secret is not in the vault denies", r)
-    tap.ok("t=\n" in r.out and not has_any((r.out + r.err).encode(), TOKEN), f"{who}: and there is nothing else", r)
+    tap.ok("t=\n" in r.out and not has_any((r.out + r.err).encode(), TOKEN), f"{who}: a secret that no rule names is not in the environment", r)
 
 
 LOOP = r"""
@@ -218,7 +218,7 @@ def changed(tap, c):
     """What is removed or unbound is so for a sandbox that runs, and only that."""
     who = c.who
     r = c("secret", "set", "extra", "-", "--host", "other.example.test", input="another value, long enough")
-    tap.eq(r.code, 0, f"{who}: a second secret", r)
+    tap.eq(r.code, 0, f"{who}: control: a second secret is put into the vault", r)
     p = c.popen("run", "--engine", c.engine, "--allow", "api.example.test", "--allow", "other.example.test", "--secret", "github",
                 "--secret", "extra", "--", "sh", "-c", LOOP, stdin=-1)
 
@@ -231,27 +231,27 @@ def changed(tap, c):
         return c("audit", "--json").out.count('"vault.up"')
 
     got = ask()
-    tap.ok("welcome /v1/l" in got and "other 200" in got, f"{who}: a sandbox uses both", got)
+    tap.ok("welcome /v1/l" in got and "other 200" in got, f"{who}: a sandbox uses both secrets", got)
     before = ups()
     r = c("secret", "rm", "extra")
-    tap.ok(r.code == 0 and wait_for(lambda: ups() > before), f"{who}: one is removed, and the vault is read again", r)
+    tap.ok(r.code == 0 and wait_for(lambda: ups() > before), f"{who}: secret rm of one secret reloads the vault", r)
     got = ask()
-    tap.ok("welcome /v1/l" in got and "403" in got, f"{who}: it is refused, and the other is not", got)
+    tap.ok("welcome /v1/l" in got and "403" in got, f"{who}: a removed secret is refused, and the other is not", got)
     before = ups()
     r = c("secret", "unbind", "github")
-    tap.ok(r.code == 0 and wait_for(lambda: ups() > before), f"{who}: the other is unbound", r)
+    tap.ok(r.code == 0 and wait_for(lambda: ups() > before), f"{who}: secret unbind of the other secret reloads the vault", r)
     got = ask()
-    tap.ok("welcome" not in got and "; " in got, f"{who}: and refused too", got)
+    tap.ok("welcome" not in got and "; " in got, f"{who}: an unbound secret is refused", got)
     before = ups()
     r = c("secret", "bind", "github", "--host", "api.example.test/v1", "--as", "bearer")
-    tap.ok(r.code == 0 and wait_for(lambda: ups() > before), f"{who}: it is bound again", r)
+    tap.ok(r.code == 0 and wait_for(lambda: ups() > before), f"{who}: secret bind reloads the vault", r)
     got = ask()
-    tap.ok("welcome /v1/l" in got, f"{who}: and there again, by the same placeholder", got)
+    tap.ok("welcome /v1/l" in got, f"{who}: a secret that is bound again works with the same placeholder", got)
     p.stdin.close()
     err = p.stderr.read()
     p.stdout.close()
     p.wait()
-    tap.ok(b"the vault was changed" in err, f"{who}: and it was said", err)
+    tap.ok(b"the vault was changed" in err, f"{who}: the change of the vault is reported on the terminal", err)
 
 
 def rolled_back(tap, c):
@@ -264,12 +264,12 @@ def rolled_back(tap, c):
             "curl -sS -m 60 -H \"Authorization: Bearer $GITHUB_TOKEN\" https://api.example.test/v1/r"]
     c("secret", "rotate", "forge", "-", input=PASSWORD)
     r = c(*args, timeout=300)
-    tap.ok("welcome /v1/r" in r.out and "older" not in r.err, f"{who}: nothing is said of the vault file that was saved last", r)
+    tap.ok("welcome /v1/r" in r.out and "older" not in r.err, f"{who}: control: the latest vault file causes no message", r)
     with open(path, "wb") as f:
         f.write(old)
     r = c(*args, timeout=300)
-    tap.ok("welcome /v1/r" in r.out and "the vault file is an older one" in r.err, f"{who}: an older one is said", r)
-    tap.ok('"secret.rollback"' in c("audit", "--json").out, f"{who}: and is in the log")
+    tap.ok("welcome /v1/r" in r.out and "the vault file is an older one" in r.err, f"{who}: an older vault file is reported", r)
+    tap.ok('"secret.rollback"' in c("audit", "--json").out, f"{who}: an older vault file is logged")
     c("secret", "rotate", "forge", "-", input=PASSWORD)
 
 
@@ -283,26 +283,26 @@ def unbound(tap, c):
     tap.ok("wants the secret 'loose'" in r.out and r.out.endswith("t=\n"), f"{who}: a policy alone does not bind a secret", r)
     r = c("run", "--engine", c.engine, "--allow", "other.example.test", "--secret", "loose@other.example.test", "--", "sh", "-c", curl,
           timeout=300)
-    tap.ok(r.out == "other", f"{who}: the command line does", r)
+    tap.ok(r.out == "other", f"{who}: --secret NAME@HOST binds a secret for the run", r)
     c("secret", "rm", "loose")
 
 
 def refused(tap, c):
     who = c.who
     for what, args, words in (
-            ("one that is not there", ["--secret", "missing", "--allow", "api.example.test"], "no secret 'missing'"),
-            ("a host that it is not bound to", ["--secret", "github@evil.example.test", "--allow", "evil.example.test"],
+            ("a secret that is not in the vault", ["--secret", "missing", "--allow", "api.example.test"], "no secret 'missing'"),
+            ("a host that the secret is not bound to", ["--secret", "github@evil.example.test", "--allow", "evil.example.test"],
              "evil.example.test"),
-            ("one that it is not bound to beside one that it is", ["--secret", "github@api.example.test,evil.example.test", "--allow",
+            ("an unbound host beside a bound one", ["--secret", "github@api.example.test,evil.example.test", "--allow",
                                                                    "api.example.test"], "is not bound to evil.example.test"),
-            ("a wildcard", ["--secret", "github@*.example.test", "--allow", "*.example.test"], "--secret github@"),
-            ("no host", ["--secret", "github@", "--allow", "api.example.test"], "NAME@HOST"),
-            ("without a network", ["--secret", "github", "--net", "none"], "--net none"),
+            ("a secret with a wildcard", ["--secret", "github@*.example.test", "--allow", "*.example.test"], "--secret github@"),
+            ("a secret without a host", ["--secret", "github@", "--allow", "api.example.test"], "NAME@HOST"),
+            ("a secret with --net none", ["--secret", "github", "--net", "none"], "--net none"),
             ("a variable that has a value", ["--secret", "github", "-e", "GITHUB_TOKEN=x", "--allow", "api.example.test"],
              "GITHUB_TOKEN")):
         r = c("run", "--engine", c.engine, *args, "--", "true")
-        wrong = what in ("a wildcard", "no host", "without a network")
-        tap.ok(r.code == (2 if wrong else 125) and words in r.err and not has_any(r.err.encode(), TOKEN), f"{who}: {what} is refused before anything", r)
+        wrong = what in ("a secret with a wildcard", "a secret without a host", "a secret with --net none")
+        tap.ok(r.code == (2 if wrong else 125) and words in r.err and not has_any(r.err.encode(), TOKEN), f"{who}: {what} is refused before the command runs", r)
     c.check_clean(tap)
 
 
@@ -314,22 +314,22 @@ def told(tap, c):
         return c("run", "--engine", c.engine, *args, "--", "true", timeout=300)
     r = run("--allow", "other.example.test", "--secret", "github")
     tap.ok(r.code == 0 and "no rule allows api.example.test. Add --allow api.example.test" in r.err,
-           f"{who}: a secret without a rule that lets it out is said", r)
+           f"{who}: a secret whose host no rule allows is reported with the option", r)
     r = run("--allow", "api.example.test", "--secret", "github")
-    tap.ok(r.code == 0 and "no rule" not in r.err and "expires" not in r.err, f"{who}: with one nothing is", r)
+    tap.ok(r.code == 0 and "no rule" not in r.err and "expires" not in r.err, f"{who}: a secret whose host is allowed causes no message", r)
     c("secret", "change", "github", "--expires", "3d")
     for args in (["--allow", "api.example.test", "--secret", "github"], ["--policy", os.path.join(c.home, "policy.yaml")]):
         r = run(*args)
         tap.ok(r.code == 0 and len(re.findall(r"the secret 'github' expires in [23] days", r.err)) == 1,
-               f"{who}: that it expires soon is said, {args[0]}", r)
-    tap.unlike(run("--allow", "other.example.test").err, "expires", f"{who}: but not to who does not use it")
+               f"{who}: a secret that expires soon is reported with {args[0]}", r)
+    tap.unlike(run("--allow", "other.example.test").err, "expires", f"{who}: a run without the secret is not told of its expiry")
     if c.engine != "ns":
         c("secret", "change", "github", "--expires", "never")
         return
     r = c("doctor")
-    tap.like(r.out, r"warn +dates of secrets +'github' expires on \d{4}-", f"{who}: coffer doctor says it too", r)
+    tap.like(r.out, r"warn +dates of secrets +'github' expires on \d{4}-", f"{who}: coffer doctor reports a secret that expires soon", r)
     c("secret", "change", "github", "--expires", "never")
-    tap.like(c("doctor").out, "ok +dates of secrets", f"{who}: and then no more")
+    tap.like(c("doctor").out, "ok +dates of secrets", f"{who}: coffer doctor does not report a secret without a date")
 
 
 def main():

@@ -142,11 +142,11 @@ def put_keys(tap, c, w):
     tap.ok(r.code == 0 and "may sign for git.example.test as ssh (user git)" in r.err, f"{who}: a key is put into the vault", r)
     for kind in ("rsa", "ecdsa"):
         r = c("secret", "set", kind, "--file", w.path(kind), *args, "--known-hosts", w.known)
-        tap.eq(r.code, 0, f"{who}: {kind} too", r)
+        tap.eq(r.code, 0, f"{who}: a key of type {kind} is put into the vault", r)
     r = c("secret", "bind", "deploy", "--host", "git.example.test:2222", "--as", "ssh", "--known-host", "ssh-ed25519 AAAA")
-    tap.ok(r.code == 2 and "no key of an SSH server" in r.err, f"{who}: what is no host's key is refused", r)
+    tap.ok(r.code == 2 and "no key of an SSH server" in r.err, f"{who}: a malformed host key is refused", r)
     r = c("secret", "bind", "deploy", "--host", "nowhere.example.test", "--as", "ssh", "--known-hosts", w.known)
-    tap.ok(r.code == 2 and "has no key of nowhere" in r.err, f"{who}: a pattern of known_hosts is not taken", r)
+    tap.ok(r.code == 2 and "has no key of nowhere" in r.err, f"{who}: a known_hosts file without the host's key is refused", r)
     locked = os.path.join(c.home, "locked")
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "secret pass", "-f", locked], check=True)
     c.own(locked)
@@ -155,14 +155,14 @@ def put_keys(tap, c, w):
     r = c("secret", "set", "public", "--file", w.path("ed25519") + ".pub", *args, "--known-hosts", w.known)
     tap.ok(r.code == 17 and "public key" in r.err, f"{who}: a public key is refused", r)
     r = c("secret", "ls")
-    tap.ok("git.example.test as ssh (user git)" in r.out and "locked" not in r.out, f"{who}: ls shows the binding", r)
+    tap.ok("git.example.test as ssh (user git)" in r.out and "locked" not in r.out, f"{who}: secret ls shows the binding of a key", r)
 
 
 def short(tap, c, w):
     """A login with a key of the vault. What the agent refuses, and whom it signs for, is decided by coffer-vault, outside."""
     r = c("secret", "set", "deploy", "--file", w.path("ed25519"), "--host", "git.example.test", "--as", "ssh", "--user", "git", "--known-hosts",
           w.known)
-    tap.eq(r.code, 0, f"{c.who}: a key is put into the vault", r)
+    tap.ok(r.code == 0 and "line breaks" not in r.err, f"{c.who}: a key is put into the vault without a note about headers", r)
     r = c("run", "--engine", c.engine, "--allow", "git.example.test:22", "--secret", "deploy", "--", "sh", "-c",
           "stat -c '%a %u' \"$(dirname $SSH_AUTH_SOCK)\"; id -u; HOME=/tmp ssh -o BatchMode=yes -T git@git.example.test 'echo hello $USER'",
           timeout=400)
@@ -186,44 +186,44 @@ def visit(tap, c, w):
 
     line("sock", r"^/\S+ 700 (\d+) \1$", "the agent's socket is in a directory of the command's own uid")
     line("list", r"^256 SHA256:\S+ deploy \(ED25519\)$", "ssh-add sees the one key")
-    line("login", "^hello git$", "ssh -T to the host, without a question")
-    line("clone", "^content", "git clone git@host")
-    line("push", "^1$", "git push")
-    line("user", "Permission denied", "another user than the binding's")
-    line("evil", "Permission denied", "another server that knows the key")
+    line("login", "^hello git$", "ssh -T logs in without a question")
+    line("clone", "^content", "git clone git@host succeeds")
+    line("push", "^1$", "git push succeeds")
+    line("user", "Permission denied", "a login as another user is refused")
+    line("evil", "Permission denied", "a login at another server that knows the key is refused")
     line("forward", "Could not open|agent refused|no identities|Error|error|refused|denied", "a forwarded agent signs and removes nothing")
     line("signfile", "refused|failed|denied|Couldn't|error", "a file is not signed")
     refused = r"b'\\x05'"
     line("keys", "^1$", "a raw client is told the public key")
     for word, what in (("nobind", "a login in a session that was not bound"), ("arbitrary", "arbitrary data"),
-                       ("sshsig", "git's own signature"), ("nokey", "a key that it does not have"),
-                       ("forged", "a session with a forged signature of the host"), ("forgedsign", "and what follows"),
-                       ("forwarded", "the forwarding bit")):
-        line(word, f"^{refused}$", f"{what}: refused")
-    line("spoilt", "^0$", "such a connection is told no key any more")
+                       ("sshsig", "a signature for git"), ("nokey", "a key that is not in the vault"),
+                       ("forged", "a session with a forged signature of the host"), ("forgedsign", "a login after a forged session"),
+                       ("forwarded", "a session with the forwarding bit")):
+        line(word, f"^{refused}$", f"{what} is refused")
+    line("spoilt", "^0$", "a connection with a forged session lists no key any more")
     line("manage", rf"^\[({refused}, ){{6}}{refused}\]$", "adding, removing, locking and unknown messages fail")
     line("oversized", "^None$", "a message of 1 MiB ends its connection")
-    line("empty", "^None$", "so does an empty one")
-    line("many", "^True$", "a thousand connections at once")
-    line("again", "^300$", "and later ones are answered all the same")
+    line("empty", "^None$", "an empty message ends its connection")
+    line("many", "^True$", "a thousand connections at once are accepted")
+    line("again", "^300$", "later connections are answered after a thousand")
     line("flood", "^1$", "two hundred requests to sign are refused alike")
-    line("after", "^hello git$", "after all that the agent works")
+    line("after", "^hello git$", "the agent works after all attacks")
     uses = events(c, "secret.use")
     want = {"secret": "deploy", "host": "git.example.test", "port": 22, "user": "git", "as": "ssh"}
     tap.ok(uses and all(want.items() <= e.items() and e["key"].startswith("SHA256:") and re.fullmatch("[0-9a-f]{16}", e["session"])
-                        for e in uses), f"{who}: each signature is in the log", uses[:2])
+                        for e in uses), f"{who}: each signature is in the log with key and session", uses[:2])
     with open(w.git["log"], encoding="utf-8") as f:
         accepted = f.read().count("Accepted publickey")
-    tap.ok(accepted >= len(uses) >= 4, f"{who}: as often as the server saw one or less", accepted, len(uses))
+    tap.ok(accepted >= len(uses) >= 4, f"{who}: the log has no more signatures than the server accepted", accepted, len(uses))
     no = events(c, "secret.refused")
     why = " ".join(e["why"] for e in no)
     tap.ok(all(x in why for x in ("not a login", "did not say which server", "is not known", "signature over the session is wrong",
-                                  "forwarded", "another user", "too many signatures")), f"{who}: and why others were refused", no)
-    tap.ok(len(no) < 40 and any(e.get("count", 0) > 50 for e in no), f"{who}: folded when they repeat", len(no), no)
+                                  "forwarded", "another user", "too many signatures")), f"{who}: the log has the reason of each refused signature", no)
+    tap.ok(len(no) < 40 and any(e.get("count", 0) > 50 for e in no), f"{who}: repeated refusals are folded in the log", len(no), no)
     start = events(c, "run.start")[-1]
-    tap.eq(start.get("secrets"), ["deploy"], f"{who}: the log says what it was given")
+    tap.eq(start.get("secrets"), ["deploy"], f"{who}: run.start lists the key")
     with open(w.evil["log"], encoding="utf-8") as f:
-        tap.ok("Accepted" not in f.read(), f"{who}: nobody ever came in at the other server")
+        tap.ok("Accepted" not in f.read(), f"{who}: the other server accepted no login")
     c.check_clean(tap)
 
 
@@ -243,7 +243,7 @@ def kinds(tap, c, w):
           "echo \"${SSH_AUTH_SOCK-none}\"; ssh -o BatchMode=yes -T git@git.example.test true", timeout=300)
     tap.ok(r.out == "none\n" and r.code != 0, f"{who}: without --secret there is no agent", r)
     r = c("run", "--engine", c.engine, "--allow", "evil.example.test:22", "--secret", "deploy@evil.example.test", "--", "true")
-    tap.ok(r.code == 125 and "not bound to evil.example.test" in r.err, f"{who}: another host is refused before anything", r)
+    tap.ok(r.code == 125 and "not bound to evil.example.test" in r.err, f"{who}: --secret with a host that is not bound is refused", r)
 
 
 def held(pid, needles):
@@ -271,31 +271,31 @@ def looked_for(tap, c, w):
         p.stdin.flush()
         return p.stdout.readline().decode()
     got = ask()
-    tap.eq(got, "hello\n", f"{who}: a sandbox that has used it and waits")
+    tap.eq(got, "hello\n", f"{who}: control: a sandbox has used the key and waits")
     found = {f"{kid} {t}": held(kid, needles) for kid, t in descendants(p.pid) + [(p.pid, "S coffer")]}
-    tap.ok(any(v for t, v in found.items() if "coffer-vault" in t), f"{who}: the vault has the key in memory", found)
-    tap.ok(not any(v for t, v in found.items() if "coffer-vault" not in t) and len(found) > 5, f"{who}: nobody else has", found)
+    tap.ok(any(v for t, v in found.items() if "coffer-vault" in t), f"{who}: control: coffer-vault has the key in memory", found)
+    tap.ok(not any(v for t, v in found.items() if "coffer-vault" not in t) and len(found) > 5, f"{who}: no other process has the key in memory", found)
     left = [os.path.join(top, n) for top, _, files in os.walk(c.dir) for n in files
             if os.path.isfile(os.path.join(top, n)) and not os.path.islink(os.path.join(top, n))
             and any(x in open(os.path.join(top, n), "rb").read() for x in needles)]
-    tap.eq(left, [], f"{who}: nor does any file of state, home or workspace")
+    tap.eq(left, [], f"{who}: no file of state, home or workspace has the key")
     r = c("exec", "keyed", "--", "sh", "-c", "HOME=/tmp ssh -o BatchMode=yes -T git@git.example.test echo by exec", timeout=300)
-    tap.ok("by exec" in r.out, f"{who}: coffer exec has the agent too", r)
+    tap.ok("by exec" in r.out, f"{who}: coffer exec has the agent", r)
     old = [pid for pid, t in descendants(p.pid) if "coffer-vault" in t]
     os.kill(old[0], signal.SIGKILL)
-    tap.ok(wait_for(lambda: events(c, "vault.up")), f"{who}: a vault that was killed is started again")
+    tap.ok(wait_for(lambda: events(c, "vault.up")), f"{who}: a killed coffer-vault is restarted")
     got = []
-    tap.ok(wait_for(lambda: got.append(ask()) or got[-1] == "hello\n"), f"{who}: and the agent with it", got)
+    tap.ok(wait_for(lambda: got.append(ask()) or got[-1] == "hello\n"), f"{who}: the agent works after coffer-vault was killed", got)
     n = len(events(c, "vault.up"))
     r = c("secret", "unbind", "deploy", "--host", "git.example.test")
-    tap.ok(r.code == 0 and wait_for(lambda: len(events(c, "vault.up")) > n), f"{who}: it is unbound", r)
+    tap.ok(r.code == 0 and wait_for(lambda: len(events(c, "vault.up")) > n), f"{who}: secret unbind reloads the vault", r)
     got = []
-    tap.ok(wait_for(lambda: got.append(ask()) or "Permission denied" in got[-1]), f"{who}: and signs no more", got)
+    tap.ok(wait_for(lambda: got.append(ask()) or "Permission denied" in got[-1]), f"{who}: an unbound key signs no more", got)
     p.stdin.close()
     err = p.stderr.read()
     p.stdout.close()
     p.wait()
-    tap.ok(b"coffer-vault has ended" in err, f"{who}: which was said", err)
+    tap.ok(b"coffer-vault has ended" in err, f"{who}: the death of the vault is reported on the terminal", err)
     c("secret", "bind", "deploy", "--host", "git.example.test", "--as", "ssh", "--user", "git", "--known-hosts", w.known)
     c.check_clean(tap)
 
@@ -307,7 +307,7 @@ def kept(tap, c, w):
     def vault():
         r = c("gateway", "status", "--json")
         return json.loads(r.out).get("vault", {}) if r.code == 0 else {}
-    tap.eq(c("gateway", "start").code, 0, f"{who}: cofferd is started")
+    tap.eq(c("gateway", "start").code, 0, f"{who}: coffer gateway start starts cofferd")
     p = c.popen("run", "--engine", c.engine, "--allow", "git.example.test:22", "--secret", "deploy", "--", "sh", "-c",
                 "export HOME=/tmp; while read x; do ssh -o BatchMode=yes -T git@git.example.test echo hello 2>&1 | tail -n 1; done",
                 stdin=-1)
@@ -320,19 +320,19 @@ def kept(tap, c, w):
     def own():
         return [pid for pid, t in descendants(p.pid) if t.endswith("coffer-vault") and t[0] != "Z"]
     got = ask()
-    tap.eq(got, "hello\n", f"{who}: cofferd's vault signs")
+    tap.eq(got, "hello\n", f"{who}: the vault of cofferd signs")
     v = vault()
-    tap.ok(v.get("running") and v.get("sandboxes") == 1 and not own(), f"{who}: which is the only one", v, own())
+    tap.ok(v.get("running") and v.get("sandboxes") == 1 and not own(), f"{who}: the vault of cofferd is the only one", v, own())
     kill_own(v["pid"])
-    tap.ok(wait_for(lambda: ask() == "hello\n"), f"{who}: one that was killed is back, and signs")
-    tap.ok(vault().get("deaths") == 1 and not own(), f"{who}: started again by cofferd", vault(), own())
-    tap.eq(c("secret", "unbind", "deploy", "--host", "git.example.test").code, 0, f"{who}: the key is unbound")
-    tap.ok(wait_for(lambda: "Permission denied" in ask()), f"{who}: and signs no more")
+    tap.ok(wait_for(lambda: ask() == "hello\n"), f"{who}: the agent works after cofferd's vault was killed")
+    tap.ok(vault().get("deaths") == 1 and not own(), f"{who}: cofferd restarts its vault, and the run opens none", vault(), own())
+    tap.eq(c("secret", "unbind", "deploy", "--host", "git.example.test").code, 0, f"{who}: secret unbind unbinds a key of cofferd's vault")
+    tap.ok(wait_for(lambda: "Permission denied" in ask()), f"{who}: an unbound key of cofferd's vault signs no more")
     r = c("secret", "bind", "deploy", "--host", "git.example.test", "--as", "ssh", "--user", "git", "--known-hosts", w.known)
-    tap.ok(r.code == 0 and wait_for(lambda: ask() == "hello\n"), f"{who}: bound again, it does", r)
-    tap.ok(not own(), f"{who}: all by cofferd's vault", own())
+    tap.ok(r.code == 0 and wait_for(lambda: ask() == "hello\n"), f"{who}: a key that is bound again signs", r)
+    tap.ok(not own(), f"{who}: the run opens no vault while cofferd's serves", own())
     kill_own(json.loads(c("gateway", "status", "--json").out)["pid"])
-    tap.ok(wait_for(lambda: own() and ask() == "hello\n"), f"{who}: without cofferd the run opens one of its own", own())
+    tap.ok(wait_for(lambda: own() and ask() == "hello\n"), f"{who}: the run opens a vault of its own after cofferd was killed", own())
     p.stdin.close()
     p.stdout.read()
     p.stderr.read()
@@ -352,11 +352,11 @@ def allowed(tap, c, w):
     args = ["run", "--engine", c.engine, "--allow", "git.example.test:22", "--secret", "extra", "--"]
     c("secret", "set", "extra", "--file", w.path("ecdsa"), "--host", "git.example.test", "--as", "ssh", "--known-hosts", w.known)
     r = c(*args, "sh", "-c", SIGNED, timeout=300)
-    tap.ok(r.code != 0, f"{who}: git commit -S is refused", r)
+    tap.ok(r.code != 0, f"{who}: git commit -S is refused without ssh:sshsig", r)
     r = c("secret", "bind", "extra", "--host", "git.example.test", "--as", "ssh:sshsig", "--known-hosts", w.known)
-    tap.eq(r.code, 0, f"{who}: a binding that allows it", r)
+    tap.eq(r.code, 0, f"{who}: secret bind --as ssh:sshsig is accepted", r)
     r = c(*args, "sh", "-c", SIGNED, timeout=300)
-    tap.ok(r.code == 0 and r.out == "2\n", f"{who}: then it signs commits", r)
+    tap.ok(r.code == 0 and r.out == "2\n", f"{who}: git commit -S works with ssh:sshsig", r)
     c("secret", "rm", "extra")
 
 

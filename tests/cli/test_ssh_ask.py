@@ -33,7 +33,7 @@ class Keyed:
         r = self.c("run", "-d", "--engine", self.c.engine, "--allow", "git.example.test:22", "--secret", "deploy", *self.more,
                    "--", "sleep", "3600")
         self.id = r.out.strip()
-        self.tap.ok(r.code == 0 and self.id, f"{self.c.who}: a sandbox with the key", r)
+        self.tap.ok(r.code == 0 and self.id, f"{self.c.who}: a sandbox with the key starts", r)
         return self
 
     def __exit__(self, *exc):
@@ -71,12 +71,12 @@ def bind(tap, c, w):
     args = ["--host", "git.example.test", "--user", "git", "--known-hosts", w.known]
     r = c("secret", "set", "deploy", "--file", w.path("ed25519"), *args, "--as", "ssh", "--ask")
     tap.eq(r.code, 0, f"{who}: a key is bound with --ask", r)
-    tap.ok("as ssh:ask (user git)" in c("secret", "ls").out, f"{who}: which ls says", c("secret", "ls"))
+    tap.ok("as ssh:ask (user git)" in c("secret", "ls").out, f"{who}: secret ls shows a binding with --ask", c("secret", "ls"))
     c("secret", "set", "token", "-", input="a" * 40)
     r = c("secret", "bind", "token", "--host", "api.example.test", "--ask")
-    tap.ok(r.code == 2 and "--as ssh" in r.err, f"{who}: --ask goes with keys", r)
+    tap.ok(r.code == 2 and "--as ssh" in r.err, f"{who}: --ask is refused for a secret that is not a key", r)
     r = c("secret", "set", "other", "--file", w.path("rsa"), "--as", "ssh", "--ask")
-    tap.eq(r.code, 2, f"{who}: and with a host", r)
+    tap.eq(r.code, 2, f"{who}: --ask without a host is refused", r)
 
 
 def once(tap, c, w, s):
@@ -86,29 +86,29 @@ def once(tap, c, w, s):
     q = s.pending()
     tap.ok(q.get("kind") == "ssh" and q.get("host") == "git.example.test" and q.get("port") == 22 and
            q.get("what") == "log in as git with the key deploy" and "SHA256:" in q.get("preview", "") and "asked for" in q.get("rule", ""),
-           f"{who}: a login waits, and says which key, where and as whom", q)
-    tap.ok(accepted(w) == before and not events(c, "secret.use"), f"{who}: nothing was signed")
+           f"{who}: a login waits as a question with key, host and user", q)
+    tap.ok(accepted(w) == before and not events(c, "secret.use"), f"{who}: nothing is signed while a login waits")
     r = c("ask", "show", q["id"])
-    tap.ok("git.example.test:22  log in as git with the key deploy" in r.out and "one time" in r.out, f"{who}: ask show", r)
+    tap.ok("git.example.test:22  log in as git with the key deploy" in r.out and "one time" in r.out, f"{who}: ask show describes the login", r)
     r = c("approve", q["id"], "--digest", "0" * 64)
-    tap.ok(r.code == 125 and s.state(q["id"]) == "pending", f"{who}: another digest is no answer", r)
-    tap.eq(c("approve", q["id"]).code, 0, f"{who}: approved")
+    tap.ok(r.code == 125 and s.state(q["id"]) == "pending", f"{who}: approve with another digest is refused", r)
+    tap.eq(c("approve", q["id"]).code, 0, f"{who}: coffer approve allows the login")
     got = end(p)
-    tap.eq(got, "hello", f"{who}: and let in")
-    tap.eq(accepted(w), before + 1, f"{who}: once")
+    tap.eq(got, "hello", f"{who}: an approved login succeeds")
+    tap.eq(accepted(w), before + 1, f"{who}: an approved login is signed once")
     log = [e["type"] for e in events(c, "ask.new", "ask.answer", "ask.use", "secret.use")]
-    tap.eq(log, ["ask.new", "ask.answer", "ask.use", "secret.use"], f"{who}: the log has it in this order")
+    tap.eq(log, ["ask.new", "ask.answer", "ask.use", "secret.use"], f"{who}: a login's events are logged in order")
     use = events(c, "secret.use")[-1]
-    tap.ok(use.get("ask") == q["id"] and use.get("user") == "git" and use.get("secret") == "deploy", f"{who}: and by which answer", use)
+    tap.ok(use.get("ask") == q["id"] and use.get("user") == "git" and use.get("secret") == "deploy", f"{who}: secret.use names the question that allowed it", use)
     p = s.start()
     q2 = s.pending()
-    tap.ok(q2 and q2["id"] != q["id"], f"{who}: the second login is asked again", q2)
-    tap.eq(c("deny", q2["id"], "--reason", "not today").code, 0, f"{who}: denied")
+    tap.ok(q2 and q2["id"] != q["id"], f"{who}: a second login asks again", q2)
+    tap.eq(c("deny", q2["id"], "--reason", "not today").code, 0, f"{who}: coffer deny denies the second login")
     got = end(p)
-    tap.ok("Permission denied" in got, f"{who}: and refused", got)
+    tap.ok("Permission denied" in got, f"{who}: a denied login is refused", got)
     no = [e for e in events(c, "secret.refused") if e.get("ask") == q2["id"]]
-    tap.ok(len(no) == 1 and "not today" in no[0]["why"] and no[0]["secret"] == "deploy", f"{who}: why is in the log", no)
-    tap.eq(accepted(w), before + 1, f"{who}: nothing was signed for it")
+    tap.ok(len(no) == 1 and "not today" in no[0]["why"] and no[0]["secret"] == "deploy", f"{who}: a denied login is logged with its reason", no)
+    tap.eq(accepted(w), before + 1, f"{who}: a denied login is not signed")
 
 
 def uses(tap, c, w, s):
@@ -118,23 +118,23 @@ def uses(tap, c, w, s):
     p = s.start("export HOME=/tmp; cd /tmp; rm -rf r; git clone -q git@git.example.test:r.git && git -C r -c user.name=t -c user.email=t@t "
                 f"commit -q --allow-empty -m x && git -C r push -q origin HEAD:refs/heads/{branch} && cat r/file")
     q = s.pending()
-    tap.eq(c("approve", q["id"], "--uses", "2").code, 0, f"{who}: two uses")
+    tap.eq(c("approve", q["id"], "--uses", "2").code, 0, f"{who}: coffer approve --uses 2 allows two logins")
     got = end(p)
-    tap.eq(got, "content", f"{who}: git clone and push")
+    tap.eq(got, "content", f"{who}: git clone and push succeed with two uses")
     p = s.start()
     q2 = s.pending()
-    tap.ok(q2 and q2["id"] != q["id"] and s.state(q["id"]) == "spent", f"{who}: the third is asked again", q2)
-    tap.eq(c("approve", q2["id"], "--sandbox").code, 0, f"{who}: as long as the sandbox lives")
+    tap.ok(q2 and q2["id"] != q["id"] and s.state(q["id"]) == "spent", f"{who}: a third login asks again", q2)
+    tap.eq(c("approve", q2["id"], "--sandbox").code, 0, f"{who}: coffer approve --sandbox allows the key")
     got = [end(p), s.login(), s.login()]
-    tap.eq(got, ["hello"] * 3, f"{who}: and nobody is asked any more")
-    tap.eq(c("deny", q2["id"]).code, 0, f"{who}: until it is taken back")
+    tap.eq(got, ["hello"] * 3, f"{who}: logins after approve --sandbox ask nobody")
+    tap.eq(c("deny", q2["id"]).code, 0, f"{who}: coffer deny takes back the grant of a key")
     p = s.start()
     q3 = s.pending()
-    tap.ok(q3 and q3["id"] != q2["id"], f"{who}: then it is asked again", q3)
-    tap.eq(c("approve", q3["id"], "--for", "1h").code, 0, f"{who}: for a time")
+    tap.ok(q3 and q3["id"] != q2["id"], f"{who}: a login asks again after its grant was taken back", q3)
+    tap.eq(c("approve", q3["id"], "--for", "1h").code, 0, f"{who}: coffer approve --for 1h allows the key")
     got = [end(p), s.login()]
-    tap.eq(got, ["hello"] * 2, f"{who}: for that time")
-    tap.eq(c("deny", q3["id"]).code, 0, f"{who}: taken back too")
+    tap.eq(got, ["hello"] * 2, f"{who}: logins within a grant's time ask nobody")
+    tap.eq(c("deny", q3["id"]).code, 0, f"{who}: coffer deny takes back a grant for a time")
 
 
 def gone(tap, c, w, s):
@@ -147,12 +147,12 @@ def gone(tap, c, w, s):
     q = s.pending()
     c("exec", s.id, "--", "kill", pid)
     end(p)
-    tap.ok(wait_for(lambda: json.loads(c("ask", "show", "--json", q["id"]).out)["waiters"] == 0, 60), f"{who}: who asked has gone")
-    tap.eq(c("approve", q["id"]).code, 0, f"{who}: approved all the same")
+    tap.ok(wait_for(lambda: json.loads(c("ask", "show", "--json", q["id"]).out)["waiters"] == 0, 60), f"{who}: control: the process that asked is gone")
+    tap.eq(c("approve", q["id"]).code, 0, f"{who}: a question whose process is gone can be approved")
     tap.ok(s.state(q["id"]) == "parked" and len(events(c, "secret.use")) == signed and accepted(w) == before,
-           f"{who}: nothing is signed", s.state(q["id"]))
-    tap.eq(s.login(), "hello", f"{who}: the answer waits for the same login")
-    tap.eq(s.state(q["id"]), "spent", f"{who}: and is spent with it")
+           f"{who}: an answer without its process signs nothing", s.state(q["id"]))
+    tap.eq(s.login(), "hello", f"{who}: a parked answer is used by the same login")
+    tap.eq(s.state(q["id"]), "spent", f"{who}: a parked answer is spent after one login")
 
 
 def others(tap, c, w, s):
@@ -161,12 +161,12 @@ def others(tap, c, w, s):
     p = s.start()
     q = s.pending()
     r = c("exec", s.id, "--", "ssh-add", "-l", timeout=300)
-    tap.ok("deploy" in r.out, f"{who}: the agent answers others while one waits", r)
+    tap.ok("deploy" in r.out, f"{who}: the agent lists keys while a login waits", r)
     many = s.start("export HOME=/tmp; for i in $(seq 40); do ssh -o BatchMode=yes -T git@git.example.test true >/dev/null 2>&1 & done; wait")
-    tap.ok(wait_for(lambda: json.loads(c("ask", "show", "--json", q["id"]).out)["times"] >= 5, 120), f"{who}: forty logins at once")
+    tap.ok(wait_for(lambda: json.loads(c("ask", "show", "--json", q["id"]).out)["times"] >= 5, 120), f"{who}: control: many logins wait at once")
     rows = [json.loads(x) for x in c("ask", "ls", "--json").out.splitlines()]
-    tap.eq(len([a for a in rows if a["state"] == "pending"]), 1, f"{who}: are one question")
-    tap.eq(c("deny", q["id"]).code, 0, f"{who}: denied for all")
+    tap.eq(len([a for a in rows if a["state"] == "pending"]), 1, f"{who}: equal logins are one question")
+    tap.eq(c("deny", q["id"]).code, 0, f"{who}: coffer deny denies all waiting logins")
     wait_for(lambda: not _deny_all(c), 120)
     p.kill()
     end(p)
@@ -189,20 +189,20 @@ def late(tap, c, w):
     with Keyed(tap, c, "--ask-timeout", "3s") as s:
         p = s.start()
         got = end(p)
-        tap.ok("Permission denied" in got, f"{who}: no answer in time is a refusal", got)
+        tap.ok("Permission denied" in got, f"{who}: a login without an answer in time is refused", got)
         no = events(c, "secret.refused")
-        tap.ok(no and "nobody answered in time" in no[-1]["why"], f"{who}: which the log says", no[-1:])
+        tap.ok(no and "nobody answered in time" in no[-1]["why"], f"{who}: the log says that nobody answered in time", no[-1:])
     p = c.popen("run", "--engine", c.engine, "--allow", "git.example.test:22", "--secret", "deploy", "--", "sh", "-c", HELLO)
     q = Keyed(tap, c).pending()
     guard = [pid for pid, _ in descendants(p.pid) if (proc_stat(pid) or (0, 0, ""))[2] == "coffer-guard"]
-    tap.ok(q and len(guard) == 1, f"{who}: one waits, and there is a guard", q, guard)
+    tap.ok(q and len(guard) == 1, f"{who}: control: a login waits, and the run has a guard", q, guard)
     for pid in guard:
         kill_own(pid)
     got = end(p)
-    tap.ok("hello" not in got, f"{who}: without a guard it is refused, at once", got)
+    tap.ok("hello" not in got, f"{who}: a waiting login is refused when the guard is killed", got)
     no = events(c, "secret.refused")
-    tap.ok(no and "guard is gone" in no[-1]["why"], f"{who}: with words", no[-1:])
-    tap.eq(accepted(w), before, f"{who}: nobody was let in")
+    tap.ok(no and "guard is gone" in no[-1]["why"], f"{who}: the log says that the guard is gone", no[-1:])
+    tap.eq(accepted(w), before, f"{who}: no login succeeded without an answer")
     c.check_clean(tap)
 
 
@@ -219,17 +219,17 @@ def by_policy(tap, c, w):
         g.write(f.read().replace("as: ssh, ", "").replace("example.test,", "example.test, port: 22,"))
     c.own(vague)
     r = c("run", "--engine", c.engine, "--policy", vague, "--", "true")
-    tap.ok(r.code == 125 and "as: ssh" in r.err, f"{who}: a rule that asks and does not say ssh is refused", r)
+    tap.ok(r.code == 125 and "as: ssh" in r.err, f"{who}: a rule with ask and without as: ssh is refused", r)
     for more in ([], ["--secret", "plain"], ["--secret", "plain@git.example.test"]):
         p = c.popen("run", "--engine", c.engine, "--policy", policy, *more, "--", "sh", "-c", HELLO)
         s = Keyed(tap, c)
         q = s.pending()
-        tap.ok("key plain" in q.get("what", ""), f"{who}: a rule has it asked {more}", q)
-        tap.eq(c("approve", q.get("id", "1")).code, 0, f"{who}: approved")
+        tap.ok("key plain" in q.get("what", ""), f"{who}: a rule with ask makes a login wait {more}", q)
+        tap.eq(c("approve", q.get("id", "1")).code, 0, f"{who}: coffer approve allows the login of a rule {more}")
         got = end(p)
-        tap.ok(got.startswith("hello"), f"{who}: and let in", got)
+        tap.ok(got.startswith("hello"), f"{who}: the approved login of a rule succeeds {more}", got)
     r = c("run", "--engine", c.engine, "--allow", "git.example.test:22", "--secret", "plain", "--", "sh", "-c", HELLO, timeout=300)
-    tap.eq(r.out, "hello\n", f"{who}: without it nobody is asked", r)
+    tap.eq(r.out, "hello\n", f"{who}: a login without the rule asks nobody", r)
     c.check_clean(tap)
 
 

@@ -74,7 +74,7 @@ def heads(token):
 def refused(what, got, server, before, word=REMEDY):
     code, body = got
     tap.ok(code == 403 and word in body, f"a stale placeholder {what} is refused, with the reason", code, body[:300])
-    tap.eq(len(server.requests), before, f"and nothing reaches the server ({what})")
+    tap.eq(len(server.requests), before, f"a stale placeholder {what} does not reach the server")
 
 
 def in_heads(rig, host, server):
@@ -84,23 +84,23 @@ def in_heads(rig, host, server):
             refused(f"{what} to {host} ({version})", curl(f"https://{host}.example.test{path}", *args, version=version), server, before)
     refused(f"of hex digits to {host}", curl(f"https://{host}.example.test/v1", "-H", f"X-Key: {HEX}"), server, len(server.requests))
     bad = [what for what, args, path in heads(FOREIGN) if curl(f"https://{host}.example.test{path}", *args)[0] != 200]
-    tap.eq(bad, [], f"what only looks as one goes to {host} as it is")
+    tap.eq(bad, [], f"foreign tokens that resemble a placeholder reach {host} unchanged")
 
 
 def own(rig, api):
     code, body = curl("https://api.example.test/v1", "-H", f"Authorization: Bearer {PH}")
-    tap.ok(code == 200 and api.last("/v1").get("authorization") == f"Bearer {REAL}", "this sandbox's own placeholder is rendered", code, body)
+    tap.ok(code == 200 and api.last("/v1").get("authorization") == f"Bearer {REAL}", "this sandbox's own placeholder is replaced by the value", code, body)
     code, body = curl("https://api.example.test/v2", "-H", basic("user", PH))
-    tap.eq(code, 200, "also in a Basic credential")
+    tap.eq(code, 200, "this sandbox's own placeholder is replaced in a Basic credential")
     code, body = curl("https://api.example.test/v1", "-H", f"Authorization: Bearer {STALE}")
-    tap.ok("'openai'" in body and "log in again" in body, "the reason names the secret of the host and what to do", body)
+    tap.ok("'openai'" in body and "log in again" in body, "the refusal names the secret of the host and what to do", body)
     code, body = curl("https://api.example.test/v1", "-H", f"Authorization: Bearer {PH}", "-H", f"X-Old: {STALE}")
-    tap.ok(code == 403 and REMEDY in body, "one that is stale beside one that is not", body)
+    tap.ok(code == 403 and REMEDY in body, "a stale placeholder beside a valid one is refused", body)
     code, body = curl("http://api.example.test/v1", "-H", f"Authorization: Bearer {STALE}")
-    tap.ok(code == 403 and REMEDY in body, "without TLS too", body)
+    tap.ok(code == 403 and REMEDY in body, "a stale placeholder without TLS is refused", body)
     alerts = rig.events("alert", kind="secret", name="api.example.test")
     tap.ok(any(REMEDY in a["text"] for a in alerts) and not any(STALE in json.dumps(a) for a in alerts),
-           "it is in the log, and the placeholder itself is not", alerts[:2])
+           "a stale placeholder is logged without its text", alerts[:2])
 
 
 def in_bodies(rig, api, free):
@@ -110,21 +110,21 @@ def in_bodies(rig, api, free):
         before = len(free.requests)
         refused(f"{what} in a body", curl("https://free.example.test/up", "-H", "Content-Type: text/plain", "--data-raw", data), free, before)
     code, _ = curl("https://free.example.test/up", "--data-raw", "my key is " + FOREIGN)
-    tap.eq(code, 200, "a body with what only looks as one is sent")
+    tap.eq(code, 200, "a body with a foreign token that resembles a placeholder is sent")
     with open(os.path.join(D, "long"), "w", encoding="ascii") as f:
         f.write("x" * 100000 + STALE + "y" * 100000)
     got = curl("https://free.example.test/long", "--data-binary", "@" + os.path.join(D, "long"))
-    tap.ok(got[0] == 403 and STALE.encode() not in b"".join(r.body for r in free.requests), "a long body is broken off before it has left",
+    tap.ok(got[0] == 403 and STALE.encode() not in b"".join(r.body for r in free.requests), "a long body with a stale placeholder is cut off before the placeholder",
            got[0])
     before = len([x for x in rig.lines() if x.get("ev") == "alert"])
     for _ in range(2):
         code, _ = curl("https://api.example.test/chat", "-H", f"Authorization: Bearer {PH}", "--data-raw", "my key was " + STALE)
-        tap.eq(code, 200, "to a host where a secret is bound a body goes on: an agent sends its model what it has seen")
+        tap.eq(code, 200, "a body with a stale placeholder is sent to a host with a bound secret")
     alerts = [x for x in rig.lines() if x.get("ev") == "alert"][before:]
-    tap.eq(len([a for a in alerts if "given once" in a["text"]]), 1, "and one alert says so")
+    tap.eq(len([a for a in alerts if "given once" in a["text"]]), 1, "a stale placeholder in a sent body causes one alert")
     code, _ = curl("https://api.example.test/chat", "-H", f"Authorization: Bearer {PH}", "--data-raw", "mine is " + PH)
     tap.ok(code == 200 and len([x for x in rig.lines() if x.get("ev") == "alert"]) == before + len(alerts),
-           "its own placeholder in such a body is no news")
+           "this sandbox's own placeholder in a body causes no alert")
 
 
 def only(rig, server):
@@ -134,9 +134,9 @@ def only(rig, server):
     refused("in a body there", curl("https://only.example.test/x", "-H", "Content-Type: application/json", "--data-raw",
                                     json.dumps({"api_key": STALE})), server, before)
     code, body = curl("https://only.example.test/x", "-H", f"Authorization: Bearer {FOREIGN}")
-    tap.ok(code == 403 and REMEDY not in body and "brings its own" in body, "(another credential is told apart)", body)
+    tap.ok(code == 403 and REMEDY not in body and "brings its own" in body, "control: a foreign credential is refused with another reason", body)
     code, _ = curl("https://only.example.test/x", "-H", f"Authorization: Bearer {PH}")
-    tap.eq(code, 200, "(and the gateway's own goes there)")
+    tap.eq(code, 200, "control: the gateway's own credential is accepted")
 
 
 def serve(rig, **servers):
@@ -168,7 +168,7 @@ def main():
                     "--secret NAME")
         refused("in a body, in a sandbox without secrets", curl("https://api.example.test/up", "--data-raw", STALE), api, len(api.requests))
         code, _ = curl("https://api.example.test/v1?" + urllib.parse.urlencode({"k": FOREIGN}), "--data-raw", FOREIGN)
-        tap.eq(code, 200, "(and what only looks as one goes on)")
+        tap.eq(code, 200, "control: a foreign token passes in a sandbox without secrets")
     tap.done()
 
 

@@ -136,7 +136,7 @@ def bot(c, name, policy):
     r = c("run", "-d", "--engine", c.engine, "--name", name, "--restart", "always", "-C", work, "--policy", policy, "-e", f"W={name}",
           "-e", "ROUNDS=1000000", "--secret", "github", "--", "sh", "-c",
           "W=$W-$(od -An -N6 -tx1 /dev/urandom | tr -d ' '); " + LOAD)
-    tap.eq(r.code, 0, f"{c.who}: {name} is kept", r)
+    tap.eq(r.code, 0, f"{c.who}: {name} starts with --restart always", r)
 
 
 def marked(c, name):
@@ -154,22 +154,22 @@ def begin(c, api):
     who = c.who
     policy = c.write(os.path.join(c.home, "policy.yaml"), POLICY)
     r = c("gateway", "start", "--listen", API)
-    tap.eq(r.code, 0, f"{who}: cofferd runs, and has an API", r)
+    tap.eq(r.code, 0, f"{who}: gateway start --listen starts cofferd with an API", r)
     r = c("secret", "set", "github", "-", "--host", "api.example.test/v1", "--as", "bearer", input=TOKEN)
-    tap.eq(r.code, 0, f"{who}: a token is in the vault", r)
+    tap.eq(r.code, 0, f"{who}: a token is put into the vault", r)
     r = c("secret", "set", "ops-hook", "-", "--host", "hooks.example.test", "--as", "header:coffer-signature", input=HOOK_KEY)
-    tap.eq(r.code, 0, f"{who}: and the key of a webhook", r)
+    tap.eq(r.code, 0, f"{who}: the key of a webhook is put into the vault", r)
     c.write(os.path.join(c.home, "notify.yaml"), "version: 1\nnotify:\n- " + json.dumps(
         {"webhook": {"url": "https://hooks.example.test/in", "secret": "ops-hook"}}) + "\n", 0o600)
     for name in ("ann", "bob"):
         bot(c, name, policy)
-        tap.ok(wait_for(lambda n=name: kept(c, n).get("watched"), PATIENCE), f"{who}: {name} runs", kept(c, name))
+        tap.ok(wait_for(lambda n=name: kept(c, n).get("watched"), PATIENCE), f"{who}: {name} is watched by cofferd", kept(c, name))
         r = c("exec", name, "--", "sh", "-c", f"echo {name} was here > /workspace/mark")
-        tap.eq(r.code, 0, f"{who}: and has written something", r)
+        tap.eq(r.code, 0, f"{who}: {name} writes a file", r)
         r = c("checkpoint", name)
-        tap.eq(r.code, 0, f"{who}: of which there is a checkpoint", r)
+        tap.eq(r.code, 0, f"{who}: {name} gets a checkpoint", r)
     tap.ok(wait_for(lambda: any(q.headers.get("Authorization") == "Bearer " + TOKEN for q in api.requests), PATIENCE),
-           f"{who}: requests arrive, with the token")
+           f"{who}: requests arrive with the token")
 
 
 def nothing_opened(c, api, evil, shut, dns):
@@ -181,10 +181,10 @@ def nothing_opened(c, api, evil, shut, dns):
     tap.ok(len(set(arrived)) == len(arrived), f"{who}: no request was sent twice", len(arrived) - len(set(arrived)))
     tap.eq(missing, [], f"{who}: each of {len(arrived)} requests that arrived has its decision in the log")
     wrong = [q.headers.get("Authorization") for q in api.requests if q.headers.get("Authorization") != "Bearer " + TOKEN]
-    tap.eq(wrong, [], f"{who}: none arrived with anything but the token")
+    tap.eq(wrong, [], f"{who}: every request arrived with the token")
     tap.ok(not evil.connections and not any("evil" in q for q, _ in dns), f"{who}: nothing reached a host that is not allowed",
            evil.requests)
-    tap.eq(shut.requests, [], f"{who}: nor did a placeholder reach one that it is not bound to")
+    tap.eq(shut.requests, [], f"{who}: no placeholder reached a host that it is not bound to")
     return log
 
 
@@ -204,10 +204,10 @@ def nothing_in_files(c):
     control = os.path.join(c.tmp, "control")
     with open(control, "wb") as f:
         f.write(b"xx" + base64.b64encode(b"." + TOKEN.encode()))
-    tap.eq(look(), [control], f"{who}: a token in a file would be found, and no other file has it")
+    tap.eq(look(), [control], f"{who}: control: a token in a file is found, and no other file has it")
     os.unlink(control)
     left = [n for n in os.listdir(os.path.join(c.state, "vault")) if n not in ("secrets", "saved", "lock", "key-file", "mark", "placeholders")]
-    tap.eq(left, [], f"{who}: and the vault's directory has its files alone")
+    tap.eq(left, [], f"{who}: the vault directory has no other files")
 
 
 def nothing_lost(c):
@@ -215,13 +215,13 @@ def nothing_lost(c):
     c("gateway", "start", timeout=PATIENCE)
     for name in ("ann", "bob"):
         # It may be in its pause.
-        tap.ok(wait_for(lambda n=name: kept(c, n).get("watched"), PATIENCE), f"{who}: {name} comes back", kept(c, name))
+        tap.ok(wait_for(lambda n=name: kept(c, n).get("watched"), PATIENCE), f"{who}: {name} runs again after the storm", kept(c, name))
         text, points = marked(c, name)
-        tap.eq(text, f"{name} was here\n", f"{who}: with what it wrote")
-        tap.ok(len(points) >= 1, f"{who}: and its checkpoint", points)
+        tap.eq(text, f"{name} was here\n", f"{who}: {name} has the file that it wrote")
+        tap.ok(len(points) >= 1, f"{who}: {name} has its checkpoint", points)
         r = c("rollback", name)
-        tap.eq(r.code, 0, f"{who}: to which it goes back", r)
-        tap.eq(marked(c, name)[0], f"{name} was here\n", f"{who}: and which is whole")
+        tap.eq(r.code, 0, f"{who}: {name} can be rolled back to its checkpoint", r)
+        tap.eq(marked(c, name)[0], f"{name} was here\n", f"{who}: {name} has its file after the rollback")
     ps = json.loads(c("ps", "-a", "--json").out)
     tap.eq(sorted(s["name"] for s in ps), ["ann", "bob"], f"{who}: no other sandbox is left", ps)
 
@@ -237,19 +237,19 @@ def first_process_dies(c, api):
     inits = {pid for pid, text in descendants(os.getpid()) if text[2:] == "coffer-init"}
     p = c.popen("run", "--engine", c.engine, "--ephemeral", "--net", "none", "--", "sleep", "1000")
     mine = wait_for(lambda: [pid for pid, text in descendants(p.pid) if text[2:] == "coffer-init"], PATIENCE)
-    tap.ok(mine and not inits & set(mine), f"{who}: a sandbox has a process 1", mine)
+    tap.ok(mine and not inits & set(mine), f"{who}: control: the sandbox has a coffer-init", mine)
     for pid in mine or []:
         kill_own(pid)
     err = p.communicate(timeout=180 * slow_build())[1].decode()
-    tap.ok(p.returncode not in (0, None), f"{who}: killed, it ends the sandbox, which is noticed", p.returncode, err)
+    tap.ok(p.returncode not in (0, None), f"{who}: a sandbox ends with an error when its process 1 is killed", p.returncode, err)
     ends = [e for e in map(json.loads, c("audit", "--json", timeout=300).out.splitlines()) if e["type"] == "run.end"]
-    tap.ok(ends and ends[-1].get("exit") != 0, f"{who}: and is in the log", ends[-1:])
+    tap.ok(ends and ends[-1].get("exit") != 0, f"{who}: run.end of a killed process 1 has an error", ends[-1:])
     before, again = len(api.requests), kept(c, "bob").get("restarts", 0)
     for pid in inits:
         kill_own(pid)
     tap.ok(wait_for(lambda: kept(c, "bob").get("restarts", 0) > again and kept(c, "bob").get("watched"), PATIENCE),
-           f"{who}: one that is kept comes back", kept(c, "bob"))
-    tap.ok(wait_for(lambda: len(api.requests) > before, PATIENCE), f"{who}: and works")
+           f"{who}: a kept sandbox is restarted after its process 1 was killed", kept(c, "bob"))
+    tap.ok(wait_for(lambda: len(api.requests) > before, PATIENCE), f"{who}: a restarted sandbox sends requests")
 
 
 def storm(c, net, servers, kills):
@@ -267,27 +267,27 @@ def storm(c, net, servers, kills):
     s.run(kills)
     tap.note(f"{who}: {sum(s.killed.values())} kills in {time.monotonic() - start:.0f} s, {len(api.requests)} requests arrived: "
              + ", ".join(f"{k} {n}" for k, n in s.killed.items()))
-    tap.ok(all(s.killed.values()), f"{who}: each kind was killed", s.killed)
+    tap.ok(all(s.killed.values()), f"{who}: control: each kind of process was killed", s.killed)
     before = len(api.requests)
     c("gateway", "start", timeout=PATIENCE)
     again = s.runner()
-    tap.ok(wait_for(lambda: len(api.requests) > before, PATIENCE), f"{who}: after it all requests arrive again")
+    tap.ok(wait_for(lambda: len(api.requests) > before, PATIENCE), f"{who}: requests arrive again after the storm")
     kill_own(again.pid, signal.SIGTERM)
     again.wait(180 * slow_build())
     r = c("notify", "test", "--config", os.path.join(c.home, "notify.yaml"), timeout=PATIENCE)
-    tap.ok(r.code == 0 and hook.requests, f"{who}: so do notifications", r)
-    tap.eq([q for q in hook.requests if not is_signed(q)], [], f"{who}: all {len(hook.requests)} of which were signed with the key")
+    tap.ok(r.code == 0 and hook.requests, f"{who}: notifications arrive after the storm", r)
+    tap.eq([q for q in hook.requests if not is_signed(q)], [], f"{who}: all {len(hook.requests)} notifications were signed with the key")
     token = c("token", "new", "--role", "observer", "--name", "after").out.strip()
     told = wait_for(lambda: all(f'"{n}"' in c(program=["curl", "-sS", "-m", "60", "-H", f"Authorization: Bearer {token}",
                                                        f"http://{API}/v1/sandboxes"]).out for n in ("ann", "bob")), PATIENCE)
-    tap.ok(told, f"{who}: and the API tells of both")
+    tap.ok(told, f"{who}: the API lists both sandboxes after the storm")
     nothing_lost(c)
     r = c("rm", "-f", "ann", "bob")
-    tap.eq(r.code, 0, f"{who}: they are removed", r)
+    tap.eq(r.code, 0, f"{who}: rm -f removes both sandboxes", r)
     c("gateway", "stop")
     log = nothing_opened(c, api, evil, shut, net.queries)
     r = c("audit", "verify", timeout=300)
-    tap.eq(r.code, 0, f"{who}: the log verifies, all {len(log)} lines of it", r)
+    tap.eq(r.code, 0, f"{who}: the log of {len(log)} lines verifies", r)
     nothing_in_files(c)
     c.check_clean(tap)
     tap.eq(os.listdir(os.path.join(c.state, "runs")), [], f"{who}: no directory of a run is left")
@@ -307,7 +307,7 @@ def main():
         hook = net.https("hooks.example.test", lambda q: time.sleep(0.3) or "thanks")
         for host in ("evil", "shut"):
             r = net.run_as("root", ["curl", "-sS", "-m", "60", f"https://{host}.example.test/control"])
-            tap.eq(r.returncode, 0, f"{host} could be reached, were it allowed", r)
+            tap.eq(r.returncode, 0, f"control: {host} is reachable without a policy", r)
         for w in who:
             with net.coffer(w) as c:
                 storm(c, net, (api, evil, shut, hook), KILLS // len(who))

@@ -69,7 +69,7 @@ def check_full(tap, c, who):
     types = [json.loads(line)["type"] for line in out.splitlines() if line.startswith("{")]
     tap.ok("kept 0\n" in out and "run 125\n" in out and "\nSTARTED\n" not in out, f"{who} on {c.engine}: (control) on a full disk no command runs", out)
     tap.ok("rm 0\n" in out and "run.rm" in types, f"{who} on {c.engine}: on a full disk a sandbox can be removed, and that is logged", out)
-    tap.ok("again\nafter 0\n" in out and "verified 0" in out, f"{who} on {c.engine}: commands run again after that, and the log verifies", out)
+    tap.ok("again\nafter 0\n" in out and "verified 0" in out, f"{who} on {c.engine}: commands run after a sandbox was removed from a full disk, and the log verifies", out)
 
 
 def check(tap, c, who, verb):
@@ -80,8 +80,8 @@ def check(tap, c, who, verb):
     events = [json.loads(line) for line in out.splitlines() if line.startswith("{")]
     starts, ends = ([e["sandbox"] for e in events if e["type"] == kind] for kind in ("run.start", "run.end"))
     tap.ok("one\ncode 0\n" in out and "three\ncode 0\n" in out, f"{n}: (control) with room for the log commands run", out)
-    tap.ok("code 125" in out and "TWO" not in out, f"{n}: without, none does", out)
-    tap.eq((len(starts), sorted(starts)), (2, sorted(ends)), f"{n}: each start has its end, and each end its start", out)
+    tap.ok("code 125" in out and "TWO" not in out, f"{n}: without room for the log no command runs", out)
+    tap.eq((len(starts), sorted(starts)), (2, sorted(ends)), f"{n}: the log has one run.end for each run.start", out)
     tap.ok("verified 0" in out, f"{n}: the log verifies", out)
 
 

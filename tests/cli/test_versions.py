@@ -75,7 +75,7 @@ def mark(c, text=None):
 
 def newer_state(tap, c):
     who = c.who
-    tap.eq(c("run", "--name", "box", "--", "sh", "-c", "echo x > x.txt").code, 0, f"{who}: a run that is kept")
+    tap.eq(c("run", "--name", "box", "--", "sh", "-c", "echo x > x.txt").code, 0, f"{who}: control: a run with a change is kept")
     now = int(mark(c))
     mark(c, f"{now + 1}\n")
     before = tree(c.state)
@@ -90,10 +90,10 @@ def newer_state(tap, c):
     tap.eq(r.code, 0, f"{who}: another COFFER_STATE is used, as the message says", r)
     mark(c, "three\n")
     r = c("ps", "-a")
-    tap.ok(r.code == 125 and "does not say which format" in r.err, f"{who}: a mark that is no number is refused", r)
+    tap.ok(r.code == 125 and "does not say which format" in r.err, f"{who}: a format mark that is not a number is refused", r)
     mark(c, f"{now}\n")
     r = c("diff", "box")
-    tap.ok(r.code == 0 and "x.txt" in r.out, f"{who}: with its own mark the state opens (control)", r)
+    tap.ok(r.code == 0 and "x.txt" in r.out, f"{who}: control: the state opens with its own mark", r)
 
 
 def older_state(tap, c):
@@ -106,11 +106,11 @@ def older_state(tap, c):
         steps = n
         left = mark(c) if os.path.exists(path) else None
         if left not in (None, now) or r.code not in (0, 137) or c("ps", "-a").code != 0 or mark(c) != now:
-            tap.ok(False, f"{who}: killed at step {n}, the mark is the old one or the new one", left, r)
+            tap.ok(False, f"{who}: after a kill at step {n} the mark is the old one or the new one", left, r)
         if r.code == 0:
             break
-    tap.ok(2 < steps < 40, f"{who}: coffer was killed at each of {steps - 1} steps while it marked an older state, and the next one opened it")
-    tap.ok([x for x in os.listdir(c.state) if x.startswith(".format")] != [] or steps < 4, f"{who}: some of them left a part of it (control)",
+    tap.ok(2 < steps < 40, f"{who}: each of {steps - 1} kills during the marking of an older state leaves a state that opens")
+    tap.ok([x for x in os.listdir(c.state) if x.startswith(".format")] != [] or steps < 4, f"{who}: control: some kills left a temporary mark",
            os.listdir(c.state))
 
 
@@ -165,8 +165,8 @@ def migration_killed(tap, c):
             bad.append((n, again))
         if r.code == 0:
             break
-    tap.eq(bad, [], f"{who}: killed at each of {steps - 1} steps of a migration, the database is of the old schema or of the new one, and whole")
-    tap.ok(found == {1, 3} and 10 < steps < 400 and 0 < copies < steps, f"{who}: some steps are before it and some after (control)", found, steps, copies)
+    tap.eq(bad, [], f"{who}: each of {steps - 1} kills during a migration leaves a whole database of the old or new schema")
+    tap.ok(found == {1, 3} and 10 < steps < 400 and 0 < copies < steps, f"{who}: control: kills hit before and after the migration", found, steps, copies)
 
 
 def database(tap, c):
@@ -174,21 +174,21 @@ def database(tap, c):
     new_database(c, path)
     tap.eq(c("gateway", "start").code, 0, f"{who}: cofferd starts over an older database")
     r = c("gateway", "status")
-    tap.ok("brought forward from schema 1" in r.out and "gateway.db.v1" in r.out, f"{who}: it says that the database was brought forward, and where the old one is", r)
+    tap.ok("brought forward from schema 1" in r.out and "gateway.db.v1" in r.out, f"{who}: gateway status reports the migration and the place of the old database", r)
     log = [json.loads(x) for x in c("audit", "--json", "--type", "gateway.database").out.splitlines()]
-    tap.ok(any("gateway.db.v1" in e.get("why", "") for e in log), f"{who}: so does the log", log)
-    tap.eq(c("gateway", "stop").code, 0, f"{who}: cofferd is stopped")
-    tap.ok(schema(path) == 3 and schema(path + ".v1") == 1 and os.stat(path + ".v1").st_mode & 0o777 == 0o600, f"{who}: both are there")
+    tap.ok(any("gateway.db.v1" in e.get("why", "") for e in log), f"{who}: the log has the migration and the place of the old database", log)
+    tap.eq(c("gateway", "stop").code, 0, f"{who}: gateway stop stops cofferd")
+    tap.ok(schema(path) == 3 and schema(path + ".v1") == 1 and os.stat(path + ".v1").st_mode & 0o777 == 0o600, f"{who}: the migrated database and its old copy exist")
     with contextlib.closing(sqlite3.connect(path)) as db:
         db.executescript("PRAGMA journal_mode = DELETE; PRAGMA user_version = 4;")
     before = tree(c.state)["gateway.db"]
     c.own(path)
     r = c("gateway", "start")
     said = r.err + c("gateway", "status").out
-    tap.ok("schema 4" in said and "newer" in said, f"{who}: cofferd says that a newer one wrote the database", r, said)
+    tap.ok("schema 4" in said and "newer" in said, f"{who}: cofferd reports a database of a newer release", r, said)
     c("gateway", "stop")
     tap.eq(tree(c.state)["gateway.db"], before, f"{who}: a database of a newer release is left as it is")
-    tap.eq(c("ps", "-a").code, 0, f"{who}: what needs no database goes on")
+    tap.eq(c("ps", "-a").code, 0, f"{who}: coffer ps works with a database of a newer release")
 
 
 def protocol(tap, c):
@@ -205,10 +205,10 @@ def protocol(tap, c):
             json.dump({k: v for k, v in {**m, "protocol": n}.items() if v is not None or k != "protocol"}, f)
         c.own(path)
 
-    tap.eq(c("checkpoint", "live").code, 0, f"{who}: it has a checkpoint")
+    tap.eq(c("checkpoint", "live").code, 0, f"{who}: control: the sandbox gets a checkpoint")
     set_protocol(None)
     r = c("exec", "live", "--", "echo", "hello")
-    tap.ok(r.code == 0 and r.out == "hello\n", f"{who}: without a number it is a sandbox of the release before, and a command runs in it", r)
+    tap.ok(r.code == 0 and r.out == "hello\n", f"{who}: exec works in a sandbox without a protocol number", r)
     set_protocol(now + 1)
     for argv in (("exec", "live", "--", "true"), ("cp", "live:/etc/hostname", c.tmp), ("checkpoint", "live"), ("rollback", "live", "c1"),
                  ("ask", "new", "--sandbox", "live", "--ask-timeout", "1s", "x?")):
@@ -217,14 +217,14 @@ def protocol(tap, c):
                f"{who}: coffer {argv[0]} is refused for a sandbox of a newer release, and says what to do", r)
     r = c("ps", "--json")
     tap.ok([x["name"] for x in json.loads(r.out)] == ["live"], f"{who}: a sandbox of a newer release is listed", r)
-    tap.ok(c("logs", "live").out == "out\n" and "y.txt" in c("diff", "live").out and json.loads(c("inspect", "live").out), f"{who}: and read")
+    tap.ok(c("logs", "live").out == "out\n" and "y.txt" in c("diff", "live").out and json.loads(c("inspect", "live").out), f"{who}: logs, diff and inspect read a sandbox of a newer release")
     r = c("stop", "-t", "0", "live")
-    tap.ok(r.code == 0 and json.loads(c("ps", "--json").out) == [], f"{who}: and stopped", r)
+    tap.ok(r.code == 0 and json.loads(c("ps", "--json").out) == [], f"{who}: coffer stop stops a sandbox of a newer release", r)
     r = c("start", "live")
     with open(path, encoding="utf-8") as f:
         tap.ok(r.code == 0 and json.load(f)["protocol"] == now and c("exec", "live", "--", "true").code == 0,
-               f"{who}: started once more it is one of this release", r)
-    tap.eq(c("rm", "-f", "live").code, 0, f"{who}: and removed")
+               f"{who}: coffer start makes it a sandbox of this release", r)
+    tap.eq(c("rm", "-f", "live").code, 0, f"{who}: rm -f removes the sandbox")
 
 
 def helpers(tap, c):
@@ -237,11 +237,11 @@ def helpers(tap, c):
     shutil.copy("/bin/false", egress)
     c("run", "-d", "--name", "after", "--allow", "api.example.com", "--", "sleep", "1000")
     r = c("exec", "before", "--", *ask)
-    tap.ok(r.code == 0 and r.out.startswith("{"), f"{who}: a program that was replaced before the first packet is not started", r)
+    tap.ok(r.code == 0 and r.out.startswith("{"), f"{who}: a running sandbox starts the coffer-egress that was installed at its start", r)
     r = c("exec", "after", "--", *ask)
-    tap.ok(r.code != 0, f"{who}: of a sandbox that begins after it, the new one is (control)", r)
+    tap.ok(r.code != 0, f"{who}: control: a later sandbox starts the replaced coffer-egress", r)
     os.rename(egress + ".old", egress)
-    tap.eq(c("rm", "-f", "before", "after").code, 0, f"{who}: both are removed")
+    tap.eq(c("rm", "-f", "before", "after").code, 0, f"{who}: rm -f removes both sandboxes")
 
 
 def main():

@@ -30,47 +30,47 @@ def pages(tap, name, sock, path, cursor, key):
     while at is not None and len(sizes) < 200:
         status, _, data = send(sock, "GET", path + at)
         if status != 200:
-            tap.ok(False, f"{name}: a page", status, data[:300])
+            tap.ok(False, f"{name}: a page gets a 200", status, data[:300])
             break
         page = json.loads(data)
         seen += [item[key] for item in page["items"]]
         sizes.append((len(data), len(page["items"])))
         at = None if page["next"] is None else f"&{cursor}={page['next']}"
-    tap.ok(all(size <= MOST or n == 1 for size, n in sizes), f"{name}: none is longer than 1 MiB, or it has one item", sizes)
-    tap.ok(all(n for _, n in sizes), f"{name}: none is empty", sizes)
+    tap.ok(all(size <= MOST or n == 1 for size, n in sizes), f"{name}: a page has at most 1 MiB, or one item", sizes)
+    tap.ok(all(n for _, n in sizes), f"{name}: no page is empty", sizes)
     return seen, len(sizes)
 
 
 def test_log(tap, c, sock):
     """Small ones, large ones, and some that are almost a page of their own, in turns."""
     made = [write_events(c, n, size) for n, size in ((300, 0), (30, 100000), (3, 1040000), (200, 5000), (1, 1040000), (300, 0), (2, 520000), (20, 0))]
-    tap.ok(all(made), "log: a log with large events")
+    tap.ok(all(made), "log: control: large events are written")
     last = json.loads(send(sock, "GET", "/v1/audit?limit=1")[2])["items"][0]["seq"]
     every = list(range(1, last + 1))
     for path, want in (("/v1/audit", every), ("/v1/egress", [json.loads(x)["seq"] for x in c("audit", "--json").out.splitlines() if '"net.request"' in x])):
         for limit in (1000, 7, 90):
             seen, n = pages(tap, f"log: {path} from the end", sock, f"{path}?limit={limit}", "before", "seq")
-            tap.eq(seen, want[::-1], f"log: {path}: backwards, each once, {limit} at a time")
-            tap.ok(n > 8, f"log: {path}: in pages", n)
+            tap.eq(seen, want[::-1], f"log: {path} lists each event once backwards, {limit} at a time")
+            tap.ok(n > 8, f"log: {path} is split into pages", n)
         page, seen = {"next": 0}, []
         while page["next"] is not None:
             page = json.loads(send(sock, "GET", f"{path}?limit=1000&after={page['next']}")[2])
             seen += [e["seq"] for e in page["items"]]
-        tap.eq(seen, want, f"log: {path}: forwards, each once")
+        tap.eq(seen, want, f"log: {path} lists each event once forwards")
     story = json.loads(send(sock, "GET", "/v1/sandboxes/0123456789ab/timeline?limit=1000")[2])
-    tap.ok(len(story["items"]) > 800 and story["next"] is None, "log: control: what is told in short sentences is one page", len(story["items"]))
+    tap.ok(len(story["items"]) > 800 and story["next"] is None, "log: control: the short timeline is one page", len(story["items"]))
 
 
 def test_asks(tap, c, sock):
     """Questions that are much larger as JSON than they were."""
     p = c.popen(program=[tool(c, "tests", "mkasks"), c.state, "5", "2048"], stdin=subprocess.PIPE)
-    tap.eq(p.stdout.readline(), b"ready\n", "asks: they wait")
+    tap.eq(p.stdout.readline(), b"ready\n", "asks: control: the questions wait")
     try:
         for order in ("oldest", "newest"):
             seen, n = pages(tap, f"asks: {order}", sock, f"/v1/asks?limit=1000&order={order}", "after", "id")
             total = json.loads(send(sock, "GET", "/v1/asks?limit=1")[2])["total"]
-            tap.ok(len(seen) == len(set(seen)) == total == 5 * 64, f"asks: {order} first, each is told once", len(seen), total)
-            tap.ok(n > 2, f"asks: {order} first, in pages", n)
+            tap.ok(len(seen) == len(set(seen)) == total == 5 * 64, f"asks: {order} first lists each question once", len(seen), total)
+            tap.ok(n > 2, f"asks: {order} first is split into pages", n)
     finally:
         p.stdin.close()
         p.wait(timeout=PATIENCE)
@@ -79,14 +79,14 @@ def test_asks(tap, c, sock):
 def test_sandboxes(tap, c, sock):
     """Many that have ended, whose command was long."""
     first = c("run", "-d", "--", "true", "\x01" * 4000).out.strip()
-    tap.ok(until(lambda: "ended" in c("ps", "-a", "--json").out), "sandboxes: one that has ended")
+    tap.ok(until(lambda: "ended" in c("ps", "-a", "--json").out), "sandboxes: control: a sandbox has ended")
     ids = [f"{i:04x}{first[4:]}" for i in range(1, 121)]
     copy = "first=$1; shift; for id; do cp -a $first $id && sed -i s/$first/$id/g $id/meta.json || exit 1; done"
-    tap.eq(c(program=["sh", "-c", f"cd {c.state}/runs && {copy}", "-", first, *ids]).code, 0, "sandboxes: and many like it")
+    tap.eq(c(program=["sh", "-c", f"cd {c.state}/runs && {copy}", "-", first, *ids]).code, 0, "sandboxes: control: its directory is copied 120 times")
     seen, n = pages(tap, "sandboxes", sock, "/v1/sandboxes?all=true&limit=1000", "offset", "id")
-    tap.eq(sorted(seen), sorted([first, *ids]), "sandboxes: each is told once")
-    tap.ok(n > 2, "sandboxes: in pages", n)
-    tap.eq(c("rm", first, *ids).code, 0, "sandboxes: removed")
+    tap.eq(sorted(seen), sorted([first, *ids]), "sandboxes: each sandbox is listed once")
+    tap.ok(n > 2, "sandboxes: the list is split into pages", n)
+    tap.eq(c("rm", first, *ids).code, 0, "sandboxes: rm removes all of them")
 
 
 def main(tap, who):
@@ -96,7 +96,7 @@ def main(tap, who):
         test_asks(tap, c, sock)
         test_log(tap, c, sock)
         test_sandboxes(tap, c, sock)
-        tap.eq(c("audit", "verify").code, 0, "the log is whole")
+        tap.eq(c("audit", "verify").code, 0, "the log verifies")
         c("gateway", "stop")
         c.check_clean(tap)
 

@@ -104,7 +104,7 @@ def chromium(c):
     if tap.ok(r.code == 0 and os.path.exists(shot), "Chromium takes a screenshot", r):
         width, height, at = pixels(shot)
         tap.eq((width, height, at(200, 100), at(200, 500)), (400, 600, (0, 0, 255), (255, 0, 0)),
-               "of the right size, with what the page's script drew")
+               "Chromium's screenshot has the right size and what the script drew")
 
 
 def development(c):
@@ -133,7 +133,7 @@ def development(c):
           "d.executemany('insert into t values (?)', [(i,) for i in range(1000)]); d.commit()\n"
           "print(d.execute('select sum(a) from t').fetchone()[0])\n"
           "with multiprocessing.Pool(2) as p: print(sum(p.map(abs, range(-10, 0))))\n")
-    tap.eq((r.code, r.out), (0, "hello\n499500\n55\n"), "python: sockets, SQLite, processes", r)
+    tap.eq((r.code, r.out), (0, "hello\n499500\n55\n"), "python runs sockets, SQLite and processes", r)
     if not shutil.which("node"):
         tap.skip("node", "it is not installed")
         return
@@ -142,7 +142,7 @@ def development(c):
           "http.createServer((q, a) => a.end('node ' + q.url)).listen(8001, '127.0.0.1', function () {"
           " http.get('http://127.0.0.1:8001/x', r => r.on('data', d => { console.log(String(d)); this.close();"
           " new Worker(\"console.log(6 * 7)\", {eval: true}); })); });")
-    tap.eq((r.code, r.out), (0, "node /x\n42\n"), "node: a server, a client, a worker", r)
+    tap.eq((r.code, r.out), (0, "node /x\n42\n"), "node runs a server, a client and a worker", r)
 
 
 def main():

@@ -90,16 +90,16 @@ class Live:
 def start_old(u):
     c = u.c
     u.works("the release before starts a sandbox", "run", "-d", "--name", "plain", "--", "sh", "-c", "echo a line; echo x > made.txt; exec sleep 1000")
-    u.works("one with a network that nobody has used yet", "run", "-d", "--name", "netty", "--allow", "api.example.com", "--", "sleep", "1000")
-    u.works("one with a restart policy", "run", "-d", "--name", "again", "--restart", "always", "--", "sh", "-c",
+    u.works("an old sandbox with an unused network starts", "run", "-d", "--name", "netty", "--allow", "api.example.com", "--", "sleep", "1000")
+    u.works("an old sandbox with a restart policy starts", "run", "-d", "--name", "again", "--restart", "always", "--", "sh", "-c",
             "echo up >> ups.txt; exec sleep 1000")
-    u.works("a secret", "secret", "set", "github", "-", "--host", "api.example.com", "--as", "bearer", input=SECRET)
-    u.works("one with that secret", "run", "-d", "--name", "keyed", "--secret", "github", "--", "sleep", "1000")
+    u.works("a secret is set with the old release", "secret", "set", "github", "-", "--host", "api.example.com", "--as", "bearer", input=SECRET)
+    u.works("an old sandbox with a secret starts", "run", "-d", "--name", "keyed", "--secret", "github", "--", "sleep", "1000")
     p = c.popen("ask", "new", "--sandbox", "plain", "Upgrade?")
     u.b.pending()
     m = Client(c, "-C", c.work, "--engine", "ns", "--name", "session")
     m.initialize()
-    u.ok(not m.call("write_file", path="s.txt", content="one\n").is_error, "a session of coffer mcp")
+    u.ok(not m.call("write_file", path="s.txt", content="one\n").is_error, "an old session of coffer mcp writes a file")
     return p, m
 
 
@@ -108,59 +108,59 @@ def use(u, p, m):
     r = c("ps", "--json")
     names = {x["name"] for x in json.loads(r.out)}
     u.ok({"plain", "netty", "again", "keyed"} <= names, "ps lists the sandboxes that the release before started", r)
-    u.ok(u.works("logs reads one", "logs", "plain").out == "a line\n", "logs has its output")
-    u.ok("made.txt" in u.works("diff reads one", "diff", "plain").out, "diff has its changes")
-    u.works("inspect reads one", "inspect", "plain")
-    u.ok(u.works("exec runs a command in one", "exec", "plain", "--", "sh", "-c", "cat made.txt; echo y > second.txt").out == "x\n", "it sees the layer")
-    u.served("cp copies out of one", "cp", "plain:/workspace/made.txt", c.home)
-    u.served("cp copies into one", "cp", os.path.join(c.work, "edit.txt"), "plain:/workspace/copied.txt")
-    u.served("a checkpoint of one is made", "checkpoint", "--label", "live", "plain")
-    u.served("stats asks one", "stats", "--no-stream", "plain")
-    u.served("a call works on one's layer", "call", "--engine", "ns", "--from", "plain", "--workspace", "--", "cat", "made.txt")
+    u.ok(u.works("logs reads an old sandbox", "logs", "plain").out == "a line\n", "logs prints the output of an old sandbox")
+    u.ok("made.txt" in u.works("diff reads an old sandbox", "diff", "plain").out, "diff lists the changes of an old sandbox")
+    u.works("inspect reads an old sandbox", "inspect", "plain")
+    u.ok(u.works("exec runs a command in an old sandbox", "exec", "plain", "--", "sh", "-c", "cat made.txt; echo y > second.txt").out == "x\n", "exec sees the layer of an old sandbox")
+    u.served("cp copies out of an old sandbox", "cp", "plain:/workspace/made.txt", c.home)
+    u.served("cp copies into an old sandbox", "cp", os.path.join(c.work, "edit.txt"), "plain:/workspace/copied.txt")
+    u.served("a checkpoint of an old sandbox is made", "checkpoint", "--label", "live", "plain")
+    u.served("stats reads an old sandbox", "stats", "--no-stream", "plain")
+    u.served("a call works on the layer of an old sandbox", "call", "--engine", "ns", "--from", "plain", "--workspace", "--", "cat", "made.txt")
     q = u.b.asks()
-    if u.ok(q and q[0]["what"] == "Upgrade?", "an ask that waits is listed", q):
-        r = u.served("it is approved", "approve", q[0]["id"])
+    if u.ok(q and q[0]["what"] == "Upgrade?", "a waiting ask of an old sandbox is listed", q):
+        r = u.served("an ask of an old sandbox is approved", "approve", q[0]["id"])
         if r.code:
             p.kill()
-        u.ok(end(p)[0] == (0 if r.code == 0 else -9), "and its asker goes on")
-    r = u.works("the network of one starts with its first packet", "exec", "netty", "--", "curl", "-sS", "--max-time", "30", "http://coffer.internal/")
-    u.ok('"waiting"' in r.out or '"policy"' in r.out or r.out.startswith("{"), "it is served by coffer-egress", r)
-    r = u.works("one with a secret", "exec", "keyed", "--", "env")
-    u.ok("GITHUB" in r.out and SECRET not in r.out, "has its placeholder still", r)
+        u.ok(end(p)[0] == (0 if r.code == 0 else -9), "the asker of an old sandbox gets its answer")
+    r = u.works("the network of an old sandbox starts with its first packet", "exec", "netty", "--", "curl", "-sS", "--max-time", "30", "http://coffer.internal/")
+    u.ok('"waiting"' in r.out or '"policy"' in r.out or r.out.startswith("{"), "coffer-egress serves an old sandbox", r)
+    r = u.works("exec works in an old sandbox with a secret", "exec", "keyed", "--", "env")
+    u.ok("GITHUB" in r.out and SECRET not in r.out, "an old sandbox has its placeholder", r)
     got = m.call("read_file", path="s.txt")
-    u.ok(not got.is_error and "one" in got.text, "a session of the release before goes on", got)
+    u.ok(not got.is_error and "one" in got.text, "an old session reads a file", got)
     got = m.call("exec", command="echo two > s.txt && cat s.txt")
-    u.ok(not got.is_error and "two" in got.text, "it runs a command with the programs that are installed now", got)
+    u.ok(not got.is_error and "two" in got.text, "an old session runs a command with the installed programs", got)
 
 
 def take_over(u):
     """cofferd of the release before, then the present one."""
     c = u.c
-    r = u.works("the old cofferd says how it is", "gateway", "status", "--json")
-    u.ok(r.code == 0 and json.loads(r.out).get("replaced") is True, "and that coffer was replaced", r)
-    u.works("it hands over", "gateway", "reload")
-    u.ok(wait_for(lambda: json.loads(c("gateway", "status", "--json").out or "{}").get("replaced") is False), "to a new one")
+    r = u.works("the old cofferd answers gateway status", "gateway", "status", "--json")
+    u.ok(r.code == 0 and json.loads(r.out).get("replaced") is True, "the old cofferd reports that coffer was replaced", r)
+    u.works("gateway reload hands over to the new cofferd", "gateway", "reload")
+    u.ok(wait_for(lambda: json.loads(c("gateway", "status", "--json").out or "{}").get("replaced") is False), "the new cofferd answers gateway status")
     names = lambda: {x["name"]: x for x in json.loads(c("gateway", "status", "--json").out or "{}").get("sandboxes", [])}  # noqa: E731
-    u.ok(wait_for(lambda: names().get("again", {}).get("watched")), "which watches the sandbox that the old one kept", names())
+    u.ok(wait_for(lambda: names().get("again", {}).get("watched")), "the new cofferd watches an old kept sandbox", names())
     old = u.meta("again").get("protocol", 1)
     # Its launcher is killed: the guard of the release before clears up, and the new cofferd starts it again.
     os.kill(u.meta("again")["launcher"], 9)
-    u.ok(wait_for(lambda: c("exec", "again", "--", "cat", "ups.txt").out == "up\nup\n"), "and starts it again when it dies", names())
+    u.ok(wait_for(lambda: c("exec", "again", "--", "cat", "ups.txt").out == "up\nup\n"), "the new cofferd restarts an old kept sandbox", names())
     now = u.meta("again").get("protocol", 1)
-    u.ok(now > old, "as a sandbox of the present release", old, now)
+    u.ok(now > old, "a restarted old sandbox has the present protocol", old, now)
 
 
 def finish(u, m):
     c = u.c
     m.p.stdin.close()
-    u.ok(m.p.wait(60) == 0, "the session ends")
+    u.ok(m.p.wait(60) == 0, "an old session exits with 0")
     for name in ("plain", "netty", "keyed", "again"):
         u.works(f"{name} is stopped", "stop", "-t", "1", name)
-    r = u.works("the changes of one go out", "apply", "-y", "plain")
-    u.ok(os.path.exists(os.path.join(c.work, "made.txt")) and os.path.exists(os.path.join(c.work, "second.txt")), "both of the old release and of the new", r)
-    u.ok("s.txt" in u.works("the session's changes are listed", "diff", "session").out, "all of them")
-    u.works("rm removes the rest", "rm", "netty", "keyed", "again", "session")
-    u.works("the log of both verifies", "audit", "verify")
+    r = u.works("apply writes the changes of an old sandbox", "apply", "-y", "plain")
+    u.ok(os.path.exists(os.path.join(c.work, "made.txt")) and os.path.exists(os.path.join(c.work, "second.txt")), "apply writes the files of the old and the new release", r)
+    u.ok("s.txt" in u.works("diff lists an old session", "diff", "session").out, "diff has the file of an old session")
+    u.works("rm removes the other sandboxes", "rm", "netty", "keyed", "again", "session")
+    u.works("the log of both releases verifies", "audit", "verify")
     c("gateway", "stop")
     c.check_clean(u.tap)
 
@@ -182,7 +182,7 @@ def main():
             install(c, build)
             u = Live(tap, c, revision)
             p, m = start_old(u)
-            tap.ok("protocol" not in u.meta("plain"), f"{u.who}: they are of the release before (control)", u.meta("plain"))
+            tap.ok("protocol" not in u.meta("plain"), f"{u.who}: control: the sandboxes are of the old release", u.meta("plain"))
             install(c, BUILD)
             use(u, p, m)
             take_over(u)

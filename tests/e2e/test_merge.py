@@ -89,14 +89,14 @@ def next_ask(tap, c, b, n, what):
     ask = asks(c)[0]
     b.click(".card.ask:not(.done) .digests summary")
     text = b.text(".card.ask:not(.done)")
-    tap.ok("agent wants to" in text and what in text and SHA in text and ask["digest"] in text and "api.github.test" in text, f"question {n} says who wants what, in full", text)
+    tap.ok("agent wants to" in text and what in text and SHA in text and ask["digest"] in text and "api.github.test" in text, f"question {n} shows sandbox, request, body and digest", text)
     return ask
 
 
 def allow(tap, b):
     b.tap(".card.ask:not(.done) button.allow")
     b.wait(".card.ask form button[type=submit]")
-    tap.eq(b.text(".card.ask form button[type=submit]"), "Allow once", "the second step says what it does")
+    tap.eq(b.text(".card.ask form button[type=submit]"), "Allow once", "the form's button says Allow once")
     b.tap(".card.ask form button[type=submit]")
     b.wait(".card.ask form", "detached")
 
@@ -111,16 +111,16 @@ def deny(b, why):
 def answer(tap, c, b, hub):
     """What the person on the phone does, and what has happened at each moment."""
     run = next_ask(tap, c, b, 1, "PUT")["sandbox"]
-    tap.eq(hub.merged, [], "nothing is merged while it waits")
+    tap.eq(hub.merged, [], "nothing is merged while the question waits")
     allow(tap, b)
     next_ask(tap, c, b, 2, "PUT")
-    tap.eq(hub.merged, [("rest", SHA)], "allowed once, it merged once, and is asked again the second time")
+    tap.eq(hub.merged, [("rest", SHA)], "an allowed merge is done once, and the second one asks again")
     deny(b, "it is merged already")
     next_ask(tap, c, b, 3, "mutation mergePullRequest")
-    tap.eq(hub.merged, [("rest", SHA)], "GraphQL waits, too")
+    tap.eq(hub.merged, [("rest", SHA)], "a merge by GraphQL waits")
     allow(tap, b)
     next_ask(tap, c, b, 4, "mutation mergePullRequest")
-    tap.eq(hub.merged, [("rest", SHA), ("graphql", SHA)], "and is asked again the second time")
+    tap.eq(hub.merged, [("rest", SHA), ("graphql", SHA)], "an allowed merge by GraphQL is done once, and the second one asks again")
     deny(b, "that one, too")
     b.until("document.querySelectorAll('.card.ask.done').length === 4")
     return run
@@ -128,9 +128,9 @@ def answer(tap, c, b, hub):
 
 def check_agent(tap, out, hub):
     lines = {x.split(" ", 1)[0]: x for x in out.splitlines() if " " in x}
-    tap.ok(lines.get("rest-1", "").startswith("rest-1 200") and lines.get("graphql-1", "").startswith("graphql-1 200"), "the agent was let through once each", out)
+    tap.ok(lines.get("rest-1", "").startswith("rest-1 200") and lines.get("graphql-1", "").startswith("graphql-1 200"), "the agent's first merge of each kind gets a 200", out)
     tap.ok("403" in lines.get("rest-2", "") and "it is merged already" in lines.get("rest-2", "") and "that one, too" in lines.get("graphql-2", ""),
-           "and was told why not the second time", out)
+           "the agent's second merge of each kind gets a 403 with the reason", out)
     tap.eq(hub.merged, [("rest", SHA), ("graphql", SHA)], "the server merged once each")
 
 
@@ -138,11 +138,11 @@ def check_log(tap, c, run):
     log = [json.loads(x) for x in c("audit", "--json", "--sandbox", run).out.splitlines()]
     story = [(e["type"], e.get("answer"), e.get("via")) for e in log if e["type"] in ("ask.new", "ask.answer", "ask.use")]
     once = [("ask.new", None, None), ("ask.answer", "allow", "page"), ("ask.use", None, None), ("ask.new", None, None), ("ask.answer", "deny", "page")]
-    tap.eq(story, once * 2, "asked, allowed on the page, used; asked, denied: twice, in this order in the log")
+    tap.eq(story, once * 2, "the log has questions, answers and uses in order")
     first, last = log[0], log[-1]
-    tap.ok(first["type"] == "run.start" and last["type"] == "run.end", "from its start to its end", first, last)
+    tap.ok(first["type"] == "run.start" and last["type"] == "run.end", "the log of the sandbox has run.start first and run.end last", first, last)
     said = [e for e in log if e["type"] == "ask.answer"]
-    tap.ok(all(e["who"] == "ann" for e in said) and said[1]["reason"] == "it is merged already", "with who answered, and why", said)
+    tap.ok(all(e["who"] == "ann" for e in said) and said[1]["reason"] == "it is merged already", "the log has the approver and the reason", said)
     tap.eq(c("audit", "verify").code, 0, "the log verifies")
 
 
@@ -151,8 +151,8 @@ def check_page(tap, b, run):
     b.go(f"#/run/{run}")
     b.until("[...document.querySelectorAll('.timeline .entry')].some((e) => e.textContent.includes('Ended ('))")
     told = b.js("[...document.querySelectorAll('.timeline > .entry > .told')].map((e) => e.textContent)")
-    wanted = ["Started:", "Asks a person to allow a request: PUT", "Allowed once by ann, on the page", "What was allowed was used", "Asks a person to allow a request: PUT",
-              "Denied by ann, on the page: it is merged already", "Asks a person to allow a GraphQL operation", "Allowed once by ann, on the page", "What was allowed was used",
+    wanted = ["Started:", "Asks a person to allow a request: PUT", "Allowed once by ann, on the page", "The approval was used", "Asks a person to allow a request: PUT",
+              "Denied by ann, on the page: it is merged already", "Asks a person to allow a GraphQL operation", "Allowed once by ann, on the page", "The approval was used",
               "Asks a person to allow a GraphQL operation", "Denied by ann, on the page: that one, too", "Ended ("]
     at = 0
     for line in told:
@@ -175,14 +175,14 @@ def visit(tap, c, net, hub):
         p = c.popen("run", "--name", "agent", "--policy", policy, "--", "python3", "agent.py")
         run = answer(tap, c, b, hub)
         out, err = p.communicate(timeout=300)
-        tap.eq(p.returncode, 0, "the agent ends", out, err)
+        tap.eq(p.returncode, 0, "the agent exits with 0", out, err)
         check_agent(tap, out.decode(), hub)
         wait_for(lambda: '"run.end"' in c("audit", "--json", "--sandbox", run).out, 60)
         check_log(tap, c, run)
         check_page(tap, b, run)
         seen = b.do("seen")
         tap.eq(([u for u in seen["requests"] if not u.startswith(f"http://127.0.0.1:{port}/")], seen["violations"], seen["errors"]), ([], [], []),
-               "the browser reached nobody else, and broke no policy")
+               "the browser sent requests to no other host and broke no policy")
     c("gateway", "stop")
     c.check_clean(tap)
 

@@ -226,7 +226,7 @@ static int b_zombies(const char *arg)
 		if (pid < 0 || wait_exit(pid) != 0)
 			usleep(1000);
 	}
-	for (int i = 0; i < 200 && zombies() > 0; i++)
+	for (int i = 0; i < 2000 && zombies() > 0; i++)
 		usleep(10000);
 	return zombies() > 0 ? ECHILD : 0;
 }

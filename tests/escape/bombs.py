@@ -156,7 +156,7 @@ def run_all(tap, setup):
         label = f"{who}: {bomb.label()}"
         r = explode(setup, bomb, i)
         if refused(r):
-            tap.ok("--limits best-effort" in r["stderr"], f"{label}: not started, for its limit cannot be kept here",
+            tap.ok("--limits best-effort" in r["stderr"], f"{label}: a bomb whose limit cannot be enforced is not started",
                    r["stderr"])
             continue
         cause, code = r["report"].get("cause"), r["code"]
@@ -170,7 +170,7 @@ def run_all(tap, setup):
             ok, text = bomb.check(setup, r)
             tap.ok(ok, f"{label}: {text}")
         if bomb.spare and r["spare"]:
-            tap.ok(r["spare"][0] == 0, f"{label}: its user has something left", r["spare"][1], r["stdout"][-200:])
+            tap.ok(r["spare"][0] == 0, f"{label}: the user has resources left", r["spare"][1], r["stdout"][-200:])
             if r["spare"][0] == 0:
                 tap.note(r["spare"][1])
 
@@ -227,7 +227,7 @@ def exe_watch(tap, setup):
         time.sleep(0.02)
     ids = outside_ids(os.path.basename(setup.inside.at("ws/probe")), "exe-watch")
     tap.ok(ids and all(uid != 0 and not maps_root for uid, maps_root in ids),
-           f"{who}: nobody inside is the host's root ({sorted({uid for uid, _ in ids})})", str(ids))
+           f"{who}: no process inside is the host's root ({sorted({uid for uid, _ in ids})})", str(ids))
     for argv in (["/proc/self/exe"], ["./reexec"], ["/proc/1/exe"]) * 8:
         said += setup.coffer_quietly("exec", name, "--", *argv)[1]
     end, logs = time.monotonic() + 90, ""
@@ -239,5 +239,5 @@ def exe_watch(tap, setup):
     os.unlink(script)
     exe_watch_control(tap, setup)
     tap.ok("exe-watch: ended" in logs and "BROKEN" not in logs,
-           f"{who}: nobody opens coffer-init's program for writing", said, logs)
+           f"{who}: no command opens coffer-init's program for writing", said, logs)
     tap.ok(setup.digest() == setup.programs, f"{who}: coffer's own programs are unchanged")

@@ -82,7 +82,7 @@ def check_kernel(p):
     inside, outside = p.run(asked), p.outside(asked)
     p.tap.ok("Starting gVisor" in inside, f"{p.who}: the kernel is gVisor's", inside)
     for what, text in host_facts().items():
-        p.tap.ok(text not in inside and text in outside, f"{p.who}: {what} is not told", text, inside)
+        p.tap.ok(text not in inside and text in outside, f"{p.who}: {what} is not visible inside", text, inside)
     # everywhere: a file that can be read must not have it either
     facts = p.setup.inside.at("rw/facts")
     with open(facts, "w", encoding="utf-8") as f:
@@ -90,7 +90,7 @@ def check_kernel(p):
     os.chmod(facts, 0o644)
     found = p.run("grep -rlsF -f /facts /proc/[a-jl-z]* /proc/1 /sys 2>/dev/null | head -5", "-v", facts + ":/facts")
     control = p.outside(f"grep -lsF -f {facts} /proc/version /proc/cmdline")
-    p.tap.ok(not found.strip() and control.strip(), f"{p.who}: nor by any file of /proc and /sys", found, control)
+    p.tap.ok(not found.strip() and control.strip(), f"{p.who}: no file of /proc and /sys has a fact of the host", found, control)
 
 
 def check_surroundings(p):
@@ -99,19 +99,19 @@ def check_surroundings(p):
     inside = p.run("cat /proc/self/cgroup /proc/self/mountinfo /proc/mounts /proc/partitions; ls -R /sys/fs/cgroup", *bind)
     top = os.path.basename(os.path.dirname(os.path.dirname(w.path)))
     p.tap.ok("/ro" in inside and top not in inside and "coffer" not in inside,
-             f"{p.who}: no path and no control group of the host", inside)
+             f"{p.who}: no path and no control group of the host is visible", inside)
     control = p.run("cat /proc/self/mountinfo", *bind, engine="ns")
     p.tap.ok(top in control, f"{p.who}: control: engine ns shows where a bind is from", control)
     inside, outside = p.run("ps -e -o args"), p.outside("ps -e -o args")
     p.tap.ok(w.secret not in inside and w.secret in outside and len(inside.splitlines()) < 8,
-             f"{p.who}: no process but its own", inside)
+             f"{p.who}: only processes of the sandbox are visible", inside)
     inside = p.run("cat /proc/devices /proc/partitions 2>&1; ls /dev /dev/block /sys/class/net /sys/block")
     disks = [os.path.basename(d) for d in glob.glob("/sys/block/*")]
-    p.tap.ok(not any(d in inside.split() for d in disks) and "sda" not in inside, f"{p.who}: no disk of the host", inside)
+    p.tap.ok(not any(d in inside.split() for d in disks) and "sda" not in inside, f"{p.who}: no disk of the host is visible", inside)
     inside = p.run("ls -d /state /bundle /guest /bind-0 /ws /mask-0 /workspace; find / -xdev -name config.json -path '*bundle*'",
                    "-v", w.at("ro") + ":/ro")
     p.tap.ok("/state\n" not in inside.replace("'", "") and "config.json" not in inside and "/workspace" in inside,
-             f"{p.who}: nothing of runsc's own root", inside)
+             f"{p.who}: nothing of runsc's own root is visible", inside)
 
 
 def check_init(p):
@@ -126,15 +126,15 @@ def check_init(p):
     p.tap.ok("done" in said and "memory" not in said and kinds <= {"/dev/null", "pipe", "anon_inode"},
              f"{p.who}: pid 1's stream cannot be opened", said)
     names = p.coffer("exec", name, "--", "ls", "-l", "/proc/1/fd")
-    p.tap.ok("-> host:" in names and "/dev/null" in kinds, f"{p.who}: control: it is there, and others can be opened", names)
-    p.tap.ok("again" in p.coffer("exec", name, "--", "echo", "again"), f"{p.who}: and it goes on")
+    p.tap.ok("-> host:" in names and "/dev/null" in kinds, f"{p.who}: control: pid 1's stream exists, and its other descriptors can be opened", names)
+    p.tap.ok("again" in p.coffer("exec", name, "--", "echo", "again"), f"{p.who}: the sandbox runs commands after the attempts at pid 1")
     log = p.coffer("logs", "--engine", name)
-    p.tap.ok(mark not in log, f"{p.who}: no command writes the engine's log", log)
+    p.tap.ok(mark not in log, f"{p.who}: no command can write to the engine's log", log)
     p.coffer("exec", name, "--", "sh", "-c", "kill -9 1; sleep 5")
     end = time.monotonic() + 90
     while "running" in p.coffer("ps", "-a") and time.monotonic() < end:
         time.sleep(0.1)
-    p.tap.ok("running" not in p.coffer("ps", "-a"), f"{p.who}: who kills pid 1 ends the sandbox", p.coffer("ps", "-a"))
+    p.tap.ok("running" not in p.coffer("ps", "-a"), f"{p.who}: a command that kills pid 1 ends the sandbox", p.coffer("ps", "-a"))
     p.coffer("rm", "-f", name)
 
 
@@ -145,9 +145,9 @@ def check_writes(p):
                  "echo x >> /proc/1/exe && echo init; rm -f /ro/file.txt; chmod 777 /ro && echo mode; true",
                  "--user", "0", "--cap", caps, "-v", ro + ":/ro")
     p.tap.ok("wrote" not in said and "made" not in said.replace("/usr/made", "") and not os.path.exists("/usr/made") and
-             read(os.path.join(ro, "file.txt")) == "as it was", f"{p.who}: read-only stays read-only", said)
+             read(os.path.join(ro, "file.txt")) == "as it was", f"{p.who}: a read-only bind stays read-only with every capability", said)
     said = p.run("echo x > /rw/written && echo wrote", "-v", p.setup.inside.at("rw") + ":/rw:rw")
-    p.tap.ok("wrote" in said and read(p.setup.inside.at("rw/written")) == "x", f"{p.who}: control: a writable bind is",
+    p.tap.ok("wrote" in said and read(p.setup.inside.at("rw/written")) == "x", f"{p.who}: control: a writable bind can be written",
              said)
     p.tap.ok(p.setup.digest() == p.setup.programs, f"{p.who}: coffer's own programs are unchanged")
 
@@ -172,7 +172,7 @@ def check_sharing(p):
         put("three and more")
         after = p.coffer("exec", name, "--", "sh", "-c", f"cat {path}; echo; cat {path}.2; stat -c %s {path}")
         p.tap.ok(before.startswith("one3") and "three and more" in after and "changed outside" in after and "14" in after,
-                 f"{p.who}: {options[0]}: what changes outside is seen", before, after)
+                 f"{p.who}: {options[0]}: changes on the host are visible inside", before, after)
         p.coffer("rm", "-f", name)
         os.unlink(shared + ".2")
     names = [f"home{i}-{who}" for i in (1, 2)]

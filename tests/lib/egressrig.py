@@ -81,15 +81,15 @@ def memfd(name, data=b"", seal=False):
     return fd
 
 
-def bundle(words, gen=1):
+def bundle(words, gen=1, build=BUILD):
     """From the words of mkbundle.c, or from YAML when it is one text."""
     if isinstance(words, str):
         with tempfile.NamedTemporaryFile("w", suffix=".yaml") as f:
             f.write(words)
             f.flush()
-            r = subprocess.run([os.path.join(BUILD, "tests/mkpolicy"), str(gen), f.name], stdout=subprocess.PIPE, check=True)
+            r = subprocess.run([os.path.join(build, "tests/mkpolicy"), str(gen), f.name], stdout=subprocess.PIPE, check=True)
         return memfd("bundle", r.stdout, seal=True)
-    r = subprocess.run([os.path.join(BUILD, "tests/mkbundle"), f"gen={gen}"] + list(words), stdout=subprocess.PIPE, check=True)
+    r = subprocess.run([os.path.join(build, "tests/mkbundle"), f"gen={gen}"] + list(words), stdout=subprocess.PIPE, check=True)
     return memfd("bundle", r.stdout, seal=True)
 
 
@@ -212,9 +212,9 @@ class FakeVault(threading.Thread):
         self.sock.close()
 
 
-def grants(*rows, by_line=0xffffffff):
+def grants(*rows, by_line=0xffffffff, build=BUILD):
     """The list that coffer-egress is handed, in the words of mkgrants.c."""
-    r = subprocess.run([os.path.join(BUILD, "tests/mkgrants"), hex(by_line), *rows], stdout=subprocess.PIPE, check=True)
+    r = subprocess.run([os.path.join(build, "tests/mkgrants"), hex(by_line), *rows], stdout=subprocess.PIPE, check=True)
     return memfd("grants", r.stdout, seal=True)
 
 
@@ -226,14 +226,14 @@ def marked(seed, text):
 
 class Rig:
     def __init__(self, words, names_fd=None, program=None, journal=None, real_dial=None, store=None,
-                 secrets=None, vault=None):
-        self.words, self.gen = words, 1
+                 secrets=None, vault=None, build=BUILD):
+        self.words, self.gen, self.build = words, 1, build
         self.secrets, self.vault = secrets, vault  # grants(), FakeVault
         self.store = store  # a PEM file: what servers are verified against
         self.ca_fd, self.ca = memfd("ca"), None  # what it inspects with, once it said so
         self.dir = tempfile.TemporaryDirectory(prefix="egressrig-")
         self.journal_path = os.path.join(self.dir.name, "journal")
-        self.program = program or os.path.join(BUILD, "coffer-egress")
+        self.program = program or os.path.join(build, "coffer-egress")
         self.names_fd = names_fd if names_fd is not None else memfd("names")
         self.journal_fd = journal
         self.seen = []
@@ -253,7 +253,7 @@ class Rig:
     def start(self):
         dial_end, dial = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         control_end, self.control = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        b = bundle(self.words, self.gen)
+        b = bundle(self.words, self.gen, self.build)
         j = self.journal_fd if self.journal_fd is not None else os.open(
             self.journal_path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fds = [b, j, dial_end.fileno(), control_end.fileno()] + [s.fileno() for s in self.sockets]
@@ -318,7 +318,7 @@ class Rig:
 
     def policy(self, words):
         self.words, self.gen = words, self.gen + 1
-        b = bundle(words, self.gen)
+        b = bundle(words, self.gen, self.build)
         r = self.ask(CTL_NEW_BUNDLE, b, self.gen)
         os.close(b)
         return r

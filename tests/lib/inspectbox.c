@@ -122,12 +122,12 @@ static void listen_on(struct egress *eg, int i)
 {
 	struct sockaddr_in sa = { .sin_family = AF_INET, .sin_port = htons(targets[i].port) };
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
-	const struct name *name;
+	const struct egress_name *name;
 	struct err e = ERR_INIT;
 	struct host h;
 
 	if (host_canon(targets[i].name, strlen(targets[i].name), &h, &e) < 0 ||
-	    names_add(&eg->names, &h, &name) < 0)
+	    egress_names_add(&eg->names, &h, &name) < 0)
 		die(targets[i].name);
 	sa.sin_addr.s_addr = htonl(name->addr);
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
@@ -242,7 +242,7 @@ int main(int argc, char **argv)
 		dialler(sv[1]);
 	}
 	close(sv[1]);
-	if (egress_init(&eg, journal, sv[0], &e) < 0 || names_open(&eg.names, -1, &range, 7, &e) < 0 ||
+	if (egress_init(&eg, journal, sv[0], &e) < 0 || egress_names_open(&eg.names, -1, &range, 7, &e) < 0 ||
 	    limits_init(&eg.limits, &eg.names, &e) < 0 || control_open(&eg, ctl[0], &e) < 0)
 		die(e.msg);
 	load(&eg, bundle);

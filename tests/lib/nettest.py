@@ -19,8 +19,8 @@ LAN, metadata), so that a test can show that something is there and is not reach
 /etc/resolv.conf names our resolver (5.5.5.53) for whatever runs in `gw`, SSL_CERT_FILE our CA.
 
 The namespaces are held by descriptors of the test process, the servers are threads of it: all goes when it ends,
-however it ends. Every program is started by a chain of execs (nsenter, unshare, setpriv), with no code between fork
-and exec, so threads do no harm. Needs root; why_not() says what is missing, for a loud skip.
+however it ends. Every program is started by a program of our own (enter.c), with no code between fork and exec, so
+threads do no harm. Needs root; why_not() says what is missing, for a loud skip.
 
 Servers: https(), http(), tcp(), udp(); `net.inet_socket()` makes a socket in `inet` for anything else, and
 `net.popen_inet([...])` starts a program there (nginx, say). A handler of http() and https() gets a Request and gives back
@@ -43,7 +43,7 @@ import threading
 import time
 
 import coffertest
-from coffertest import TEST_UID, Coffer
+from coffertest import BUILD, TEST_UID, Coffer
 
 CLONE_NEWNET = 0x40000000
 RESOLVER = "5.5.5.53"
@@ -54,6 +54,7 @@ LOCAL4 = ("5.5.5.0/24", "6.6.6.0/24", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.
 LOCAL6 = ("2a05:5::/32", "fd00::/8")
 QTYPES = {1: "A", 5: "CNAME", 28: "AAAA", 64: "SVCB", 65: "HTTPS", 15: "MX", 16: "TXT", 2: "NS", 6: "SOA", 12: "PTR",
           255: "ANY"}
+ENTER = os.path.join(BUILD, "tests/enter")
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -61,7 +62,7 @@ def why_not():
     """None where an Internet can be made, else the reason."""
     if os.getuid() != 0:
         return "namespaces for a test internet need root"
-    for tool in ("ip", "nsenter", "setpriv", "openssl"):
+    for tool in ("ip", "nsenter", "openssl"):
         if not shutil.which(tool, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin"):
             return f"{tool} is not installed"
     return None
@@ -502,14 +503,13 @@ class Internet:
     # Programs
 
     def prefix(self, who="root", user=(TEST_UID, TEST_UID), etc=None):
-        """The chain of programs that makes the next one an identity in `gw`. `etc`: see coffertest.write_sub_ids()."""
-        script = 'mount --bind "$0" /etc/resolv.conf || exit 125; '
+        """What makes the next program one of an identity in `gw`. `etc`: see coffertest.write_sub_ids()."""
+        if who == "root":
+            user = (0, 0)
+        over = [f"{self.resolv}:/etc/resolv.conf"]
         if etc:
-            script += "".join(f"mount --bind {etc}/{n} /etc/{n} || exit 125; " for n in ("passwd", "subuid", "subgid"))
-        chain = ["nsenter", f"--net={self.gw.path}", "unshare", "--mount", "--propagation", "private", "sh", "-c",
-                 script + 'exec "$@"', self.resolv]
-        if who != "root":
-            chain += ["setpriv", f"--reuid={user[0]}", f"--regid={user[1]}", "--clear-groups", "--"]
+            over += [f"{etc}/{n}:/etc/{n}" for n in ("passwd", "subuid", "subgid")]
+        chain = [ENTER, self.gw.path, f"{user[0]}:{user[1]}", *over, "--"]
         if who == "userns":
             chain += ["unshare", "--user", "--map-root-user", "--"]
         return chain

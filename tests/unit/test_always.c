@@ -155,7 +155,7 @@ static void test_widen(void)
 	CHECK(refused(HEAD "\"kind\":\"widen\",\"what\":\"bad.test\"}", "denied"));
 	CHECK(refused(HEAD "\"kind\":\"widen\",\"what\":\"192.168.0.1\"}", "private address"));
 	CHECKF(refused(HEAD "\"kind\":\"widen\",\"what\":\"POST https://x.many.test/a\"}", "take from it"),
-	       "nor one that takes from others");
+	       "a request rule that takes from another rule is refused");
 }
 
 static void test_refused(void)
@@ -366,7 +366,7 @@ static void test_file(void)
 	       "what cannot be logged is not written");
 	r = 0;
 	CHECKF(always_file_write(file, &new, &old, log_nothing, &r, &last) == -EAGAIN,
-	       "nor what was looked at before a change");
+	       "a change of an outdated file is not written");
 	/* What one who was killed has left. */
 	CHECK(symlinkat("/etc/passwd", fd, ".p.yaml.coffer-new") == 0);
 	CHECK(fchmodat(fd, "p.yaml", 0640, 0) == 0);

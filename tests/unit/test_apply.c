@@ -249,7 +249,7 @@ static void test_special(void)
 	x.o.dry_run = false;
 	CHECK(apply(&x) && x.res.applied == 3);
 	CHECKF(holds(d, "plain", "p") && there(d, "d") && there(d, "vs"), "what is plain goes out");
-	CHECKF(count_entries(d) == 4 && count_entries(x.t.outside) == 0, "and nothing else");
+	CHECKF(count_entries(d) == 4 && count_entries(x.t.outside) == 0, "only plain changes are applied");
 	CHECK(held_for(&x, "suid", CHANGE_SPECIAL) && held_for(&x, "wassuid", CHANGE_SPECIAL) &&
 	      held_for(&x, "pipe", CHANGE_SPECIAL) && held_for(&x, "abs", CHANGE_SPECIAL) &&
 	      held_for(&x, "d/up", CHANGE_SPECIAL));
@@ -315,6 +315,37 @@ static void test_selected(void)
 	/* Its first half was ours, but that cannot be told from the user's. */
 	CHECK(apply(&x) && held_for(&x, "gone", CHANGE_CONFLICT) && holds(d, "held/f", "f"));
 	CHECK(strv_add(&x.o.force, "gone") == 0 && apply_all(&x) && !there(d, "gone"));
+	CHECK(release(&x));
+}
+
+static bool do_new_dirs(void)
+{
+	return shell("mkdir -p .github/workflows/sub .aws sub/refs sub/objects .vscode/deep") &&
+	       put(AT_FDCWD, ".github/workflows/ci.yml", "ci") &&
+	       put(AT_FDCWD, ".github/workflows/other.yml", "x") &&
+	       put(AT_FDCWD, ".github/workflows/sub/x", "x") && put(AT_FDCWD, ".aws/config", "c") &&
+	       put(AT_FDCWD, ".aws/credentials", "x") && put(AT_FDCWD, "sub/HEAD", "x") &&
+	       put(AT_FDCWD, "sub/refs/x", "x") && put(AT_FDCWD, ".vscode/deep/x", "x");
+}
+
+static void test_new_dirs(void)
+{
+	struct run x = { .t = TREE_INIT };
+	int d;
+
+	CHECK(tree_init(&x.t) && overlay_run(&x.t, do_new_dirs));
+	d = x.t.lower;
+	CHECK(strv_add(&x.o.allow_trigger, ".github/workflows/ci.yml") == 0 &&
+	      strv_add(&x.o.allow_trigger, ".aws/config") == 0 &&
+	      strv_add(&x.o.allow_trigger, ".vscode/none") == 0 &&
+	      strv_add(&x.o.allow_trigger, "sub/refs/x") == 0 && apply(&x));
+	CHECKF(holds(d, ".github/workflows/ci.yml", "ci") && holds(d, ".aws/config", "c"),
+	       "a yes for a file makes the new directories above it");
+	CHECKF(!there(d, ".github/workflows/other.yml") && !there(d, ".github/workflows/sub") &&
+		       !there(d, ".aws/credentials"),
+	       "and lets out nothing else in them");
+	CHECKF(!there(d, ".vscode"), "a yes for a file that is not there makes no directory");
+	CHECKF(!there(d, "sub/refs"), "a yes for a file does not complete a repository");
 	CHECK(release(&x));
 }
 
@@ -400,7 +431,7 @@ static void test_deep(void)
 	CHECKF(apply_all(&x) && x.res.applied == 5001, "5000 levels go out");
 	CHECK(tree_new_upper(&x.t) && overlay_run(&x.t, do_remove_deep));
 	CHECKF(apply_all(&x) && x.res.applied == 5001 && count_entries(x.t.lower) == 0,
-	       "and are taken away again");
+	       "5000 levels are removed again");
 	CHECK(release(&x));
 }
 
@@ -624,6 +655,7 @@ int main(void)
 	CHECKF(as_user(usual), "the same as an ordinary user");
 	test_special();
 	test_selected();
+	test_new_dirs();
 	test_conflict();
 	test_deep();
 	CHECKF(as_user(closed_as_user), "what has no rights goes out as it is");

@@ -185,7 +185,7 @@ static void test_means(void)
 	shows(o, "request", "the same method, path and headers with any query and body");
 	shows(o, "graphql",
 	      "the same operations to this address with the same headers, whatever their arguments");
-	shows(o, "git", "the same done to the same refs of this repository, with any commits");
+	shows(o, "git", "the same action on the same refs of this repository, with any commits");
 	json_object_set_new(o, "method", json_string(""));
 	shows(o, "connect", "once: this connection, one time");
 	shows(o, "connect", "any connection to this host and port");

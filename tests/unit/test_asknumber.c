@@ -149,7 +149,7 @@ int main(void)
 		return 99;
 	fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	CHECKF(live(3, false) == 1, "numbers begin with 1");
-	CHECKF(live(2, false) == 4, "and go on");
+	CHECKF(live(2, false) == 4, "numbers continue in the next life");
 	before = last_of(live(150, true), 150);
 	first = live(1, true);
 	CHECKF(first > before, "killed before it could store anything: none is used twice (%llu, %llu)",

@@ -59,7 +59,7 @@ static void test_once(void)
 	     ",\"answer\":{\"allow\":true,\"scope\":\"sandbox\",\"name\":\"alice\",\"reason\":\"ok\"}");
 	take(&p, SEC, 1, "lapsed", "");
 	CHECKF(n_over == 1 && strstr(last, "allowed, sandbox by alice") && strstr(last, "because: ok"),
-	       "and it is over once");
+	       "an answered question sends one notification of its end");
 	take(&p, SEC, 2, "spent", "");
 	CHECKF(n_new == 1 && n_over == 1, "what never waited is not told");
 	p = fresh();
@@ -118,7 +118,7 @@ static void test_nobody(void)
 	n_new = 0;
 	for (unsigned k = 1; k <= 5; k++)
 		take(&p, 12 * SEC * i + 61 * SEC * k, i + k, "pending", "");
-	CHECKF(n_new >= 4, "and as before once somebody answers");
+	CHECKF(n_new >= 4, "questions are notified again after an answer");
 }
 
 static void test_words(void)

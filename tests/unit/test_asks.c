@@ -278,8 +278,9 @@ static void test_grants_max(void)
 	asks_taken(l, w);
 	asks_put(l, now, &q, ++w, 0, id);
 	asks_drop(l, now, w);
-	CHECKF(answer(l, id, &q, true, ASK_ONCE, 0) == -EBUSY, "but not parked for somebody who has gone");
-	CHECKF(answer(l, id, &q, false, ASK_ONCE, 0) == 0, "and anything may be denied");
+	CHECKF(answer(l, id, &q, true, ASK_ONCE, 0) == -EBUSY,
+	       "a full table does not park an answer for an asker that is gone");
+	CHECKF(answer(l, id, &q, false, ASK_ONCE, 0) == 0, "a full table accepts a denial");
 	CHECK(asks_revoke(l, now, "7", &(struct ask_who){ .uid = 7 }, &(struct err){ 0 }) == 0);
 	q = question("/again", "");
 	asks_put(l, now, &q, ++w, 0, id);

@@ -106,8 +106,8 @@ static void test_segments(void)
 	last = last_of(&t);
 	CHECKF(last > 120 && last < 200, "the last number is found");
 	CHECKF(seeks(&t, 1, last), "from each number on, over segments");
-	CHECKF(backs(&t, 1, last), "and before each");
-	CHECKF(floors(&t, 1, last), "and back to each");
+	CHECKF(backs(&t, 1, last), "reading backwards from each number works over segments");
+	CHECKF(floors(&t, 1, last), "the event at or before each number is found over segments");
 	CHECK(audit_open(&a, t.state_fd, &e) == 0);
 	CHECK(audit_append(a, "run.start", "ffffffffffff", NULL, &e) == 0);
 	CHECK(audit_append(a, "run.end", "ffffffffffff", NULL, &e) == 0);
@@ -153,7 +153,7 @@ static void test_large(void)
 	buf_adds(&changed, "{\"seq\":9999,\"time\":");
 	log_write(&t, "log.jsonl", changed.data, changed.len);
 	CHECKF(seeks(&t, 1, last), "seeking past what is no event");
-	CHECKF(backs(&t, 1, last), "and backwards");
+	CHECKF(backs(&t, 1, last), "reading backwards skips lines that are not events");
 	CHECKF(count_back(&t, &all) == (int)last + 4, "what is no event is told where all is asked for");
 
 	/* The first line of a file is none: it is looked into all the same. */
@@ -163,7 +163,7 @@ static void test_large(void)
 	log_write(&t, "log.jsonl", "", 0);
 	CHECKF(last_of(&t) == 0 && seeks(&t, 1, 0), "an empty file");
 	log_write(&t, "log.jsonl", "no newline", 10);
-	CHECKF(last_of(&t) == 0 && seeks(&t, 1, 0), "and one without a line");
+	CHECKF(last_of(&t) == 0 && seeks(&t, 1, 0), "a file without a whole line is an empty log");
 }
 
 /* Numbers that do not ascend: some answer, and an end. */

@@ -38,7 +38,7 @@ static void expect_refused(struct test_log *t)
 	int r = log_fill(t, 1, NULL, &e);
 
 	CHECKF(r == -EUCLEAN && strstr(e.hint, "coffer audit verify") && strstr(e.msg, "does not fit"),
-	       "and not appended to: %s", e.msg);
+	       "a broken log is not appended to: %s", e.msg);
 }
 
 static void edit_line(struct test_log *t, const char *file, int i, const char *from, const char *to)
@@ -371,11 +371,11 @@ static void accept_and_check(struct test_log *t, enum audit_break kind, const ch
 
 	CHECKF(r == 0 && seq > 0, "%s can be accepted %s", what, e.msg);
 	CHECKF(log_is_ok(t), "%s: the log verifies again", what);
-	CHECKF(log_fill(t, 30, &small, &e) == 0, "%s: and is appended to %s", what, e.msg);
+	CHECKF(log_fill(t, 30, &small, &e) == 0, "%s: the accepted log can be appended to %s", what, e.msg);
 	CLEANUP(audit_verdict_release) struct audit_verdict v = verdict(t);
 	for (size_t i = 0; i < v.n_findings; i++)
 		named = named || (v.findings[i].kind == kind && v.findings[i].accepted_by == seq);
-	CHECKF(v.ok && named, "%s: and the break stays on record", what);
+	CHECKF(v.ok && named, "%s: the accepted break stays on record", what);
 	CHECKF(audit_accept(t->state_fd, "again", NULL, &e) == -EALREADY, "%s: once is enough", what);
 }
 
@@ -541,8 +541,10 @@ static void test_every_byte(void)
 	CHECKF(bytes_are_ok(&in), "untouched bytes verify");
 	CHECKF(unnoticed(&in, log.data, log.len) == 0, "every changed byte of the log is found (%zu)",
 	       log.len);
-	CHECKF(unnoticed(&in, anchor.data, anchor.len) == 0, "and of the anchor (%zu)", anchor.len);
-	CHECKF(unnoticed(&in, heads.data, heads.len) == 0, "and of the heads (%zu)", heads.len);
+	CHECKF(unnoticed(&in, anchor.data, anchor.len) == 0,
+	       "every changed byte of the anchor is found (%zu)", anchor.len);
+	CHECKF(unnoticed(&in, heads.data, heads.len) == 0, "every changed byte of the heads is found (%zu)",
+	       heads.len);
 	CHECKF(bytes_are_ok(&in), "the bytes are as before");
 	for (in.log_len = 0; in.log_len < log.len; in.log_len++)
 		kept += bytes_are_ok(&in);

@@ -182,7 +182,8 @@ static void test_drop(void)
 	CHECKF(r == 0 && has_sets(&b, 0, every, every, every, 0),
 	       "uid 0 of a namespace executes with everything");
 	buf_clear(&b);
-	CHECKF(in_namespace(drop_all, &b) == 0 && has_sets(&b, 0, 0, 0, 0, 0), "and with nothing afterwards");
+	CHECKF(in_namespace(drop_all, &b) == 0 && has_sets(&b, 0, 0, 0, 0, 0),
+	       "uid 0 of a namespace executes without capabilities after dropping them");
 	buf_clear(&b);
 	CHECKF(in_namespace(keep_some, &b) == 0 && has_sets(&b, SOME, SOME, SOME, SOME, SOME),
 	       "what is kept reaches what is executed, and nothing else does");

@@ -104,7 +104,7 @@ static void test_usual(void)
 	CHECK(is(&l, "mode", CHANGE_MODE, 0) && is(&l, "dirmode", CHANGE_MODE, 0));
 	CHECKF(!find(&l, "touched"), "a copy that is the same is no change");
 	CHECKF(!find(&l, "quiet") && !find(&l, "quiet/tmp"),
-	       "nor is a directory where something came and went");
+	       "a directory with a file that came and went is no change");
 	CHECK(is(&l, "new\nline", CHANGE_ADDED, 0));
 	CHECK(is(&l, "newdir", CHANGE_ADDED, 0) && is(&l, "newdir/f", CHANGE_ADDED, 0));
 	CHECK(is(&l, "dir/a", CHANGE_DELETED, 0) && !find(&l, "dir") && !find(&l, "dir/b"));

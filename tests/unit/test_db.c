@@ -201,7 +201,8 @@ static void test_old(void)
 	CHECKF(db_each(d, count_row, &got, NULL) == 0 && got.restarts == 7 && strcmp(got.name, "old") == 0,
 	       "what the first schema had is still there");
 	CHECK(db_history(d, got.id, count_note, &notes, NULL) == 0 && notes.n == 1);
-	CHECKF(db_starts(d, &starts, &crashes, NULL) == 0 && starts == 0, "and what it had not is");
+	CHECKF(db_starts(d, &starts, &crashes, NULL) == 0 && starts == 0,
+	       "a table that the first schema lacked is added");
 	CHECK(db_check(d, NULL) == 0);
 	db_close(d);
 	d = must_open(&st, &how);
@@ -264,10 +265,11 @@ static void test_newer(void)
 	raw_sql(&st, "PRAGMA journal_mode = DELETE; CREATE TABLE later (x); PRAGMA user_version = 99;");
 	CHECK(fd_read_file(st.fd, DB_FILE, 1 << 20, &before) == 0);
 	CHECKF(db_open(&d, &st, &how, &e) == -EPROTONOSUPPORT && !d, "a newer one is refused");
-	CHECKF(strstr(e.msg, "schema 99") && strstr(e.msg, "newer") && *e.hint, "and it is said: %s", e.msg);
+	CHECKF(strstr(e.msg, "schema 99") && strstr(e.msg, "newer") && *e.hint,
+	       "the refusal names the newer schema: %s", e.msg);
 	CHECK(fd_read_file(st.fd, DB_FILE, 1 << 20, &after) == 0);
 	CHECKF(!*how.aside && after.len == before.len && memcmp(after.data, before.data, after.len) == 0,
-	       "and not a byte of it is changed");
+	       "a newer database is left unchanged");
 	buf_release(&before);
 	buf_release(&after);
 	end(&st);
@@ -329,7 +331,8 @@ static void test_hostile_file(void)
 	CHECK(unlinkat(st.fd, DB_FILE, AT_REMOVEDIR) == 0);
 	CHECK(close(openat(st.fd, DB_FILE, O_CREAT | O_WRONLY | O_CLOEXEC, 0600)) == 0 &&
 	      fchmodat(st.fd, DB_FILE, 0622, 0) == 0);
-	CHECKF(db_open(&d, &st, &how, &e) == -EPERM && !d, "nor one that others may write: %s", e.msg);
+	CHECKF(db_open(&d, &st, &how, &e) == -EPERM && !d, "a database that others may write is refused: %s",
+	       e.msg);
 	end(&st);
 }
 
@@ -352,7 +355,8 @@ static void test_full(void)
 		r = db_put(d, &x, NULL, &(struct db_note){ .kind = "keep" }, &e);
 	}
 	CHECKF(r == -ENOSPC && strstr(e.msg, "full"), "a full one says so: %s", e.msg);
-	CHECKF(db_check(d, NULL) == 0 && db_each(d, count_row, &got, NULL) == 0, "and is whole");
+	CHECKF(db_check(d, NULL) == 0 && db_each(d, count_row, &got, NULL) == 0,
+	       "a full database stays whole");
 	CHECK(db_limit(d, 1000, NULL) == 0 &&
 	      db_put(d, &sample, NULL, &(struct db_note){ .kind = "end" }, NULL) == 0);
 	db_close(d);

@@ -145,7 +145,7 @@ static void test_cancelled(void)
 	answer(one);
 	turn();
 	CHECKF(n_down == 0 && d.w.fd >= 0, "the response to a cancelled request does not end the link");
-	CHECKF(first.n == 0 && count_fds() == before, "and its descriptor is closed");
+	CHECKF(first.n == 0 && count_fds() == before, "the descriptor of a cancelled request is closed");
 	answer(one);
 	turn();
 	CHECKF(n_down == 1, "a second response to a cancelled request ends the link");

@@ -56,7 +56,7 @@ static void test_hosts(void)
 	CHECKF(!takes_req(q), "a host without an end is not");
 	q = good();
 	q.host[100] = 'x';
-	CHECKF(!takes_req(q), "nor one with something behind its end");
+	CHECKF(!takes_req(q), "a host with bytes after its end is refused");
 }
 
 static void test_fields(void)
@@ -115,7 +115,7 @@ static void test_sizes(void)
 	CHECK(!takes(&f, sizeof(f)));
 	CHECKF(!takes(&r, sizeof(r)), "a reply is not for dial");
 	CHECK(dialproto_parse_to_egress(&r, sizeof(r), &m) == 0 && m.rep.status == -13);
-	CHECKF(dialproto_parse_to_egress(&q, sizeof(q), &m) < 0, "nor a request for egress");
+	CHECKF(dialproto_parse_to_egress(&q, sizeof(q), &m) < 0, "a request is refused by egress");
 	r.status = 1;
 	CHECK(dialproto_parse_to_egress(&r, sizeof(r), &m) < 0);
 	r.status = 0;

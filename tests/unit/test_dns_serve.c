@@ -181,7 +181,7 @@ static void test_life(void)
 	ask(&a, "bad.example.test", DNS_A);
 	CHECK(a.rcode == DNS_NXDOMAIN && a.answers == 2);
 	egress_settle(&eg);
-	CHECKF(!asked(&req), "and dial hears nothing of it");
+	CHECKF(!asked(&req), "a denied name is not asked of dial");
 	CHECK(written("\"name\":\"denied.test\",\"qtype\":\"A\",\"decision\":\"deny\""));
 	ask(&a, "Www.Example.test", DNS_A);
 	ask(&b, "www.example.TEST", DNS_AAAA);
@@ -197,7 +197,7 @@ static void test_life(void)
 	CHECK(a.answers == 3 && a.rcode == 0 && a.an == 1 && a.kept == 0);
 	CHECKF(b.answers == 1 && b.rcode == 0 && b.an == 0 && b.kept == 0, "AAAA is empty");
 	CHECKF(times("\"name\":\"www.example.test\",\"qtype\":\"A\"") == 1,
-	       "and no second one when it is answered");
+	       "the log has one line for two questions about a name");
 	memcpy(first, a.addr, sizeof(first));
 	eg.now += 7200 * NSEC_PER_SEC;
 	ask(&c, "www.example.test", DNS_A);
@@ -345,7 +345,7 @@ static void test_room(void)
 	       "who has room has a line before the answer, who waits has none");
 	say(req.id, 0);
 	say(more.id, -ENOENT);
-	CHECKF(!asked(&req), "and nothing of it leaves");
+	CHECKF(!asked(&req), "a lookup without a line in the log does not leave");
 	CHECK(a.rcode == 0 && a.an == 1 && b.rcode == DNS_NXDOMAIN);
 	CHECKF(written("\"name\":\"nx.example.test\",\"qtype\":\"A\",\"decision\":\"error\",\"why\":\"there "
 		       "is no such name\",\"first\":1"),
@@ -367,7 +367,7 @@ static void test_room(void)
 	CHECKF(d.answers == 2 && d.rcode == DNS_SERVFAIL && !asked(&req),
 	       "a new name is SERVFAIL when the log is full: that is not the name's fault, and is not cached");
 	ask(&a, "a.example.test", DNS_A);
-	CHECKF(a.answers == 3 && a.an == 1, "and a known one is not");
+	CHECKF(a.answers == 3 && a.an == 1, "a known name is answered when the log is full");
 	egress_settle(&eg);
 	CHECK(written("\"kind\":\"log_full\"") && written(LEDGER_WHY_FULL));
 	eg.ledger.max = LEDGER_BYTES;

@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-static struct names names;
+static struct egress_names names;
 static struct limits l;
 
 static struct limit *rule(const char *text, struct policy_limits max)
@@ -24,13 +24,13 @@ static void begin(void)
 {
 	const struct addr_range r = { .base = addr_from_v4(11u << 24), .bits = 104 };
 
-	CHECK(names_open(&names, -1, &r, 1, NULL) == 0 && limits_init(&l, &names, NULL) == 0);
+	CHECK(egress_names_open(&names, -1, &r, 1, NULL) == 0 && limits_init(&l, &names, NULL) == 0);
 }
 
 static void end(void)
 {
 	limits_release(&l);
-	names_close(&names);
+	egress_names_close(&names);
 }
 
 static void test_up(void)
@@ -116,7 +116,7 @@ static void test_many(void)
 	int n = 0;
 
 	begin();
-	for (; n < NAMES_COUNTERS + 5; n++) {
+	for (; n < EGRESS_NAMES_COUNTERS + 5; n++) {
 		snprintf(text, sizeof(text), "allow r%d:1", n);
 		memcpy(v.rule_text, text, sizeof(text));
 		if (limits_of(&l, &v, &ret) < 0)

@@ -225,7 +225,8 @@ static void check_refused(void)
 		CHECKF(fails(&f, SYS_capset, EPERM, -EPERM) == YES, "giving them up: refused is an error");
 	CHECKF(fails(&f, NR_LANDLOCK_CREATE, ENOSYS, 0) == YES, "no Landlock: the filter is the wall");
 	f.no_landlock = "it opens paths";
-	CHECKF(fails(&f, NR_LANDLOCK_CREATE, ENOSYS, -ENOTSUP) == YES, "but for one that opens paths");
+	CHECKF(fails(&f, NR_LANDLOCK_CREATE, ENOSYS, -ENOTSUP) == YES,
+	       "a program that opens paths is refused without Landlock");
 }
 
 int main(void)

@@ -214,7 +214,8 @@ static void check_egress(void)
 	for (size_t i = 0; i < ARRAY_SIZE(ways); i++) {
 		CHECKF(open_by_sending(NULL, ways[i]) == DID,
 		       "a socket that was used up can be sent elsewhere by call %d", ways[i]);
-		CHECKF(open_by_sending(&egress_fence, ways[i]) == FAILED, "but not by coffer-egress");
+		CHECKF(open_by_sending(&egress_fence, ways[i]) == FAILED,
+		       "coffer-egress cannot send a used socket elsewhere by call %d", ways[i]);
 	}
 	CHECK(attempt(&egress_fence, signal_parent) == DIED);
 	CHECK(attempt(&egress_fence, signal_self) == DID);

@@ -85,7 +85,7 @@ int main(void)
 	CHECKF(written == FOLD_BURST, "of 100 000 different ones a burst is written");
 	CHECKF(fold_flush(&f, FOLD_DNS_DENY, 201 * NSEC_PER_SEC, false, &again) == 100000 - FOLD_BURST &&
 		       again == 0,
-	       "and the others are counted");
+	       "events after the burst are counted");
 	for (int i = 0; i < 1000; i++) {
 		snprintf(name, sizeof(name), "m%d.test", i);
 		written += due(FOLD_DNS_DENY, name, 202);
@@ -94,13 +94,13 @@ int main(void)
 	CHECKF(fold_flush(&f, FOLD_DNS_DENY, 210 * NSEC_PER_SEC, false, &again) == 0,
 	       "numbers are told every ten seconds");
 	told = fold_flush(&f, FOLD_DNS_DENY, 211 * NSEC_PER_SEC, false, &again) + 2 * (uint64_t)FOLD_RATE;
-	CHECKF(told == 1000, "and none is lost");
+	CHECKF(told == 1000, "no event is lost from the counts");
 	CHECKF(due(FOLD_ALERT, "odd.test", 203), "what floods one kind does not hide another");
 	CHECK(!due(FOLD_ALERT, "odd.test", 204) &&
 	      fold_flush(&f, FOLD_ALERT, 204 * NSEC_PER_SEC, false, &again) == 0);
 	CHECKF(fold_flush(&f, FOLD_ALERT, 204 * NSEC_PER_SEC, true, &again) == 1,
 	       "at the end everything is told");
-	CHECKF(again == 1, "and that it was like one that has a line");
+	CHECKF(again == 1, "the counted alert is marked as a repetition");
 	CHECK(fold_flush(&f, FOLD_ALERT, 204 * NSEC_PER_SEC, true, &again) == 0);
 	test_top();
 	return tap_done();

@@ -233,6 +233,9 @@ static void test_service(void)
 	CHECK(service("/o/r/info/refs", "", NULL) == GITPKT_DUMB &&
 	      service("/o/r/info/refs", "service=x", NULL) == GITPKT_DUMB);
 	CHECK(service("/o/r/objects/info/packs", "", &repo) == GITPKT_DUMB && slice_eq(repo, "/o/r"));
+	CHECKF(service("/o/r/Objects/INFO/packs", "", &repo) == GITPKT_DUMB && slice_eq(repo, "/o/r") &&
+		       service("/o/r/objects/Pack/pack-1.pack", "", &repo) == GITPKT_DUMB,
+	       "a path of the dumb protocol is recognised in whatever letter case");
 	CHECK(service("/o/r/Git-Receive-Pack", "", NULL) == GITPKT_PUSH);
 	CHECK(service("/o/r/git-receive-pack/", "", &repo) == GITPKT_PUSH && slice_eq(repo, "/o/r"));
 	CHECK(service("/o/r/git-receive-pack;x=/", "", &repo) == GITPKT_PUSH && slice_eq(repo, "/o/r"));

@@ -3,10 +3,13 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
+#include "crypto/seal.h"
 #include "tap.h"
 #include "vault/serve/grant.h"
 
 #include <errno.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #define GITHUB "ghp_1a2B3c4D5e6F7g8H9i0J1k2L3m4N5o6P7q8R"
 #define FREE "a secret that is bound nowhere"
@@ -282,10 +285,10 @@ static void test_inherit(void)
 	handle = handles;
 	CHECK(client_park(&a) && a.fd == -1);
 	CHECK(grant_issuer(&other, "POST auth.example.com:443/other access_token") == 0);
-	client_inherit(&other, &a, now);
+	CHECK(client_inherit(&other, &a, now) == 0);
 	CHECKF(other.issued.n == 0 && a.issued.n == 1, "another issuer has none of it");
 	CHECK(grant_issuer(&b, ISSUE) == 0);
-	client_inherit(&b, &a, now);
+	CHECK(client_inherit(&b, &a, now) == 1);
 	CHECK(b.issued.n == 1 && a.issued.n == 0 && b.issued.v[0]->grant.of == b.grants.v[0].handle);
 	CHECK(client_grants(&b, &all) == 0 && all.n == 2 && all.v[1].kind == GRANT_ISSUED &&
 	      str_eq(all.v[1].placeholder, placeholder));
@@ -293,6 +296,95 @@ static void test_inherit(void)
 	client_release(&a);
 	client_release(&b);
 	client_release(&other);
+}
+
+/* A second grant that fails after it has inherited. */
+static void test_give_back(void)
+{
+	char got[4097], name[64];
+	struct client a, b;
+	struct issued_list was;
+	uint32_t issuer;
+	size_t n;
+
+	CHECK(grant_issuer(&a, ISSUE) == 0);
+	issuer = a.grants.v[0].handle;
+	for (int i = 0; i < 3; i++) {
+		snprintf(name, sizeof(name), "an-access-token-that-was-issued-%d", i);
+		CHECK(capture(&a, "access_token", name, 0, 0, got, NULL) == VAULT_CAPTURED);
+	}
+	was = a.issued;
+	CHECK(grant_issuer(&b, ISSUE) == 0);
+	/* There is room for two, then the file of the second grant adds one. */
+	while (b.grants.n < GRANTS_MAX - 2)
+		BUG_ON(!grants_add(&b.grants));
+	n = client_inherit(&b, &a, now);
+	CHECK(n == 2 && a.issued.n == 1 && b.issued.n == 2);
+	b.grants.n = 1;
+	CHECK(capture(&b, "refresh_token", "a-refresh-token-from-the-file", 0, 0, got, NULL) ==
+	      VAULT_CAPTURED);
+	client_give_back(&b, &a, n);
+	CHECKF(a.issued.n == 3 && a.issued.v[0] == was.v[0] && a.issued.v[1] == was.v[1] &&
+		       a.issued.v[2] == was.v[2],
+	       "the first grant has all credentials again, the oldest first");
+	for (size_t i = 0; i < a.issued.n; i++)
+		CHECK(a.issued.v[i]->grant.of == issuer &&
+		      render(&a, a.issued.v[i]->grant.handle, "api.example.com", 443, "/", got, NULL) ==
+			      VAULT_RENDERED);
+	CHECKF(b.issued.n == 1 && b.issued.v[0]->how == ISSUE_REFRESH,
+	       "credentials of the second grant's file stay with it");
+	client_release(&b);
+	client_release(&a);
+}
+
+/* The number of the save in one of the two places of a file. */
+static uint64_t save_number(int fd, unsigned place)
+{
+	uint64_t n = 0;
+
+	CHECK(pread(fd, &n, sizeof(n), (off_t)place * KEEP_PLACE + 8) == (ssize_t)sizeof(n));
+	return n;
+}
+
+/* A second grant while the first one's file is older than its list (keep.K4). */
+static void test_inherit_pending(void)
+{
+	autosecmem struct secmem key = SECMEM_INIT;
+	int fd = memfd_create("keep", MFD_CLOEXEC);
+	char got[4097];
+	struct client a, b, next;
+	uint64_t newest;
+
+	CHECK(seal_key_new(&key, NULL) == 0 && grant_issuer(&a, ISSUE) == 0);
+	a.keep = keep_new(dup(fd), &key);
+	mono += 3600 * NSEC_PER_SEC;
+	for (int i = 0; i < KEEP_BURST; i++)
+		CHECK(keep_changed(a.keep, &a.issued, &a.grants, mono));
+	mono -= NSEC_PER_SEC; /* capture() adds it */
+	CHECK(capture(&a, "access_token", "an-access-token-that-was-issued", 0, 0, got, NULL) ==
+	      VAULT_CAPTURED);
+	CHECKF(keep_tick(a.keep, &a.issued, &a.grants, mono, false), "the save of the credential is pending");
+
+	CHECK(grant_issuer(&b, ISSUE) == 0);
+	b.keep = keep_new(dup(fd), &key);
+	CHECK(client_inherit(&b, &a, now) == 1);
+	keep_load(b.keep, &b.issued, &b.grants, &handles, now);
+	client_release(&a);
+	CHECK(b.issued.n == 1);
+
+	CHECK(grant_issuer(&next, ISSUE) == 0);
+	next.keep = keep_new(dup(fd), &key);
+	keep_load(next.keep, &next.issued, &next.grants, &handles, now);
+	CHECKF(next.issued.n == 1, "the file still has the credential after the second grant");
+	client_release(&next);
+
+	newest = save_number(fd, 0) > save_number(fd, 1) ? save_number(fd, 0) : save_number(fd, 1);
+	CHECK(keep_changed(b.keep, &b.issued, &b.grants, mono));
+	CHECKF(save_number(fd, 0) == newest || save_number(fd, 1) == newest,
+	       "the next save does not overwrite the newest one");
+	CHECK(save_number(fd, 0) == newest + 1 || save_number(fd, 1) == newest + 1);
+	client_release(&b);
+	close(fd);
 }
 
 static void test_rate(void)
@@ -317,7 +409,7 @@ static void test_rate(void)
 	CHECK(client_handle_message(&c, &store, "nonsense", 8, 0, &handles, now, 78, &c.pending) == -EPROTO);
 	CHECKF(client_handle_message(&c, &store, packed, (size_t)n, 1, &handles, now, 78, &c.pending) ==
 		       -EPROTO,
-	       "nor a descriptor");
+	       "a message with a descriptor is refused");
 	client_release(&c);
 }
 
@@ -335,6 +427,8 @@ int main(void)
 	test_claims();
 	test_issued_bounds();
 	test_inherit();
+	test_give_back();
+	test_inherit_pending();
 	test_rate();
 	store_release(&store);
 	return tap_done();

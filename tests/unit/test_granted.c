@@ -644,7 +644,8 @@ static void test_end_while_served(void)
 	began = clock_nsec(CLOCK_MONOTONIC);
 	CHECKF(askback_end_session(&st, run_fd, RUN, &e) == 0,
 	       "the session ends while another process serves: %s", e.msg);
-	CHECKF(clock_nsec(CLOCK_MONOTONIC) - began < 10 * NSEC_PER_SEC, "and does not wait for that process");
+	CHECKF(clock_nsec(CLOCK_MONOTONIC) - began < 10 * NSEC_PER_SEC,
+	       "the end of a session does not wait for the serving process");
 	CHECKF(!granted_exists(run_fd) && n_logged("ask.lapse") == lapsed + 1,
 	       "the grant has lapsed in the log");
 	CHECK(answer_next(ASK_SCOPE_COUNT, 0, other) && reap(waits) == DENIED);

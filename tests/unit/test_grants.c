@@ -51,8 +51,10 @@ static void test_round(void)
 	CHECKF(opened == 0, "cut anywhere it is none");
 	buf_addc(&b, '\0');
 	grants_release(&back);
-	CHECKF(grants_unpack(&back, GRANTS_GRANTED, b.data, b.len) == -EBADMSG, "nor with a byte more");
-	CHECKF(grants_unpack(&back, GRANTS_ASKED, b.data, b.len - 1) == -EBADMSG, "nor as the other kind");
+	CHECKF(grants_unpack(&back, GRANTS_GRANTED, b.data, b.len) == -EBADMSG,
+	       "packed grants with a byte more are refused");
+	CHECKF(grants_unpack(&back, GRANTS_ASKED, b.data, b.len - 1) == -EBADMSG,
+	       "packed grants of the other kind are refused");
 	CHECK(grants_by_handle(&g, 7) == &g.v[1] && !grants_by_handle(&g, 2) &&
 	      grants_by_name(&g, "github") == &g.v[0]);
 }
@@ -115,10 +117,38 @@ static void test_find(void)
 	CHECK(!grants_binding(&g.v[0], "api.example.com", 443, slice_of("/v2"), BINDING_AS_ANY, NULL));
 }
 
+static void test_eq(void)
+{
+	static struct vault_grant a, b;
+
+	fill(&a, 1, "github", ONE);
+	b = a;
+	b.handle = 2;
+	memcpy(b.placeholder, TWO, sizeof(TWO));
+	memcpy(b.env, "TOKEN", 6);
+	b.expires = 5;
+	CHECKF(grants_eq(&a, &b), "handle, placeholder, variable and expiry are not compared");
+	b.kind = GRANT_ISSUER;
+	CHECKF(!grants_eq(&a, &b), "another kind is another grant");
+	b.kind = a.kind;
+	b.name[0] = 'x';
+	CHECKF(!grants_eq(&a, &b), "another name is another grant");
+	b.name[0] = a.name[0];
+	b.issue[0] = 'x';
+	CHECKF(!grants_eq(&a, &b), "another issue is another grant");
+	b.issue[0] = '\0';
+	b.bindings[0].port = 444;
+	CHECKF(!grants_eq(&a, &b), "another binding is another grant");
+	b.bindings[0].port = a.bindings[0].port;
+	b.bindings[b.n_bindings++] = a.bindings[0];
+	CHECKF(!grants_eq(&a, &b) && !grants_eq(&b, &a), "one more binding is another grant");
+}
+
 int main(void)
 {
 	test_round();
 	test_refused();
 	test_find();
+	test_eq();
 	return tap_done();
 }

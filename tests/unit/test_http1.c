@@ -19,13 +19,13 @@ static long response(const char *method, const char *text)
 	return http1_parse_response(&h, text, strlen(text), slice_of(method));
 }
 
-static bool refused(const char *text, unsigned answer)
+static bool refused(const char *text, unsigned status)
 {
 	long n = request(text);
 
-	if (n != -EBADMSG || !h.why || h.answer != answer)
-		printf("# got %ld, %u, %s\n", n, h.answer, h.why ? h.why : "no reason");
-	return n == -EBADMSG && h.why && h.answer == answer;
+	if (n != -EBADMSG || !h.why || h.fail_status != status)
+		printf("# got %ld, %u, %s\n", n, h.fail_status, h.why ? h.why : "no reason");
+	return n == -EBADMSG && h.why && h.fail_status == status;
 }
 
 static void test_request(void)
@@ -334,7 +334,7 @@ static void test_responses(void)
 			       h.body == good[i].body,
 		       "%s: %s", good[i].method, good[i].text);
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-		CHECKF(response("GET", bad[i]) == -EBADMSG && h.answer == 502, "%s is refused", bad[i]);
+		CHECKF(response("GET", bad[i]) == -EBADMSG && h.fail_status == 502, "%s is refused", bad[i]);
 	CHECK(response("GET", "HTTP/1.1 404 Not Found\r\n\r\n") > 0 && h.status == 404 &&
 	      slice_eq(h.reason, "Not Found"));
 	CHECK(!h.keep_alive);

@@ -250,7 +250,7 @@ static void test_refused(void)
 	}
 	snprintf(sent, sizeof(sent), "%s", basic("me:" PH_A));
 	CHECKF(finds(&(struct ask){ "evil.example.com", "/", "Authorization", sent }, &p) == -EACCES,
-	       "also inside Basic");
+	       "a placeholder in a Basic credential is refused at another host");
 }
 
 static void test_value(void)
@@ -292,9 +292,10 @@ static void test_ours(void)
 	snprintf(text, sizeof(text), "%s", basic("ghp_abcdefghijABCDEFGHIJ0123456789abcdef:" PH_A));
 	CHECKF(!ours("Authorization", text), "a token of somebody else's as the user");
 	snprintf(text, sizeof(text), "%s", basic("0123456789abcdefghij:" PH_A));
-	CHECKF(!ours("Authorization", text), "or what might be a key of somebody else's");
+	CHECKF(!ours("Authorization", text), "a user that might be a foreign key is refused");
 	snprintf(text, sizeof(text), "%s", basic("0123456789abcdefghij:" PH_B));
-	CHECKF(ours("Authorization", text), "but not where the binding's user takes its place");
+	CHECKF(ours("Authorization", text),
+	       "a foreign user is accepted where the binding's user replaces it");
 	snprintf(text, sizeof(text), "%s", basic("x-access-token:" PH_A));
 	CHECK(ours("Authorization", text));
 	CHECK(ours("Cookie", "a=" PH_A "; b=" PH_B) && !ours("Cookie", "a=" PH_A "; s=x"));

@@ -112,7 +112,8 @@ int main(void)
 	for (int i = 0; i < 100; i++)
 		line(&j, big, 1900);
 	CHECKF(journal_commit(&j) == -EAGAIN && j.error == -EAGAIN, "what cannot be written is an error");
-	CHECKF(journal_is_dirty(&j) && journal_commit(&j) == -EAGAIN, "and stays one");
+	CHECKF(journal_is_dirty(&j) && journal_commit(&j) == -EAGAIN,
+	       "a full journal stays in error until it is read");
 	got(p[0], &b);
 	CHECKF(journal_commit(&j) == -EAGAIN, "for whoever waited, also when it can be written again");
 	journal_settled(&j);
@@ -141,7 +142,7 @@ int main(void)
 		journal_settled(&j);
 	}
 	line(&j, "a", 9);
-	CHECKF(journal_commit(&j) == 0 && j.error == 0, "and when it is written, all is well again");
+	CHECKF(journal_commit(&j) == 0 && j.error == 0, "a journal that was written has no error any more");
 	journal_release(&j);
 	close(p[0]);
 	close(p[1]);

@@ -152,7 +152,8 @@ static void test_others(void)
 	CHECK(keep_changed(k, &l, &other, mono));
 	keep_free(k);
 	issued_release(&l);
-	CHECKF(count(fd, &other) == 1 && count(fd, &g) == 1, "and does not take it away");
+	CHECKF(count(fd, &other) == 1 && count(fd, &g) == 1,
+	       "saving for another issuer keeps the first one's credentials");
 	close(fd);
 }
 
@@ -194,7 +195,7 @@ static void test_damage(void)
 	k = keep_new(dup(fd), &key);
 	keep_load(k, &l, &g, &handles, NOW);
 	issue(&l, &g, "access_token", "the-third-token-0123456789abcdefg", 0);
-	CHECKF(keep_changed(k, &l, &g, mono) && count(fd, &g) == 1, "and can be written again");
+	CHECKF(keep_changed(k, &l, &g, mono) && count(fd, &g) == 1, "a damaged store can be written again");
 	keep_free(k);
 	issued_release(&l);
 	close(fd);
@@ -222,7 +223,8 @@ static void test_rate(void)
 	CHECKF(!keep_tick(k, &l, &g, mono, false) && count(fd, &g) == 2, "until there is time");
 	issue(&l, &g, "access_token", "another-token-0123456789abcdefghi", 0);
 	CHECK(keep_changed(k, &l, &g, mono) && count(fd, &g) == 2);
-	CHECKF(!keep_tick(k, &l, &g, mono, true) && count(fd, &g) == 3, "or an end");
+	CHECKF(!keep_tick(k, &l, &g, mono, true) && count(fd, &g) == 3,
+	       "the last change is saved at the end");
 	keep_free(k);
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	ro = open(path, O_RDONLY | O_CLOEXEC);

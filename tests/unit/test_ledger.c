@@ -121,8 +121,8 @@ static void test_budget(void)
 {
 	begin();
 	CHECKF(many(0, LEDGER_BURST + 500) == LEDGER_BURST, "a burst is let through");
-	CHECKF(act_n(LEDGER_BURST + 1) == LEDGER_LATER, "and then a new key waits");
-	CHECKF(act_n(5) == LEDGER_KNOWN, "which a known one never does");
+	CHECKF(act_n(LEDGER_BURST + 1) == LEDGER_LATER, "a new key waits after the burst");
+	CHECKF(act_n(5) == LEDGER_KNOWN, "a known key never waits");
 	now += NSEC_PER_SEC;
 	CHECKF(many(100000, 1000) == LEDGER_RATE, "so many come in a second");
 	now += 100000 * NSEC_PER_SEC;
@@ -148,7 +148,7 @@ static void test_waiting(void)
 	turn(0);
 	CHECKF(w[0].got == 99, "without a token nobody has a turn");
 	now += NSEC_PER_SEC / LEDGER_RATE;
-	CHECKF(act_n(99999) == LEDGER_LATER, "and who comes later does not take the token of who waits");
+	CHECKF(act_n(99999) == LEDGER_LATER, "a later key does not take the token of a waiting one");
 	now -= NSEC_PER_SEC / LEDGER_RATE;
 	ledger_unwait(&l, &w[3].w);
 	turn(NSEC_PER_SEC / LEDGER_RATE * 10);
@@ -186,7 +186,8 @@ static void test_several_lines(void)
 	for (unsigned i = 0; i < 4; i++)
 		turn(NSEC_PER_SEC / LEDGER_RATE);
 	CHECKF(w[0].got == LEDGER_FIRST, "who needs several lines is not overtaken by who needs one");
-	CHECKF(w[1].got == LEDGER_FIRST && w[2].got == 99, "and pays for each of them");
+	CHECKF(w[1].got == LEDGER_FIRST && w[2].got == 99,
+	       "a waiter for several lines pays for each of them");
 	for (unsigned i = 2; i < 100; i++)
 		ledger_unwait(&l, &w[i].w);
 	ledger_release(&l);
@@ -205,13 +206,14 @@ static void test_filled(void)
 	}
 	CHECKF(odd == 0, "a table that is full denies nothing");
 	CHECKF(act_n(0) == LEDGER_KNOWN, "what is in use is not forgotten");
-	CHECKF(act_n(n - 1) == LEDGER_KNOWN && act_n(n - SEEN_MAX / 2) == LEDGER_KNOWN, "nor what is new");
+	CHECKF(act_n(n - 1) == LEDGER_KNOWN && act_n(n - SEEN_MAX / 2) == LEDGER_KNOWN,
+	       "new keys are not forgotten");
 	for (unsigned i = 1; i <= 100; i++)
 		again += act_n(i) == LEDGER_FIRST;
 	CHECKF(again == 100, "what was forgotten is new when it comes again: it has another line");
 	CHECKF(l.seen.young.size <= 4 * SEEN_MAX && l.seen.old.size <= 4 * SEEN_MAX &&
 		       l.seen.young.n <= SEEN_MAX,
-	       "and memory is bounded");
+	       "the memory of the ledger is bounded");
 	ledger_release(&l);
 }
 
@@ -223,8 +225,9 @@ static void test_full(void)
 	l.used = &kept;
 	l.max = 3000;
 	CHECKF(many(0, 100) == 10 && act_n(50) == LEDGER_DENY, "past its size a new key is denied");
-	CHECKF(act_n(3) == LEDGER_KNOWN, "and a known one is not");
-	CHECKF(ledger_note(&l, key(LEDGER_SECRET, "s", NULL)) == LEDGER_DENY, "nor may anything else be new");
+	CHECKF(act_n(3) == LEDGER_KNOWN, "a full ledger accepts a known key");
+	CHECKF(ledger_note(&l, key(LEDGER_SECRET, "s", NULL)) == LEDGER_DENY,
+	       "a full ledger denies a new key of another kind");
 	ledger_release(&l);
 	begin();
 	l.used = &kept;

@@ -96,7 +96,7 @@ static void test_plain(void)
 	       "since a time");
 	CHECKF(logtimes_after(&list, 9 * SEC) == 0 && logtimes_after(&list, 10 * SEC) == 9 &&
 		       logtimes_after(&list, 20 * SEC) == UINT64_MAX,
-	       "and until one");
+	       "logtimes_after() finds the end of a time range");
 	logtimes_list_release(&list);
 }
 
@@ -157,7 +157,7 @@ static void test_bound(void)
 		i += i < n / 2 ? 97 : 997;
 	}
 	CHECKF(near, "the older ones have that of one a little before");
-	CHECKF(shown, "and none is left out that may have come since a time");
+	CHECKF(shown, "logtimes_since() leaves out nothing that may be newer");
 	logtimes_list_release(&list);
 }
 
@@ -213,7 +213,7 @@ static void test_full(void)
 	CHECK(setrlimit(RLIMIT_FSIZE, &old) == 0);
 	list = times();
 	CHECKF(list.n == 1 && list.v[0].coarse, "a record that could not be written is known to be missing");
-	CHECKF(logtimes_since(&list, 5 * SEC) == 0, "and what it was about is not left out");
+	CHECKF(logtimes_since(&list, 5 * SEC) == 0, "output without a record is not left out");
 	say(&l, 12 * SEC, "c\n");
 	log_close(&l);
 	logtimes_list_release(&list);

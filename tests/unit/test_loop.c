@@ -113,11 +113,11 @@ static void test_hang_up(void)
 	CHECK(w.fd >= 0 && send(peer, "!", 1, MSG_OOB) == 1);
 	CHECKF(poll(&(struct pollfd){ .fd = w.fd, .events = POLLPRI }, 1, 25000) == 1,
 	       "urgent data has come");
-	CHECKF(woken_by(&w, EPOLLPRI) == 1, "which wakes who asks for it");
-	CHECKF(woken_by(&w, LOOP_HANG_UP) == 0, "and nobody who waits for a hang-up");
+	CHECKF(woken_by(&w, EPOLLPRI) == 1, "urgent data wakes a watch with EPOLLPRI");
+	CHECKF(woken_by(&w, LOOP_HANG_UP) == 0, "urgent data does not wake a watch for hang-ups");
 	CHECK(setsockopt(peer, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset)) == 0 && close(peer) == 0);
 	CHECKF(poll(&(struct pollfd){ .fd = w.fd, .events = 0 }, 1, 25000) == 1, "a reset has come");
-	CHECKF(woken_by(&w, LOOP_HANG_UP) == 1, "which does");
+	CHECKF(woken_by(&w, LOOP_HANG_UP) == 1, "a reset wakes a watch for hang-ups");
 	loop_unwatch(&loop, &w);
 	fd_close(w.fd);
 }

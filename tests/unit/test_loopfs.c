@@ -51,11 +51,11 @@ static void together(void)
 	b = mount_it();
 	CHECKF(has(b, "one"), "what one mount wrote a moment ago is in the next");
 	CHECK(make(b, "two"));
-	CHECKF(has(a, "two"), "and the other way round");
+	CHECKF(has(a, "two"), "a file of the second mount is visible in the first");
 	struct stat sa, sb;
 	CHECKF(fstat(a, &sa) == 0 && fstat(b, &sb) == 0 && sa.st_dev == sb.st_dev, "for it is one device");
 	fd_close(a);
-	CHECKF(has(b, "one") && make(b, "three"), "which stays while somebody has it");
+	CHECKF(has(b, "one") && make(b, "three"), "the file system stays while one mount holds it");
 	fd_close(b);
 }
 
@@ -104,7 +104,7 @@ static void at_once(void)
 		snprintf(name, sizeof(name), "p%d", i);
 		bad += !has(fd, name);
 	}
-	CHECKF(bad == 0, "and nothing of any of them is lost");
+	CHECKF(bad == 0, "no file of a concurrent writer is lost");
 	fd_close(fd);
 }
 

@@ -23,7 +23,7 @@ static void test_marks(void)
 	CHECKF(!marks_are_good(&again), "other characters are no mark");
 	again = a;
 	again.v[8][0] = '\0';
-	CHECKF(!marks_are_good(&again), "nor is a shorter word");
+	CHECKF(!marks_are_good(&again), "a shorter word is no mark");
 	memset(&again, 0, sizeof(again));
 	CHECK(marks_are_good(&again) && !marks_any(&again) && !marks_has(&again, "abc", 3));
 }

@@ -210,7 +210,7 @@ static void test_deep(void)
 	few.rlim_cur = (rlim_t)t.outside + 8;
 	CHECK(setrlimit(RLIMIT_NOFILE, &few) == 0);
 	f = search(&t, NULL);
-	CHECKF(f.r == 0 && f.n == 1, "and with fewer %s", f.e.msg);
+	CHECKF(f.r == 0 && f.n == 1, "the search works with fewer descriptors %s", f.e.msg);
 	masks_free(f.v, f.n);
 	CHECK(setrlimit(RLIMIT_NOFILE, &old) == 0 && tree_release(&t));
 }

@@ -75,7 +75,7 @@ static void test_text(void)
 				       .pool = { 3, 1, 2, 4096 },
 				       .audit_seq = 99,
 				       .has_audit = true,
-				       .web = { .stats = { .answers = { [0] = 12, [WEB_STATUS_COUNT] = 1 },
+				       .web = { .stats = { .responses = { [0] = 12, [WEB_STATUS_COUNT] = 1 },
 							   .streams = 5 },
 						.deaths = 2 } };
 

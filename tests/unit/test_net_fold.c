@@ -133,7 +133,7 @@ static void test_garbled(void)
 		buf_addc(&longest, 'x');
 	CHECKF(feed(f, buf_cstr(&longest), T0) == 5000, "a line without end is not kept");
 	CHECK(feed(f, "rest of it\n{\"ev\":\"dns\",\"name\":\"b\"}\n", T0) > 0);
-	CHECKF(l.events == 1 && has(&l, "\"name\":\"b\""), "and the next line is read again");
+	CHECKF(l.events == 1 && has(&l, "\"name\":\"b\""), "the line after an endless one is read");
 	CHECK(net_fold_tick(f, T0 + NET_FOLDED_NS - 1, false) == 0 && l.events == 1);
 	CHECK(net_fold_tick(f, T0 + NET_FOLDED_NS, false) == 0 && l.events == 2);
 	CHECKF(l.counted == ARRAY_SIZE(bad) + 1, "each is counted once: %llu", (unsigned long long)l.counted);
@@ -171,8 +171,8 @@ static void test_budget(void)
 	      !net_fold_has_counts(f));
 	CHECKF(l.events == NET_BURST + 4 && l.counted == 700, "the rest is counted: three names, 700 lines");
 	feed_many(f, 100, "allow", 1, T0 + 4 * NSEC_PER_SEC);
-	CHECKF(l.events == NET_BURST + 4 + 4 * NET_RATE, "and %u a second come again: %u", NET_RATE,
-	       l.events);
+	CHECKF(l.events == NET_BURST + 4 + 4 * NET_RATE, "%u events a second are written after the burst: %u",
+	       NET_RATE, l.events);
 	feed_many(f, 2000, "deny", 2000, T0 + 4 * NSEC_PER_SEC);
 	CHECK(net_fold_tick(f, T0, true) == 0);
 	CHECKF(has(&l, "\"others\":true"), "keys are bounded");
@@ -198,8 +198,9 @@ static void test_hiding(void)
 	CHECK(net_fold_tick(f, T0, true) == 0);
 	CHECKF(has(&l, "net.folded {\"ev\":\"open\",\"name\":\"n0.test\",\"port\":443,\"decision\":\"allow\","
 		       "\"count\":1,"),
-	       "nor are names that are allowed by those that are not");
-	CHECKF(has(&l, "\"others\":true,\"decision\":\"deny\""), "and the rest says what it was");
+	       "allowed names are not hidden by denied ones");
+	CHECKF(has(&l, "\"others\":true,\"decision\":\"deny\""),
+	       "the sum of the other names has its decision");
 	buf_release(&l.text);
 }
 
@@ -233,7 +234,8 @@ static void test_secrets(void)
 	       "the first use of another secret at the same host is not folded");
 	feed_secret(f, 1, "quiet", "c.test", T0);
 	feed_secret(f, 1, "loud", "a.test", T0);
-	CHECKF(l.events == NET_BURST + 3, "nor at another host, nor one more of the loud one");
+	CHECKF(l.events == NET_BURST + 3,
+	       "a use at another host and another use of the loud secret are not folded");
 	l.refuse_after = 0;
 	CHECK(net_fold_feed(f, NET_FROM_EGRESS, one, strlen(one), false, T0, &taken) == -ENOSPC &&
 	      taken == 0);
@@ -245,7 +247,7 @@ static void test_secrets(void)
 	CHECKF(has(&l, "net.folded {\"ev\":\"secret\",\"name\":\"a.test\",\"port\":443,\"decision\":\"\","
 		       "\"secret\":\"quiet\",\"path\":\"/\",\"count\":9,"),
 	       "the others are counted with the secret's name");
-	CHECKF(l.counted == 9 && l.events == NET_BURST + 5, "and nothing else: %u", l.events);
+	CHECKF(l.counted == 9 && l.events == NET_BURST + 5, "only the folded uses are counted: %u", l.events);
 	feed_secret(f, 3 + 10 * NET_RATE, "quiet", "a.test", T0 + NET_FOLDED_NS);
 	CHECKF(l.events == NET_BURST + 5 + 10 * NET_RATE + 1, "each interval has its first: %u", l.events);
 	for (unsigned i = 0; i < 2 * NET_KEYS; i++) {
@@ -287,7 +289,7 @@ static void test_first(void)
 	(void)feed(f, sum, T0);
 	CHECKF(has(&l, "\"top\":\"7 x:1\""), "so has a number that stands for many");
 	(void)feed(f, policy, T0);
-	CHECKF(has(&l, "net.policy {\"generation\":2}"), "and a new policy");
+	CHECKF(has(&l, "net.policy {\"generation\":2}"), "a new policy has its line");
 	for (int i = 0; i < 3; i++)
 		(void)feed(f, again, T0);
 	CHECK(net_fold_tick(f, T0, true) == 0);
@@ -321,7 +323,7 @@ static void test_pace(void)
 	CHECKF(net_fold_feed(f, NET_FROM_EGRESS, one, strlen(one), true, T0 + NSEC_PER_SEC, &taken) == 0 &&
 		       taken == strlen(one),
 	       "at the end nothing is left");
-	CHECKF(!net_fold_has_counts(f), "and none was folded");
+	CHECKF(!net_fold_has_counts(f), "no event was folded at the end");
 	buf_release(&l.text);
 }
 
@@ -477,7 +479,7 @@ static void test_short_way(void)
 		       "read alike: %s", lines[i]);
 		good += r1 == 0;
 	}
-	CHECKF(good == 14, "and some of them are good: %u", good);
+	CHECKF(good == 14, "14 of the lines are good: %u", good);
 }
 
 int main(void)

@@ -2,6 +2,7 @@
 /* The proxies' credentials on their way to coffer-dial: in its memory file, and nowhere in the memory of the process that made it. */
 #include "base/fd.h"
 #include "netd/serve/net_int.h"
+#include "sys/fence/seccomp_list.h"
 #include "tap.h"
 
 #include <fcntl.h>
@@ -83,6 +84,10 @@ int main(void)
 	autoclose int fd = mkstemp(path), mem = -1;
 	char *control;
 
+	if (SANITIZED) {
+		tap_skip("credentials in freed memory", "a sanitizer's allocator has a heap of its own");
+		return unlink(path) == 0 ? tap_done() : 1;
+	}
 	make_word(word);
 	control = strdup(word);
 	CHECKF(control && count_in_heap(word) == 1, "control: what is in the heap is found");

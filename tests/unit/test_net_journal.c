@@ -80,7 +80,7 @@ int main(void)
 	       (unsigned long long)size);
 	CHECK(fstat(j->fd, &st) == 0);
 	CHECKF((uint64_t)st.st_blocks * 512 <= size - NET_FOLD_TURN + 8192,
-	       "and gives the room back at once");
+	       "one turn gives the disk space back");
 	CHECK(n_events > 0);
 	for (; j->off < size && turns < 100; turns++)
 		net_journal_fold(&g, false);

@@ -48,7 +48,7 @@ static void test_lines(void)
 	CHECK_STR(heard(), "denied  evil.example:443  no rule allows evil.example:443  (7 more)");
 	CHECK(!*heard() && !g.t_said.armed);
 	net_say_rest(&g);
-	CHECKF(!*heard(), "and only once");
+	CHECKF(!*heard(), "the rest is reported once");
 }
 
 static void test_kinds(void)

@@ -349,7 +349,7 @@ static void test_lookalikes(void)
 		       request_is(p, "POST", "https://api.example.com/list/%F0%9D%92%B3", POLICY_ALLOW),
 	       "a path that is allowed to the letter need not be listed as what it looks like");
 	CHECKF(request_is(p, "POST", "https://api.example.com/list/x", POLICY_DENY),
-	       "and a path that is only a look-alike of a listed one is not allowed by that");
+	       "a path that only resembles a listed one is not allowed");
 	CHECKF(request_is(p, "GET", "https://api.example.com/grap%CA%B0ql", POLICY_DENY),
 	       "a look-alike of the GraphQL endpoint is judged as that endpoint");
 }

@@ -98,11 +98,12 @@ static void test_entries(void)
 	CHECK(refused(file, HTTP(6, 9, "PUT /x"), "no entry"));
 	CHECK(refused(file, HTTP(7, 10, "PUT /x"), "no rule"));
 	CHECKF(refused(file, HTTP(6, 10, "PUT /**"), "pattern"), "a star of the sandbox's is no pattern");
-	CHECKF(refused(file, HTTP(6, 10, "PUT /a\n- allow: GET /x"), "character"), "nor a break a new line");
+	CHECKF(refused(file, HTTP(6, 10, "PUT /a\n- allow: GET /x"), "character"),
+	       "a line break in a path makes no new line");
 	CHECK(refused(file, HTTP(6, 10, "PUT /\"a"), "character"));
 	CHECK(refused(file, HTTP(6, 10, "PUT /\xc3\xa9"), "character"));
 	got = edited(file, HTTP(6, 10, "PUT /a #x: y"));
-	CHECKF(strstr(got, "allow: \"PUT /a #x: y\"\n"), "nor a hash a comment");
+	CHECKF(strstr(got, "allow: \"PUT /a #x: y\"\n"), "a hash in a path makes no comment");
 }
 
 static void test_turn(void)
@@ -198,7 +199,7 @@ static void test_flow(void)
 	CHECKF(is("allow: [{domain: a.com, # \u00fc\n  http: [\n   ask: PUT /x/*]}]\n",
 		  HTTP(1, 3, "PUT /x/1"),
 		  "allow: [{domain: a.com, # \u00fc\n  http: [\n   {allow: \"PUT /x/1\"}, ask: PUT /x/*]}]\n"),
-	       "also of a rule in braces, and of a pair without");
+	       "an entry is added to rules in braces and to pairs without");
 	CHECKF(is("allow:\n- domain: a.com\n  http: [{deny: PUT /\u00fc}, {ask: PUT /x/*}]\n",
 		  HTTP(2, 3, "PUT /x/1"),
 		  "allow:\n- domain: a.com\n  http: [{deny: PUT /\u00fc}, {allow: \"PUT /x/1\"}, {ask: PUT /x/*}]\n"),

@@ -211,7 +211,14 @@ static const struct {
 } warns[] = {
 	{ "allow: [{domain: \"*.github.com\", port: 443}]\n", "does not cover github.com itself" },
 	{ "allow: [{domain: \"*.github.com\"}, {domain: github.com}]\n", NULL },
-	{ "allow: [{domain: a.com}]\ndeny: [{domain: b.com}]\n", "nothing allows it" },
+	{ "deny: [{domain: b.com}]\n", "nothing allows it" },
+	{ "allow: [{address: 9.9.9.9}]\ndeny: [{domain: b.com}]\n", "nothing allows it" },
+	/* a.com may be an alias of b.com; aliases are judged by rules for port 443 */
+	{ "allow: [{domain: a.com}]\ndeny: [{domain: b.com}]\n", NULL },
+	{ "allow: [{domain: a.com, port: 80}]\ndeny: [{domain: b.com, port: 443}]\n", NULL },
+	{ "allow: [{domain: \"*.a.com\"}, {domain: a.com}]\ndeny: [{domain: \"*.b.com\"}]\n", NULL },
+	{ "ask: [{domain: a.com}]\ndeny: [{domain: b.com}]\n", NULL },
+	{ "allow: [{domain: a.com}]\ndeny: [{domain: b.com, port: 80}]\n", "nothing allows it" },
 	{ "mode: observe\ndeny: [{domain: b.com}]\n", NULL },
 	{ "allow: [{domain: a.com}]\ndeny: [{domain: \"*\"}]\n", NULL },
 	{ "allow: [{domain: a.com}]\ndeny: [{domain: a.com}]\n", "never allowed" },

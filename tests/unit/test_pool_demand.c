@@ -17,7 +17,8 @@ static void test_want(void)
 	CHECKF(pool_want(&d, now) == 11, "ten in one second");
 	CHECKF(pool_want(&d, now + 10 * SEC) == 6, "half as many count when half the time is over");
 	CHECKF(pool_want(&d, now + 30 * SEC) == 1, "one is kept while somebody may come again");
-	CHECKF(pool_want(&d, now + (POOL_IDLE_SECONDS + 1) * SEC) == 0, "and none when nobody does");
+	CHECKF(pool_want(&d, now + (POOL_IDLE_SECONDS + 1) * SEC) == 0,
+	       "no sandbox is kept when there is no demand");
 	pool_note(&d, now + 30 * SEC);
 	CHECKF(pool_want(&d, now + 30 * SEC) == 2, "an old peak is forgotten");
 }
@@ -32,7 +33,7 @@ static void test_bounds(void)
 	CHECKF(pool_may_add(0, 1ULL << 40, 1), "the first may always be made");
 	CHECKF(!pool_may_add(1, 100, 100), "not beyond the budget");
 	CHECKF(pool_may_add(50, 50, 100), "up to it");
-	CHECKF(!pool_may_add(UINT64_MAX, 1, UINT64_MAX), "nor around the end of the numbers");
+	CHECKF(!pool_may_add(UINT64_MAX, 1, UINT64_MAX), "an overflow of the budget is refused");
 }
 
 int main(void)

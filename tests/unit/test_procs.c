@@ -20,7 +20,7 @@ static void test_parse(void)
 
 	CHECKF(procs_parse(plain, &p) == 0 && p.pid == 42 && p.parent == 41 && p.threads == 3, "a line");
 	CHECKF(p.cpu_usec == 200 * (1000000 / (uint64_t)sysconf(_SC_CLK_TCK)), "with its children's time");
-	CHECKF(p.rss == 25 * (uint64_t)sysconf(_SC_PAGESIZE), "and its pages");
+	CHECKF(p.rss == 25 * (uint64_t)sysconf(_SC_PAGESIZE), "a line of /proc has its resident pages");
 	CHECKF(procs_parse(nasty, &p) == 0 && p.parent == 41, "a name that looks like the rest of a line");
 	CHECKF(procs_parse(shorter, &p) == -EBADMSG, "a line that is cut");
 	CHECKF(procs_parse(none, &p) == -EBADMSG && procs_parse(empty, &p) == -EBADMSG, "no line");
@@ -65,7 +65,7 @@ static void test_sum(void)
 	CHECKF(procs_sum(&procs, pid, true, &sum) == 0 && sum.threads == 2, "two of them are the family");
 	CHECKF(sum.memory >= 32u << 20 && sum.memory < 64u << 20, "with its memory");
 	CHECKF(procs_sum(&procs, getpid(), false, &own) == 0 && own.threads == 3 && own.memory == 0,
-	       "and we are one more");
+	       "the own process is counted with its children");
 	CHECKF(procs_sum(&procs, pid, true, &sum) == 0 && sum.threads == 2, "asked twice, the same answer");
 	CHECKF(procs_sum(&procs, 0x7ffffff0, true, &sum) == -ESRCH, "nobody has no family");
 	kill(-pid, SIGKILL);

@@ -128,7 +128,7 @@ static void test_keys(void)
 	CHECKF(TYPE("\033[Akfmx\r") == PROMPT_KEY_SPOILT && !line[0], "an arrow spoils the line");
 	CHECKF(TYPE("kf\033]ltitle\033\\mx\r") == PROMPT_KEY_SPOILT && !line[0],
 	       "so does an answer of the terminal");
-	CHECKF(TYPE("\302\233kfmx\r") == PROMPT_KEY_SPOILT, "and a control character in UTF-8");
+	CHECKF(TYPE("\302\233kfmx\r") == PROMPT_KEY_SPOILT, "a control character in UTF-8 spoils the line");
 	CHECKF(TYPE("\033x\rkfmx\r") == PROMPT_KEY_LINE && str_eq(line, "kfmx"), "up to its end");
 	memset(many, 'k', sizeof(many));
 	many[sizeof(many) - 1] = '\r';
@@ -370,6 +370,7 @@ static void test_notice(void)
 				     .port = 8443,
 				     .tls = true } };
 	autobuf struct buf out = BUF_INIT;
+	unsigned bad = 0;
 
 	prompt_notice(&v, 400, &out);
 	CHECKF(str_starts(buf_cstr(&out), head), "the id comes first: %s", buf_cstr(&out));
@@ -380,12 +381,12 @@ static void test_notice(void)
 		prompt_notice_cut(buf_cstr(&out), max, &cut);
 		p = buf_cstr(&cut);
 		quote = strchr(p, '"');
-		BUG_ON(!str_starts(p, "question 89f211-3 waits (coffer ask show 89f211-3)"));
-		BUG_ON(quote && (cut.len > max || strchr(quote + 1, '"') != p + cut.len - 1));
+		bad += !str_starts(p, "question 89f211-3 waits (coffer ask show 89f211-3)");
+		bad += quote && (cut.len > max || strchr(quote + 1, '"') != p + cut.len - 1);
 		for (; *p; p++)
-			BUG_ON(*p < 0x20 || *p > 0x7e);
+			bad += *p < 0x20 || *p > 0x7e;
 	}
-	CHECKF(true, "and the agent's words stay in their quotes, however it is cut");
+	CHECKF(bad == 0, "an agent's words stay in their quotes, however the line is cut");
 }
 
 int main(void)

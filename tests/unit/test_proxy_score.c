@@ -51,7 +51,7 @@ static void test_value(void)
 	CHECKF(s.latency_ns > 1700.0 * MS && s.latency_ns < 2000.0 * MS, "a faster one decays in");
 	for (int i = 0; i < 60; i++)
 		score_success_of(&s, 1, 0, 100 * MS, (4 + (uint64_t)i) * S);
-	CHECKF(s.latency_ns < 110.0 * MS, "and has won after a minute");
+	CHECKF(s.latency_ns < 110.0 * MS, "a faster latency has replaced a slower one after a minute");
 }
 
 static void test_forgets(void)
@@ -62,7 +62,7 @@ static void test_forgets(void)
 	CHECKF(fabs(score_success(&s[0], 1 * S) - 0.75) < 1e-9, "a fault counts a quarter");
 	CHECK(s[0].state == SCORE_CLOSED);
 	CHECKF(score_success(&s[0], 1 * S + 600 * S) > 0.96, "without news it goes back towards 1");
-	CHECKF(score_success(&s[0], 3600 * S) > 0.999, "and nothing is left of it after an hour");
+	CHECKF(score_success(&s[0], 3600 * S) > 0.999, "a fault is forgotten after an hour");
 }
 
 static void test_eject(void)
@@ -165,7 +165,7 @@ static void test_better_of_two(void)
 	/* 1 - C(3,2)/C(4,2): it is among two picks out of four half of the time, and wins then */
 	CHECKF(got[0] > 1800 && got[0] < 2200, "the best wins whenever it is among the two: %u of 4000",
 	       got[0]);
-	CHECKF(got[1] > 300 && got[2] > 300 && got[3] > 300, "and the others still get their share");
+	CHECKF(got[1] > 300 && got[2] > 300 && got[3] > 300, "slower proxies still get their share");
 }
 
 static void test_skip(void)
@@ -235,7 +235,7 @@ static void test_day(void)
 	}
 	CHECKF(bad < 24 * 20, "in a day of which 2 hours were bad %u of %u requests met a fault", bad, all);
 	CHECKF(s[1].state == SCORE_CLOSED && s[1].successes > 10000,
-	       "and it was used again whenever it worked: %llu, %s", (unsigned long long)s[1].successes,
+	       "a proxy was used again whenever it worked: %llu, %s", (unsigned long long)s[1].successes,
 	       score_state_name(s[1].state));
 }
 
@@ -254,7 +254,7 @@ static void test_sticky(void)
 	for (uint64_t i = 0; i < 100000; i++)
 		sticky_keep(&t, 1 + i * STICKY_SETS, i % 4, (700 + i) * S);
 	CHECKF(sticky_find(&t, 1 + 99999ull * STICKY_SETS, 0) == 99999 % 4, "a full table keeps the latest");
-	CHECKF(sticky_find(&t, 1, 0) == STICKY_NONE, "and lets the oldest go");
+	CHECKF(sticky_find(&t, 1, 0) == STICKY_NONE, "a full table drops the oldest");
 }
 
 int main(void)

@@ -45,7 +45,7 @@ static void test_ttl(struct resolve_cache *c)
 	CHECK(resolve_cache_find(c, &a, 159 * S) != NULL);
 	CHECK(resolve_cache_left(resolve_cache_find(c, &a, 130 * S), 130 * S) == 30);
 	CHECKF(!resolve_cache_find(c, &a, 160 * S), "an answer is kept as long as it says");
-	CHECKF(!resolve_cache_find(c, &a, 100 * S), "and is gone then");
+	CHECKF(!resolve_cache_find(c, &a, 100 * S), "an expired answer is removed from the cache");
 	add(c, &b, 0, 0, 100 * S);
 	CHECKF(resolve_cache_find(c, &b, (100 + RESOLVE_TTL_MIN - 1) * S),
 	       "a time to live of nothing is some seconds");
@@ -98,7 +98,7 @@ static void test_pending(struct resolve_cache *c)
 	}
 	h = name("one-more", 0);
 	CHECKF(!resolve_cache_add(c, &h, &r) && r == -EBUSY, "questions that are open are bounded");
-	CHECKF(resolve_cache_find(c, &x[0]->name, UINT64_MAX) == x[0], "and do not grow old");
+	CHECKF(resolve_cache_find(c, &x[0]->name, UINT64_MAX) == x[0], "open questions do not expire");
 	resolve_cache_forget(c);
 	CHECK(c->n == RESOLVE_PENDING_MAX);
 	for (unsigned i = 0; i < RESOLVE_PENDING_MAX; i++)

@@ -36,7 +36,14 @@ int main(void)
 	CHECKF(run_settings_real_name(home, "link", fd, &none) < 0 && !none, "a deleted file has no name");
 	CHECK(put("auth.json (deleted)"));
 	CHECKF(run_settings_real_name(home, "link", fd, &none) < 0 && !none,
-	       "nor does a file of that name give it one");
+	       "a file named like a deleted one does not give it a name");
+	close(fd);
+	CHECK(unlinkat(home, "auth.json (deleted)", 0) == 0 && put("auth.json") &&
+	      symlinkat("auth.json", home, "auth.json (deleted)") == 0);
+	fd = openat(home, "auth.json (deleted)", O_RDONLY | O_CLOEXEC);
+	CHECK(fd >= 0 && unlinkat(home, "auth.json", 0) == 0);
+	CHECKF(run_settings_real_name(home, "auth.json (deleted)", fd, &none) < 0 && !none,
+	       "nor does a link that has the name of a deleted file");
 	close(fd);
 	close(home);
 	CHECKF(fd_rm_rf(AT_FDCWD, dir, &e) == 0, "the place is removed %s", e.msg);

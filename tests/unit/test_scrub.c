@@ -85,7 +85,7 @@ static void test_plain(void)
 	CHECK(gives_always(s, "xc2VjcmV0y", "x********y"));
 	CHECKF(gives_always(s, "secret-token-long!", "*****************!"), "the longest that stands there");
 	CHECKF(gives_always(s, "secret-token-lon!", "PLACE-HOLDER-lon!"),
-	       "and the shorter where the longer ends too soon");
+	       "a shorter string is replaced where the longer one does not match");
 	CHECK(gives_always(s, "secret-secret-token", "secret-PLACE-HOLDER"));
 	drop(s);
 }
@@ -119,7 +119,7 @@ static void test_streaming(void)
 	CHECK(scrub_feed(&s, "z", 1, false, &out) == 0 && out.len == 14 && scrub_held(&s) == 0);
 	CHECK(scrub_feed(&s, "012345678", 9, false, &out) == 0 && scrub_held(&s) == 8);
 	CHECKF(!memmem(out.data + out.len, out.cap - out.len, "12345", 5),
-	       "nor left behind where it does not count");
+	       "consumed bytes do not remain in the output's spare room");
 	CHECK(scrub_feed(&s, "9.", 2, true, &out) == 0 && s.found == 1);
 	CHECK(out.len == 25 && memcmp(out.data + 14, "0*********.", 11) == 0);
 	scrub_release(&s);
@@ -172,7 +172,7 @@ static void test_escapes(void)
 			    "P************************************L;"),
 	       "with decimals, zeros before them, and names");
 	CHECKF(gives_always(s, "k\\x2b/\"<&=7 k%2B/\"<&=7", "P\\x4CACEHOL P%4CACEHOL"),
-	       "and what JavaScript and URLs have");
+	       "JavaScript and URL escapes are recognised");
 	CHECKF(gives_always(s, "k\\u012B/\"<&=7 k&#x2B/\"<&=7 k&#x12B;/\"<&=7 k&plu;/\"<&=7",
 			    "k\\u012B/\"<&=7 k&#x2B/\"<&=7 k&#x12B;/\"<&=7 k&plu;/\"<&=7"),
 	       "another character is none of it");
@@ -291,7 +291,7 @@ static void test_inner(void)
 	scrub_set_ready(s);
 	CHECKF(seen_alone(s, "a sk-abcMARKMARKxyz b") == 0, "what is within another string does not count");
 	CHECKF(seen_alone(s, "a sk-abc%4dARKMARK%78yz b YWJjTUFSS01BUkt4") == 0,
-	       "nor where both are encoded");
+	       "an encoded mark within an encoded string does not count");
 	CHECKF(seen_alone(s, "a sk-abdMARKMARKxyz b") == 1, "in any other word it does");
 	CHECKF(seen_alone(s, "sk-abcMARKMARKxyz sk-abcMARKMARKxy") == 1, "beside one in which it does not");
 	CHECK(seen_alone(s, "sk-abcMARKMARKxyzMARKMARK") == 1);

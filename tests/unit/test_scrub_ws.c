@@ -99,7 +99,7 @@ static void test_every_byte(void)
 		add_frame(&in, i ? 0x00 : 0x01, SECRET + i, 1);
 	add_frame(&in, 0x80, "", 0);
 	CHECK(through(&in, 3, &out) == 0 && payload_of(&in, &out, &plain));
-	CHECKF(!leaks(&plain, "Zq7x"), "nor does one come through in a frame for each byte");
+	CHECKF(!leaks(&plain, "Zq7x"), "a secret in frames of one byte does not pass");
 }
 
 static void test_control(void)

@@ -74,7 +74,7 @@ static void test_check(void)
 	seal_key_check(&b, "id", 2, y);
 	CHECKF(memcmp(x, y, sizeof(x)) != 0, "another key has another check");
 	seal_key_check(&a, "di", 2, y);
-	CHECKF(memcmp(x, y, sizeof(x)) != 0, "and so has another vault");
+	CHECKF(memcmp(x, y, sizeof(x)) != 0, "another vault has another check");
 }
 
 int main(void)

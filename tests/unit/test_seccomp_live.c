@@ -335,7 +335,7 @@ static void test_options(void)
 
 	CHECKF(attempt(probe_setid_modes, NULL, false) >= 8, "setuid and setgid bits can be set outside");
 	CHECKF(attempt(probe_setid_modes, &no_setid, false) == 0,
-	       "and not where something is bound read-write");
+	       "setuid and setgid bits cannot be set with no_setid");
 	if (outside == 0) {
 		CHECKF(attempt(probe_unshare_user, &nested, false) == 0,
 		       "nested: a user namespace can be made");

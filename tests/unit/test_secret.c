@@ -4,6 +4,10 @@
 #include "tap.h"
 #include "workspace/view/secret.h"
 
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
 static void test_names(void)
 {
 	static const struct {
@@ -44,6 +48,31 @@ static void test_names(void)
 		{ "", "environment.md", false, false },
 		{ "", "identity.c", false, false },
 		{ "", "monkey", false, false },
+		{ "", ".dev.vars", false, true },
+		{ "", ".dev.vars.production", false, true },
+		{ "", ".dev.vars.example", false, false },
+		{ "", "prod.env", false, true },
+		{ "", "example.env", false, false },
+		{ "", "prod.sample.env", false, false },
+		{ "", "prod.env.example", false, false },
+		{ ".hg", "hgrc", false, true },
+		{ "", "hgrc", false, false },
+		{ "", "auth.json", false, true },
+		{ ".opencode", "auth.json", false, true },
+		{ "", "rclone.conf", false, true },
+		{ "", ".sentryclirc", false, true },
+		{ ".pulumi", "credentials.json", false, true },
+		{ ".huggingface", "token", false, true },
+		{ "src", "token", false, false },
+		{ ".kaggle", "kaggle.json", false, true },
+		{ ".supabase", "access-token", false, true },
+		{ "", "terraform.tfvars", false, true },
+		{ ".claude", "settings.local.json", false, true },
+		{ ".claude", "settings.json", false, false },
+		{ "", ".bash_history", false, true },
+		{ "", ".zsh_history", false, true },
+		{ "", ".psql_history", false, true },
+		{ "fish", "fish_history", false, true },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
@@ -51,6 +80,50 @@ static void test_names(void)
 			       cases[i].secret,
 		       "%s/%s%s %s", cases[i].parent, cases[i].name, cases[i].dir ? "/" : "",
 		       cases[i].secret ? "holds credentials" : "does not");
+}
+
+/* Does a file of this name and content count? */
+static bool looks_secret(const char *parent, const char *name, const char *text)
+{
+	const struct secret_rule *r = secret_match(parent, name, false);
+	char dir[] = "/tmp/coffer-secret-XXXXXX";
+	bool found = false;
+	int d, fd;
+
+	if (!r || !secret_needs_look(r) || !mkdtemp(dir))
+		return r && !secret_needs_look(r);
+	d = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	fd = openat(d, name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	if (fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text))
+		found = secret_look(r, d, name);
+	close(fd);
+	unlinkat(d, name, 0);
+	close(d);
+	rmdir(dir);
+	return found;
+}
+
+static void test_looks(void)
+{
+	CHECK(looks_secret("", "prod.env", "A=1\nDB_PASSWORD=hunter22\n") &&
+	      looks_secret("", "prod.env", "URL=postgres://u:p@db/x\n") &&
+	      looks_secret("", "prod.env", "export API_KEY='abcdefgh'"));
+	CHECK(!looks_secret(
+		"", "build.env",
+		"GO_VERSION=1.24.1\nTOKEN=\nUSE_TOKEN=true\nAUTHOR=somebody\nAPI_KEY=${API_KEY}\n"));
+	CHECK(looks_secret("", "terraform.tfvars", "db_password = \"hunter22\"\n") &&
+	      !looks_secret("", "terraform.tfvars", "region = \"eu-central-1\"\n"));
+	CHECK(looks_secret(".hg", "hgrc", "[auth]\nx.password = hunter22\n") &&
+	      looks_secret(".hg", "hgrc", "[paths]\ndefault = https://u:p@h/x\n") &&
+	      !looks_secret(".hg", "hgrc", "[paths]\ndefault = https://h/x\n"));
+	CHECK(looks_secret("", "auth.json", "{\"http-basic\": {\"h\": {\"password\": \"x\"}}}") &&
+	      !looks_secret("en", "auth.json", "{\"password\": \"The password is wrong.\"}"));
+	CHECK(looks_secret("", ".sentryclirc", "[auth]\ntoken=sntrys_abc\n") &&
+	      !looks_secret("", ".sentryclirc", "[defaults]\norg = x\n"));
+	CHECK(looks_secret(".claude", "settings.local.json",
+			   "{\"env\": {\"ANTHROPIC_API_KEY\": \"sk-ant-x\"}}") &&
+	      !looks_secret(".claude", "settings.local.json",
+			    "{\"permissions\": {\"allow\": [\"Bash(gh auth token:*)\"]}}"));
 }
 
 static void test_paths(void)
@@ -110,6 +183,7 @@ static void test_redact(void)
 int main(void)
 {
 	test_names();
+	test_looks();
 	test_paths();
 	test_redact();
 	return tap_done();

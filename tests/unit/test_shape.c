@@ -25,7 +25,7 @@ static void one(const char *secret, const char *prefix, size_t want_len)
 
 	CHECKF(n == want_len && strlen(a) == n, "%s: %zu long", a, want_len);
 	CHECKF(str_starts(a, prefix), "%s begins with '%s'", a, prefix);
-	CHECKF(same(a, secret, strlen(prefix)) < 12, "and has nothing else of it");
+	CHECKF(same(a, secret, strlen(prefix)) < 12, "a placeholder shares only its prefix with the secret");
 	shape_placeholder(secret, strlen(secret), seed_b, b);
 	CHECKF(same(a, b, strlen(prefix)) < 14, "another seed gives another: %s", b);
 }

@@ -29,7 +29,7 @@ static void test_hosts(void)
 	CHECK_STR(cut("GET https://" EVIL ":8443/a/b", 26), "GET https://...");
 	CHECK_STR(cut("*." EVIL " to all", 24), "*....cdn.evil.test...");
 	CHECKF(!strcmp(cut("x.y.z.example.co.uk", 17), "...example.co.uk"), "the public suffix list counts");
-	CHECKF(!strcmp(cut("x.y.z.example.co.uk", 14), "..."), "and is never cut into");
+	CHECKF(!strcmp(cut("x.y.z.example.co.uk", 14), "..."), "a public suffix is never cut");
 	CHECK_STR(cut("10.1.2.3.4.5.6.7.8 and more", 12), "10.1.2.3....");
 }
 

@@ -4,6 +4,7 @@
  * as whoever runs the test; as root also as an ordinary user and as root of a user namespace.
  */
 #include "base/fd.h"
+#include "base/signals.h"
 #include "base/str.h"
 #include "sys/cgroup/cgroup.h"
 #include "sys/spawn.h"
@@ -320,6 +321,42 @@ static void test_signals(void)
 	SAYS("SigIgn", "0000000001001000");
 }
 
+/* The kernel reaps the children of a process that ignores SIGCHLD. */
+static void test_unknown_end(void)
+{
+	struct spawn s = { .exe = self,
+			   .argv = tell_argv,
+			   .fds = (int[]){ SPAWN_NULL, SPAWN_NULL, SPAWN_NULL },
+			   .n_fds = 3,
+			   .flags = SPAWN_SAME_ID };
+	struct spawned got = SPAWNED_INIT;
+	struct err e = ERR_INIT;
+
+	signal(SIGCHLD, SIG_IGN);
+	CHECK(spawn_start(&s, &got, &e) == 0);
+	CHECKF(spawn_wait(&got) == SPAWN_STATUS_UNKNOWN && got.pidfd == -1,
+	       "%s: a child whose end nobody knows has failed", who);
+}
+
+static void test_signals_begin(void)
+{
+	struct sigaction child = { 0 }, hangup = { 0 };
+	sigset_t set;
+
+	sigfillset(&set);
+	sigprocmask(SIG_SETMASK, &set, NULL);
+	signal(SIGCHLD, SIG_IGN);
+	signal(SIGHUP, SIG_IGN);
+	signals_begin();
+	CHECK(sigprocmask(SIG_SETMASK, NULL, &set) == 0);
+	CHECKF(!sigismember(&set, SIGTERM) && !sigismember(&set, SIGCHLD),
+	       "%s: signals that the caller blocked are not blocked any more", who);
+	CHECK(sigaction(SIGCHLD, NULL, &child) == 0 && sigaction(SIGHUP, NULL, &hangup) == 0);
+	CHECKF(child.sa_handler == SIG_DFL, "%s: a SIGCHLD that the caller ignored has its default action",
+	       who);
+	CHECKF(hangup.sa_handler == SIG_IGN, "%s: a SIGHUP that the caller ignored stays ignored", who);
+}
+
 static void test_orphan(void)
 {
 	struct spawn s = { .flags = SPAWN_SAME_ID | SPAWN_OUTLIVES | SPAWN_SESSION | SPAWN_ORPHAN };
@@ -351,7 +388,7 @@ static void test_later(void)
 	       who);
 	CHECK(spawn_told(TAKE_FD(good.report), "sh", &step, &e) == 0 && step == SPAWN_STEP_COUNT);
 	CHECKF(spawn_told(TAKE_FD(bad.report), "sh", &step, &e) == -ENOENT && step == SPAWN_STEP_EXEC,
-	       "%s: but when it asks", who);
+	       "%s: a failed start is told when it is asked for", who);
 	CHECK(WEXITSTATUS(spawn_wait(&good)) == 7 && WEXITSTATUS(spawn_wait(&bad)) == 126);
 }
 
@@ -502,8 +539,8 @@ static void fails(void)
 	if (!CHECKF(r == failing.code && step == failing.step && strstr(e.msg, failing.text),
 		    "%s: a failure in step %d is told as '%s'", who, (int)failing.step, failing.text))
 		printf("# %d in step %d: %s\n", r, (int)step, e.msg);
-	CHECKF(waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD, "%s: and leaves no child", who);
-	CHECKF(told.len == 0, "%s: and the program did not run", who);
+	CHECKF(waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD, "%s: a failed start leaves no child", who);
+	CHECKF(told.len == 0, "%s: a failed start does not run the program", who);
 }
 
 static void fail_in(long refused, struct spawn s, enum spawn_step step, int code, const char *text)
@@ -629,12 +666,38 @@ static void test_env(void)
 	CHECK_STR(rest.v[0], "ONES=11");
 }
 
+/* spawn.S3 promises no_new_privs to a child with another id. */
+static void test_gain_needs_same_id(void)
+{
+	struct spawn s = { .exe = self,
+			   .argv = tell_argv,
+			   .fds = (int[]){ SPAWN_NULL, SPAWN_NULL, SPAWN_NULL },
+			   .n_fds = 3,
+			   .id = OTHER_ID,
+			   .flags = SPAWN_MAY_GAIN };
+	const struct rlimit none = { 0, 0 };
+	int status = -1;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		struct spawned got = SPAWNED_INIT;
+		struct err e = ERR_INIT;
+
+		close(2);
+		_exit(setrlimit(RLIMIT_CORE, &none) < 0 || spawn_start(&s, &got, &e) < 0);
+	}
+	CHECKF(waitpid(pid, &status, 0) == pid && WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT,
+	       "%s: SPAWN_MAY_GAIN with another id is a bug of the caller", who);
+}
+
 static void test_all(void)
 {
 	apart(test_strongest);
 	apart(test_flags);
 	apart(test_fds);
 	apart(test_signals);
+	apart(test_unknown_end);
+	apart(test_signals_begin);
 	apart(test_orphan);
 	apart(test_path);
 	apart(test_later);
@@ -642,6 +705,7 @@ static void test_all(void)
 	apart(test_dead_already);
 	test_failures();
 	apart(test_exec);
+	apart(test_gain_needs_same_id);
 }
 
 static void as_user(void)

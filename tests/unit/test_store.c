@@ -93,7 +93,7 @@ static void test_bindings(void)
 	      n->n_bindings == 1);
 	CHECKF(put(&s, "a", "one line\nand another", 20, VAULT_SET_ROTATE) == -EINVAL &&
 		       fault == VAULT_FAULT_VALUE,
-	       "nor by a new value");
+	       "a rotation to several lines is refused for a bearer secret");
 	bearer.port = 8443;
 	CHECK(store_bind(n, &bearer, NULL, NULL) == 0 && store_unbind(n, "api.example.com", 443) == 1 &&
 	      n->n_bindings == 1 && n->bindings[0].port == 8443);
@@ -164,7 +164,7 @@ static void test_long(void)
 	CHECK(store_bind(store_find(&s, "third"), &query, NULL, NULL) == 0);
 	CHECKF(put(&s, "head", big, BINDING_HEAD_MAX, VAULT_SET_ROTATE) == -EFBIG &&
 		       fault == VAULT_FAULT_VALUE,
-	       "nor does a new value get too long");
+	       "a rotation to a value too long for its header is refused");
 	free(big);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How a run ends and is told to have ended: by itself, by us, by the kernel, by an init that lies. */
-#include "svjob.h"
+#include "supervise_job.h"
 
 #include <sys/stat.h>
 
@@ -323,7 +323,7 @@ static void test_hostile(void)
 
 int main(void)
 {
-	if (!svjob_begin())
+	if (!supervise_job_begin())
 		return 1;
 	test_ends();
 	test_streams();
@@ -334,5 +334,5 @@ int main(void)
 	test_kernel_says();
 	test_disk();
 	test_hostile();
-	return svjob_done();
+	return supervise_job_done();
 }

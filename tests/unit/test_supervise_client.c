@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Clients on a run's control socket: what they may ask for, and what happens to those that ask for more. */
-#include "run/supervise/link.h"
+#include "run/supervise/run_link.h"
 #include "sandbox/state/compat.h"
 #include "sandbox/state/state.h"
-#include "svjob.h"
+#include "supervise_job.h"
 
 #include <sys/un.h>
 
@@ -28,7 +28,7 @@ static void write_protocol(int dir_fd, unsigned protocol)
 struct sandbox {
 	struct job j;
 	int dir_fd;
-	struct link l;
+	struct run_link l;
 };
 
 static void sandbox_start(struct sandbox *s, bool refuse)
@@ -42,22 +42,22 @@ static void sandbox_start(struct sandbox *s, bool refuse)
 	s->j.refuse_events = refuse;
 	job_start(&s->j);
 	close(s->j.io.listen_fd);
-	CHECKF(link_open(&s->l, s->dir_fd, &e) == 0, "connected %s", e.msg);
+	CHECKF(run_link_open(&s->l, s->dir_fd, &e) == 0, "connected %s", e.msg);
 }
 
-static void run_linked(struct link *l, const char *const *argv, unsigned flags, struct proto_exit *x,
+static void run_linked(struct run_link *l, const char *const *argv, unsigned flags, struct proto_exit *x,
 		       struct buf *out, struct err *e)
 {
 	char *const env[] = { (char *)"EXTRA=2", (char *)"BASE=over", NULL };
-	const struct link_cmd c = { .argv = (char *const *)argv, .env = env, .cwd = "", .flags = flags };
+	const struct run_link_cmd c = { .argv = (char *const *)argv, .env = env, .cwd = "", .flags = flags };
 	int p[2] = { -1, -1 }, r;
-	struct link_io io = { .in = -1, .out = -1, .err = -1, .tty = -1 };
+	struct run_link_io io = { .in = -1, .out = -1, .err = -1, .tty = -1 };
 
 	*x = (struct proto_exit){ 99, 99, 99 };
 	*e = ERR_INIT;
 	if (out && pipe2(p, O_CLOEXEC) == 0)
 		io.out = p[1];
-	r = link_run(l, &c, &io, x, e);
+	r = run_link_exec(l, &c, &io, x, e);
 	if (r < 0)
 		printf("# %s\n", e->msg);
 	fd_close(p[1]);
@@ -90,18 +90,18 @@ static void test_exec(void)
 	CHECK(proto_exit_code(&x) == 127);
 	LINKED(&s.l, &x, NULL, &e, "sh", "-c", "kill -9 $$");
 	CHECK(proto_exit_code(&x) == 137);
-	CHECK(link_ping(&s.l, 2000, &e) == 0);
+	CHECK(run_link_ping(&s.l, 2000, &e) == 0);
 	buf_clear(&out);
-	CHECK(link_stat(&s.l, -1, &out, &e) == 0 && strstr(buf_cstr(&out), "\"commands\":1"));
+	CHECK(run_link_stat(&s.l, -1, &out, &e) == 0 && strstr(buf_cstr(&out), "\"commands\":1"));
 	CHECKF(file_has(s.j.events, "exec.start {\"exec\":2,\"command\":[\"sh\",\"-c\",\"echo") &&
 		       file_has(s.j.events, "exec.end {\"exec\":2,\"exit\":5"),
 	       "what was executed is logged");
-	CHECK(link_stop(&s.l, 5000, &e) == 0);
+	CHECK(run_link_stop(&s.l, 5000, &e) == 0);
 	end = job_wait(&s.j, NULL);
 	CHECK(is_end(&end, CAUSE_STOPPED, 143));
 	CHECK(file_has(s.j.events, "stop.request"));
-	link_close(&s.l);
-	CHECKF(link_open(&s.l, s.dir_fd, &e) == -ECONNREFUSED, "afterwards nobody listens");
+	run_link_close(&s.l);
+	CHECKF(run_link_open(&s.l, s.dir_fd, &e) == -ECONNREFUSED, "afterwards nobody listens");
 	close(s.dir_fd);
 }
 
@@ -110,24 +110,24 @@ static void test_detach(void)
 {
 	const char *const argv[] = { "sh", "-c", "sleep 0.3; yes | head -c 1000000; exit 7", NULL };
 	const char *const none[] = { "no-such-command", NULL }, *const lasts[] = { "sleep", "1000", NULL };
-	struct link_cmd c = { .argv = (char *const *)argv, .cwd = "" };
+	struct run_link_cmd c = { .argv = (char *const *)argv, .cwd = "" };
 	struct proto_exit x = { 99, 99, 99 };
 	struct err e = ERR_INIT;
 	struct sandbox s;
 	bool started = false;
 
 	sandbox_start(&s, false);
-	CHECKF(link_detach(&s.l, &c, &started, &x, &e) == 0 && started, "a detached command is started %s",
-	       e.msg);
+	CHECKF(run_link_detach(&s.l, &c, &started, &x, &e) == 0 && started,
+	       "a detached command is started %s", e.msg);
 	c.argv = (char *const *)none;
-	CHECKF(link_detach(&s.l, &c, &started, &x, &e) == 0 && !started && proto_exit_code(&x) == 127,
+	CHECKF(run_link_detach(&s.l, &c, &started, &x, &e) == 0 && !started && proto_exit_code(&x) == 127,
 	       "one that cannot be started is told as any other");
 	c.argv = (char *const *)lasts;
-	CHECK(link_detach(&s.l, &c, &started, &x, &e) == 0 && started);
+	CHECK(run_link_detach(&s.l, &c, &started, &x, &e) == 0 && started);
 	c.flags = PROTO_F_STDIN;
-	CHECKF(link_detach(&s.l, &c, &started, &x, &e) < 0 && strstr(e.msg, "well formed"),
+	CHECKF(run_link_detach(&s.l, &c, &started, &x, &e) < 0 && strstr(e.msg, "well formed"),
 	       "a detached command can be promised no input: %s", e.msg);
-	link_close(&s.l);
+	run_link_close(&s.l);
 	for (int i = 0; i < 600 && !file_has(s.j.events, "exec.end {\"exec\":2,"); i++)
 		usleep(50000);
 	CHECKF(file_has(s.j.events, "exec.end {\"exec\":2,\"exit\":7,") &&
@@ -135,10 +135,10 @@ static void test_detach(void)
 	       "its output is dropped, and its end is logged with its exit code and not as hung up on");
 	CHECKF(file_has(s.j.events, "\"detached\":true") && !file_has(s.j.events, "exec.end {\"exec\":4,"),
 	       "another one goes on without its client");
-	CHECK(link_open(&s.l, s.dir_fd, &e) == 0 && link_stop(&s.l, 5000, &e) == 0);
+	CHECK(run_link_open(&s.l, s.dir_fd, &e) == 0 && run_link_stop(&s.l, 5000, &e) == 0);
 	job_wait(&s.j, NULL);
 	CHECKF(file_has(s.j.events, "exec.end {\"exec\":4,\"exit\":137"), "it ends with the sandbox");
-	link_close(&s.l);
+	run_link_close(&s.l);
 	close(s.dir_fd);
 }
 
@@ -156,10 +156,10 @@ static void test_exec_refused(void)
 	LINKED(&s.l, &x, NULL, &e, "sh", "-c", touch);
 	CHECKF(x.kind == 99 && strstr(e.msg, "audit log"), "what cannot be logged is refused: %s", e.msg);
 	usleep(200000);
-	CHECKF(access(path, F_OK) < 0, "and it was not started");
+	CHECKF(access(path, F_OK) < 0, "a command that cannot be logged is not started");
 	kill(s.j.pid, SIGTERM);
 	job_wait(&s.j, &rc);
-	link_close(&s.l);
+	run_link_close(&s.l);
 	close(s.dir_fd);
 }
 
@@ -198,19 +198,21 @@ static void test_transfer(void)
 	struct proto_exit x;
 	struct err e = ERR_INIT;
 	autobuf struct buf msg = BUF_INIT;
-	const struct link_cmd cmd = { .argv = (char *const *)cat, .cwd = "" };
-	const struct link_xfer xfer = { .produce = produce, .consume = consume, .ctx = &c, .messages = &msg };
+	const struct run_link_cmd cmd = { .argv = (char *const *)cat, .cwd = "" };
+	const struct run_link_xfer xfer = {
+		.produce = produce, .consume = consume, .ctx = &c, .messages = &msg
+	};
 
 	sandbox_start(&s, false);
-	CHECK(link_transfer(&s.l, &cmd, &xfer, &x, &e) == 0 && x.kind == PROTO_EXITED && x.value == 0);
+	CHECK(run_link_transfer(&s.l, &cmd, &xfer, &x, &e) == 0 && x.kind == PROTO_EXITED && x.value == 0);
 	CHECKF(c.got == 5000000, "5000000 bytes there and back (%zu)", c.got);
-	CHECK(link_stop(&s.l, 0, &e) == 0);
+	CHECK(run_link_stop(&s.l, 0, &e) == 0);
 	{
 		struct run_end end = job_wait(&s.j, NULL);
 
 		CHECKF(is_end(&end, CAUSE_STOPPED, 143), "stopped without grace");
 	}
-	link_close(&s.l);
+	run_link_close(&s.l);
 	close(s.dir_fd);
 }
 
@@ -218,7 +220,7 @@ static void test_transfer(void)
 static void test_hang_up(void)
 {
 	struct sandbox s;
-	struct link other;
+	struct run_link other;
 	struct err e = ERR_INIT;
 	struct proto_exit x;
 	struct proto_start st = { .argc = 3 };
@@ -229,7 +231,7 @@ static void test_hang_up(void)
 
 	snprintf(prefix, sizeof(prefix), "%s/hang", dir);
 	sandbox_start(&s, false);
-	CHECK(link_open(&other, s.dir_fd, &e) == 0);
+	CHECK(run_link_open(&other, s.dir_fd, &e) == 0);
 	buf_add(&out, body, sizeof(body));
 	buf_add(&out, prefix, strlen(prefix) + 1);
 	st.argc = 4;
@@ -240,7 +242,7 @@ static void test_hang_up(void)
 	for (int i = 0; i < 3000 && access(path, F_OK) < 0; i++)
 		usleep(20000);
 	CHECK(access(path, F_OK) == 0);
-	link_close(&other);
+	run_link_close(&other);
 	snprintf(path, sizeof(path), "%s.hup", prefix);
 	for (int i = 0; i < 3000 && access(path, F_OK) < 0; i++)
 		usleep(20000);
@@ -250,9 +252,9 @@ static void test_hang_up(void)
 	for (int i = 0; i < 3000 && !file_has(s.j.events, "\"hung_up\":true"); i++)
 		usleep(20000);
 	CHECK(file_has(s.j.events, "\"hung_up\":true"));
-	CHECK(link_stop(&s.l, 1000, &e) == 0);
+	CHECK(run_link_stop(&s.l, 1000, &e) == 0);
 	job_wait(&s.j, NULL);
-	link_close(&s.l);
+	run_link_close(&s.l);
 	close(s.dir_fd);
 }
 
@@ -281,29 +283,29 @@ static void test_bad_clients(void)
 
 	sandbox_start(&s, false);
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		autolink struct link l = LINK_INIT;
+		autolink struct run_link l = RUN_LINK_INIT;
 		autobuf struct buf out = BUF_INIT;
 
-		CHECK(link_open(&l, s.dir_fd, &e) == 0);
+		CHECK(run_link_open(&l, s.dir_fd, &e) == 0);
 		frame_add(&l.conn.out, cases[i].type, cases[i].chan, cases[i].data, cases[i].len);
-		CHECKF(link_stat(&l, -1, &out, &e) < 0, "%s ends the connection", cases[i].what);
+		CHECKF(run_link_stat(&l, -1, &out, &e) < 0, "%s ends the connection", cases[i].what);
 	}
 	{
 		/* a client may not claim to be the main command */
-		autolink struct link l = LINK_INIT;
+		autolink struct run_link l = RUN_LINK_INIT;
 		autobuf struct buf out = BUF_INIT;
 		const struct proto_start st = { .flags = PROTO_F_MAIN, .argc = 1 };
 
-		CHECK(link_open(&l, s.dir_fd, &e) == 0);
+		CHECK(run_link_open(&l, s.dir_fd, &e) == 0);
 		frame_add(&l.conn.out, PROTO_START_DATA, 1, "\0true", 6);
 		proto_add_start(&l.conn.out, 1, &st);
-		CHECK(link_stat(&l, -1, &out, &e) < 0);
+		CHECK(run_link_stat(&l, -1, &out, &e) < 0);
 	}
 	LINKED(&s.l, &x, NULL, &e, "true");
 	CHECKF(x.kind == PROTO_EXITED && x.value == 0, "the sandbox lives on");
-	CHECK(link_stop(&s.l, 1000, &e) == 0);
+	CHECK(run_link_stop(&s.l, 1000, &e) == 0);
 	job_wait(&s.j, NULL);
-	link_close(&s.l);
+	run_link_close(&s.l);
 	close(s.dir_fd);
 }
 
@@ -312,8 +314,8 @@ static void test_latency(void)
 	enum { N = 100 };
 	static const char *const argv[] = { "/bin/true", NULL };
 	static char *const none[] = { NULL };
-	const struct link_cmd cmd = { .argv = (char *const *)argv, .cwd = "" };
-	const struct link_xfer xfer = { 0 };
+	const struct run_link_cmd cmd = { .argv = (char *const *)argv, .cwd = "" };
+	const struct run_link_xfer xfer = { 0 };
 	struct sandbox s;
 	struct proto_exit x;
 	struct err e = ERR_INIT;
@@ -324,7 +326,7 @@ static void test_latency(void)
 		pid_t pid;
 
 		t = clock_nsec(CLOCK_MONOTONIC);
-		if (link_transfer(&s.l, &cmd, &xfer, &x, &e) < 0)
+		if (run_link_transfer(&s.l, &cmd, &xfer, &x, &e) < 0)
 			break;
 		mine += clock_nsec(CLOCK_MONOTONIC) - t;
 		t = clock_nsec(CLOCK_MONOTONIC);
@@ -340,9 +342,9 @@ static void test_latency(void)
 	       (unsigned long long)(mine / N / 1000), (unsigned long long)(floor / N / 1000),
 	       (double)mine / (double)floor);
 	CHECKF(x.kind == PROTO_EXITED && x.value == 0, "%d commands one after another", N);
-	CHECK(link_stop(&s.l, 1000, &e) == 0);
+	CHECK(run_link_stop(&s.l, 1000, &e) == 0);
 	job_wait(&s.j, NULL);
-	link_close(&s.l);
+	run_link_close(&s.l);
 	close(s.dir_fd);
 }
 
@@ -350,37 +352,39 @@ static void test_latency(void)
 static void test_other_release(void)
 {
 	const char *const argv[] = { "true", NULL };
-	const struct link_cmd c = { .argv = (char *const *)argv, .cwd = "" };
-	const struct link_xfer none = { 0 };
+	const struct run_link_cmd c = { .argv = (char *const *)argv, .cwd = "" };
+	const struct run_link_xfer none = { 0 };
 	autobuf struct buf out = BUF_INIT;
 	struct err e = ERR_INIT;
 	struct proto_exit x;
 	struct sandbox s;
-	struct link newer;
+	struct run_link newer;
 	int layers = -1;
 	unsigned how;
 
 	sandbox_start(&s, false);
 	write_protocol(s.dir_fd, COMPAT_PROTOCOL + 1);
-	CHECK(link_open(&newer, s.dir_fd, &e) == 0);
-	CHECKF(link_transfer(&newer, &c, &none, &x, &e) == -EPROTONOSUPPORT && strstr(e.msg, "newer coffer"),
+	CHECK(run_link_open(&newer, s.dir_fd, &e) == 0);
+	CHECKF(run_link_transfer(&newer, &c, &none, &x, &e) == -EPROTONOSUPPORT &&
+		       strstr(e.msg, "newer coffer"),
 	       "no command is sent to a launcher of a newer release: %s", e.msg);
-	CHECK(link_stat(&newer, 1000, &out, &e) == -EPROTONOSUPPORT &&
-	      link_ping(&newer, 1000, &e) == -EPROTONOSUPPORT);
-	CHECK(link_freeze(&newer, 1000, &how, &layers, &e) == -EPROTONOSUPPORT &&
-	      link_rollback(&newer, &e) == -EPROTONOSUPPORT && !conn_pending(&newer.conn));
+	CHECK(run_link_stat(&newer, 1000, &out, &e) == -EPROTONOSUPPORT &&
+	      run_link_ping(&newer, 1000, &e) == -EPROTONOSUPPORT);
+	CHECK(run_link_freeze(&newer, 1000, &how, &layers, &e) == -EPROTONOSUPPORT &&
+	      run_link_rollback(&newer, &e) == -EPROTONOSUPPORT && !conn_pending(&newer.conn));
 	LINKED(&s.l, &x, NULL, &e, "true");
 	CHECKF(x.kind == PROTO_EXITED && x.value == 0, "the same command runs by a link of the same release");
-	link_close(&s.l);
-	CHECKF(link_stop(&newer, 1000, &e) == 0, "a launcher of a newer release is asked to stop %s", e.msg);
+	run_link_close(&s.l);
+	CHECKF(run_link_stop(&newer, 1000, &e) == 0, "a launcher of a newer release is asked to stop %s",
+	       e.msg);
 	job_wait(&s.j, NULL);
-	link_close(&newer);
+	run_link_close(&newer);
 	close(s.dir_fd);
 }
 
 int main(void)
 {
-	if (!svjob_begin())
+	if (!supervise_job_begin())
 		return 1;
 	test_exec();
 	test_detach();
@@ -390,5 +394,5 @@ int main(void)
 	test_bad_clients();
 	test_other_release();
 	test_latency();
-	return svjob_done();
+	return supervise_job_done();
 }

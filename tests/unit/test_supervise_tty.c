@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A run and the caller's terminal: what passes, what is made harmless, and that it is put back. */
-#include "svjob.h"
+#include "supervise_job.h"
 
 #include <pty.h>
 #include <sys/ioctl.h>
@@ -197,7 +197,8 @@ static void test_silent_init(void)
 	CHECKF(expect(master, "\033]2;coffer: the second question\007"),
 	       "a question is put into the title when init does not answer");
 	guard_says(pair[1], "the third question");
-	CHECKF(expect(master, "\033]2;coffer: the third question\007"), "and so is the next one");
+	CHECKF(expect(master, "\033]2;coffer: the third question\007"),
+	       "the next question is put into the title when init does not answer");
 	kill(init, SIGCONT);
 	kill(j.pid, SIGTERM);
 	end = job_wait(&j, NULL);
@@ -210,10 +211,10 @@ static void test_silent_init(void)
 
 int main(void)
 {
-	if (!svjob_begin())
+	if (!supervise_job_begin())
 		return 1;
 	test_filter();
 	test_tty();
 	test_silent_init();
-	return svjob_done();
+	return supervise_job_done();
 }

@@ -30,10 +30,10 @@ static void test_plain(void)
 		       plain_is("\xc2\xad", "\\u{00ad}") && plain_is("\xe3\x85\xa4", "\\u{3164}"),
 	       "what joins others or is nothing does not");
 	CHECKF(plain_is("\xc2\xa0", "\\u{00a0}") && plain_is("\xe3\x80\x80", "\\u{3000}"),
-	       "nor other spaces");
+	       "other spaces are escaped");
 	CHECKF(plain_is("\xd7\x90", "\\u{05d0}") && plain_is("\xe2\x94\x80", "\\u{2500}") &&
 		       plain_is("\xf0\x9f\x98\x80", "\\u{1f600}"),
-	       "nor what turns the direction, draws, or has a width of its own");
+	       "letters from right to left, lines and wide characters are escaped");
 	CHECK(plain_is("\xff\xc3", "\\xff\\xc3"));
 	termrows_quote(&q, "say \"x\" \xe2\x80\x9d", strlen("say \"x\" \xe2\x80\x9d"));
 	CHECKF(str_eq(buf_cstr(&q), "\"say 'x' \\u{201d}\""), "%s", buf_cstr(&q));
@@ -123,7 +123,7 @@ static void test_lines(void)
 			 TERMROWS_MARK "a\n" TERMROWS_MARK "[4 empty lines]\n" TERMROWS_MARK "HIDDEN\n"),
 	       "more are counted, with spaces in them or without");
 	CHECKF(lines_are("\n\n\n", TERMROWS_MARK "[3 empty lines]\n") && lines_are("", ""),
-	       "also at the end");
+	       "empty lines at the end are counted");
 	CHECK(termrows_lines(&few, 80, text, strlen(text), 2) == 2 && termrows_count(buf_cstr(&few)) == 2);
 	termrows_add(&none, 80, "by", "");
 	CHECK(none.len == 0);

@@ -34,12 +34,12 @@ int main(void)
 	CHECK_SAFE("\033[38;5;8mgrey\033[m", "\033[38;5;8mgrey\033[m", "colour number 8 is a colour");
 	CHECK_SAFE("\033[48;2;8;8;8;1mx\033[m", "\033[48;2;8;8;8;1mx\033[m", "so is one by its parts");
 	CHECK_SAFE("\033[8mhidden", "\\x1b[8mhidden", "text cannot be hidden");
-	CHECK_SAFE("\033[1;8mhidden", "\\x1b[1;8mhidden", "nor among others");
+	CHECK_SAFE("\033[1;8mhidden", "\\x1b[1;8mhidden", "text cannot be hidden among other attributes");
 	CHECK_SAFE("\033[2J\033[H", "\\x1b[2J\\x1b[H", "the screen cannot be cleared");
-	CHECK_SAFE("\033]0;title\007", "\\x1b]0;title\\x07", "nor the window renamed");
-	CHECK_SAFE("\033]52;c;ZXZpbA==\033\\", "\\x1b]52;c;ZXZpbA==\\x1b\\", "nor the clipboard set");
+	CHECK_SAFE("\033]0;title\007", "\\x1b]0;title\\x07", "the window cannot be renamed");
+	CHECK_SAFE("\033]52;c;ZXZpbA==\033\\", "\\x1b]52;c;ZXZpbA==\\x1b\\", "the clipboard cannot be set");
 	CHECK_SAFE("\033P+q\033\\\033[6n\033c", "\\x1bP+q\\x1b\\\\x1b[6n\\x1bc",
-		   "nor the terminal queried or reset");
+		   "the terminal can neither be queried nor reset");
 	CHECK_SAFE("\x9b"
 		   "31m \xc2\x9b"
 		   "31m",

@@ -103,7 +103,7 @@ static void test_round(void)
 	CHECK(read == 4 + 1);
 	CHECK(scan(&w, w.t.upper, &known, &next, &m2, &read) == 0 && read == 0);
 	CHECK(m.len == m2.len && memcmp(m.data, m2.data, m.len) == 0);
-	CHECKF(restore(&w, &m, "new", -1, NULL, &res) == 0, "and made again: %s", w.e.msg);
+	CHECKF(restore(&w, &m, "new", -1, NULL, &res) == 0, "a stored tree is restored: %s", w.e.msg);
 	CHECK(comes_back(&w, &m, "new"));
 	CHECK(fstatat(w.t.base, "new/hole", &st, 0) == 0 && st.st_size == 1LL << 40 && st.st_blocks < 1000);
 	CHECK(there(w.t.base, "new/d/g") && !there(w.t.base, "new.links"));

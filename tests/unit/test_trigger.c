@@ -83,6 +83,60 @@ static void test_names(void)
 		".pnp.cjs",
 		"pnpm-workspace.yaml",
 		"$irbrc",
+		".jdbrc",
+		"jdb.ini",
+		".ctags.d/x.ctags",
+		".ctags",
+		"CVS/Root",
+		"src/CVS/Root",
+		"_darcs/prefs/defaults",
+		"_darcs/prefs", /* a symlink */
+		"_MTN/monotonerc",
+		".repo/repo/main.py",
+		".gclient",
+		".west/config",
+		".fslckout",
+		"_FOSSIL_",
+		"tools/bazel",
+		".gbp.conf",
+		"debian/gbp.conf",
+		".shadowenv.d/x.lisp",
+		".kamal/hooks/pre-build",
+		".ddev/config.yaml",
+		".ona/automations.yaml",
+		".gocd.yaml",
+		"build.gocd.yaml",
+		".ci-operator.yaml",
+		".spacelift/config.yml",
+		"atlantis.yaml",
+		".ebextensions/x.config",
+		".platform/hooks/predeploy/x",
+		".platform/confighooks/predeploy/x",
+		".deployment",
+		"Procfile",
+		"railway.json",
+		"railway.toml",
+		"nixpacks.toml",
+		"fly.toml",
+		".codebuddy/settings.json",
+		".rovodev/x",
+		".grok/settings.json",
+		".zencoder/x",
+		"conductor.json",
+		".local/share/dbus-1/services/x.service",
+		".local/share", /* a symlink */
+		".LOCAL/Share/systemd/user/x.service",
+		".local/share/bash-completion/completions/x",
+		".docker/cli-plugins/docker-x",
+		".oh-my-zsh/custom/x.zsh",
+		".p10k.zsh",
+		".wezterm.lua",
+		".config/kitty/kitty.conf",
+		".config/i3/config",
+		".config/sway/config",
+		".config/hypr/hyprland.conf",
+		".config/yazi/yazi.toml",
+		".config/Code/User/settings.json",
 	};
 	static const char *const no[] = {
 		"Makefile",
@@ -115,6 +169,16 @@ static void test_names(void)
 		".config/lint",
 		".github/mcp.md",
 		"irbrc",
+		".local/share/fonts/x.ttf",
+		".local/share/dbus",
+		".local/shared",
+		".config/Code/Cache/x",
+		"_darcs/prefs/boring",
+		"tools/bazel.sh",
+		"debian/control",
+		"src/CVS/Entries",
+		".docker/x",
+		"gocd.yaml",
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(yes); i++)
@@ -135,6 +199,10 @@ static void test_git(void)
 	CHECK(is(".git/modules/x/config", "run or obey") && is(".git/commondir", "run or obey"));
 	CHECK(is(".git/rebase-merge/git-rebase-todo", "run or obey"));
 	CHECK(is(".git/objects/ab/cdef", "internals") && is(".git/objects/info/alternates", "run or obey"));
+	CHECK(is(".git/objects/info/http-alternates", "run or obey") &&
+	      is(".git/objects/info/packs", "internals"));
+	CHECK(is(".git/branches/origin", "run or obey") && is(".git/branches", "run or obey") &&
+	      strstr(why_of(".git/branches", true), "internals"));
 	CHECK(is(".git/refs/heads/main", "internals") && is(".git/index", "internals") &&
 	      is(".git/HEAD", "internals"));
 	CHECK(is(".git/logs/HEAD", "internals") && is(".git/COMMIT_EDITMSG", "internals"));
@@ -144,6 +212,7 @@ static void test_git(void)
 	/* A link in place of a directory leads to anything; the directory itself does nothing. */
 	CHECK(is(".github", "CI") || is(".github", "agent"));
 	CHECK(why_of(".github", true) == NULL && why_of(".config", true) == NULL);
+	CHECK(why_of(".local/share", true) == NULL && why_of(".local/share/systemd", true) != NULL);
 	CHECK(is("x/.config", "") && is(".cargo", "tool"));
 	/* Worse beats first. */
 	CHECK(is(".vscode/.git/config", "run or obey") && is(".git/refs/.git/hooks/x", "run or obey"));

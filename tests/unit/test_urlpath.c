@@ -51,7 +51,7 @@ static void test_canonical(void)
 		       good[i].in, good[i].out, buf_cstr(&b), e.msg);
 		CHECKF(urlpath_canon(b.data, b.len, 0, &again, &p, NULL) == 0 &&
 			       !strcmp(buf_cstr(&again), good[i].out),
-		       "and stays so");
+		       "the canonical form of a path is stable");
 	}
 }
 

@@ -8,6 +8,7 @@
 #include "ipc/fdpass.h"
 #include "tap.h"
 #include "vault/client/client.h"
+#include "vault/common/shape.h"
 #include "vault/serve/serve.h"
 
 #include <errno.h>
@@ -170,7 +171,7 @@ static void test_grant(void)
 	CHECKF(fdpass_send(fd_a, "nonsense", 8, NULL, 0) == 0 && ends(fd_a),
 	       "one bad message ends a channel");
 	CHECKF(render(fd_b, b.v[0].handle, "api.github.com", got, sizeof(got)) == VAULT_RENDERED,
-	       "and no other");
+	       "a bad message ends no other channel");
 	CHECKF(fdpass_send(fd_b, "x", 1, &exe, 1) == 0 && ends(fd_b), "so does a descriptor");
 	fd_close(fd_a);
 	fd_close(fd_b);
@@ -360,10 +361,10 @@ static void test_hold_issued(void)
 	       "the next coffer-egress finds what was issued: %s", err.msg);
 	CHECKF(render(next, again.v[1].handle, "api.example.com", got, sizeof(got)) == VAULT_RENDERED &&
 		       str_eq(got, "a-credential-that-a-server-has-issued"),
-	       "and may send it");
+	       "the next coffer-egress may send an issued credential");
 	CHECKF(grant_list(&a, "aaaa", &other, &none, &fd) == -EPIPE && ends(a.control),
 	       "another issuer of that name ends the holder: %s", err.msg);
-	CHECKF(ends(next) && ends(dial), "and both channels with it");
+	CHECKF(ends(next) && ends(dial), "both channels end with the holder");
 	fd_close(fd);
 	fd_close(next);
 	fd_close(dial);
@@ -424,6 +425,54 @@ static void test_scan(void)
 }
 
 /* C2: what is not legal now, or no message, ends it. */
+/* As many secrets as one request may name, each with a long placeholder and with long hosts: together too long
+ * for the response. */
+static int grant_too_many(const char *sandbox)
+{
+	autogrants struct vault_grants want = GRANTS_INIT, got = GRANTS_INIT;
+	char value[SHAPE_MAX + 1], label[61], host[256];
+	int pair[2], r;
+
+	memset(value, 'v', sizeof(value) - 1);
+	value[sizeof(value) - 1] = '\0';
+	memset(label, 'h', sizeof(label) - 1);
+	label[sizeof(label) - 1] = '\0';
+	for (int i = 0; i < GRANTS_MAX; i++) {
+		struct vault_grant *g = grants_add(&want);
+
+		snprintf(g->name, sizeof(g->name), "long%d", i);
+		BUG_ON(set(g->name, value, 0) < 0);
+		for (int k = 0; k < 9; k++) {
+			snprintf(host, sizeof(host), "%s.%s.%s.h%d.example.com", label, label, label, k);
+			BUG_ON(binding_parse_host(host, strlen(host), BINDING_ASKED,
+						  &g->bindings[g->n_bindings++], NULL) < 0);
+		}
+	}
+	BUG_ON(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0);
+	err = ERR_INIT;
+	r = vault_grant(&proc, sandbox, &want, pair[1], -1, &got, &err);
+	fd_close(pair[1]);
+	fd_close(pair[0]);
+	return r;
+}
+
+static void test_failed_grant_keeps_first(void)
+{
+	autogrants struct vault_grants g = GRANTS_INIT;
+	char got[256];
+	int fd, r;
+
+	open_again(VAULT_FILES_WRITE, 0);
+	CHECKF(grant("aaaa", "github", &g, &fd) == 0, "%s", err.msg);
+	r = grant_too_many("aaaa");
+	CHECKF(r == -E2BIG, "too many grants are refused: %d %s", r, err.msg);
+	CHECKF(render(fd, g.v[0].handle, "api.github.com", got, sizeof(got)) == VAULT_RENDERED &&
+		       str_eq(got, TOKEN),
+	       "a sandbox keeps its grants when a second request for them fails");
+	fd_close(fd);
+	open_again(0, VAULT_OPEN_READ_ONLY);
+}
+
 static void test_protocol(void)
 {
 	struct vault_msg list = { .type = VAULT_LIST }, rm = { .type = VAULT_RM };
@@ -488,6 +537,7 @@ int main(int argc, char **argv)
 	test_reload();
 	test_flood();
 	test_scan();
+	test_failed_grant_keeps_first();
 	test_protocol();
 	test_killed();
 	vault_end(&proc);

@@ -73,11 +73,11 @@ static void test_bytes(void)
 	CHECKF(opened == 0, "cut anywhere it is none");
 	out[n] = 0;
 	CHECKF(vault_msg_parse(VAULT_FROM_CLIENT, out, (size_t)n + 1, 0, &back) == -EPROTO,
-	       "nor with a byte more");
+	       "a message with a byte more is refused");
 	CHECKF(vault_msg_parse(VAULT_FROM_STARTER, out, (size_t)n, 0, &back) == -EPROTO,
-	       "nor from anybody else");
+	       "a client's message is refused from the starter");
 	CHECKF(vault_msg_parse(VAULT_FROM_CLIENT, out, (size_t)n, 1, &back) == -EPROTO,
-	       "nor with a descriptor");
+	       "a message with an unexpected descriptor is refused");
 	CHECK(vault_msg_pack(VAULT_FROM_CLIENT, &m, out, 20) == -ENOSPC);
 	out[12] = 1;
 	CHECKF(vault_msg_parse(VAULT_FROM_CLIENT, out, (size_t)n, 0, &back) == -EPROTO,

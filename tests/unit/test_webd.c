@@ -165,7 +165,8 @@ static void test_ids_again(void)
 	CHECK(webd_add_job(d, &stream, WEBP_ST_STREAM));
 	d->n_streams++;
 	webd_end_jobs(d);
-	CHECKF(d->jobs == gone && !gone->next && kill(pid, 0) == 0, "nor when that one dies, too");
+	CHECKF(d->jobs == gone && !gone->next && kill(pid, 0) == 0,
+	       "a job survives the death of the next coffer-web");
 	gone->pid = 0;
 	kill(pid, SIGKILL);
 	CHECK(waitpid(pid, NULL, 0) == pid);
@@ -289,7 +290,7 @@ static void test_shared_end(void)
 	webd_cancel(d, 3);
 	CHECKF(d->n_jobs == 2 && waitpid(pid, NULL, WNOHANG) == 0, "it goes on for who is left");
 	webd_cancel(d, 2);
-	CHECKF(d->n_jobs == 1 && waitpid(pid, NULL, 0) == pid, "and ends with the last");
+	CHECKF(d->n_jobs == 1 && waitpid(pid, NULL, 0) == pid, "a shared job ends with its last client");
 	CHECK(webd_job_reaped(d, pid, SIGKILL) && !d->jobs && d->n_running == 0);
 	webd_close(d);
 }
@@ -314,10 +315,10 @@ static void test_rest(void)
 	while (!d->n_running && clock_nsec(CLOCK_MONOTONIC) < before + 60 * NSEC_PER_SEC)
 		CHECK(loop_round(&loop, &e) == 0);
 	CHECKF(clock_nsec(CLOCK_MONOTONIC) - before >= 3 * NSEC_PER_SEC / 5,
-	       "but three times later as long as it took");
+	       "the next job begins after three times the first one's duration");
 	CHECK(d->n_running == 1);
 	end_one(d);
-	CHECKF(!d->jobs, "and once for all");
+	CHECKF(!d->jobs, "all waiters are answered by one job");
 	d->rest_until = 0;
 	ask_all(d, &q, t, 2, 1);
 	CHECK(d->n_running == 1);

@@ -21,7 +21,7 @@ static_assert(ARRAY_SIZE(kind_names) == ASK_KIND_COUNT, "a name for each");
 
 static const struct ask_means kind_means[] = {
 	[ASK_CONNECT] = { "this connection",
-			  "any connection to this host and port, with TLS or without as this one",
+			  "any connection to this host and port, with or without TLS like this one",
 			  "any connection to this host and port", true },
 	[ASK_REQUEST] = { "this very request, with its query, headers and body",
 			  "the same method, path and headers with any query and body",
@@ -30,7 +30,7 @@ static const struct ask_means kind_means[] = {
 			  "the same operations to this address with the same headers, whatever their arguments",
 			  "the same operations, any arguments", true },
 	[ASK_GIT] = { "this very request, with these commits",
-		      "the same done to the same refs of this repository, with any commits",
+		      "the same action on the same refs of this repository, with any commits",
 		      "the same to these refs, any commits", true },
 	[ASK_SECRET] = { "this very request with the secret",
 			 "the secret with any request to this host and port",

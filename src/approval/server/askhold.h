@@ -9,8 +9,9 @@
  * H1  1 is returned only if a person's "allow" reached the waiter of this very call (asks.A1). Everything
  *     else, a signal and every error included, is a denial.
  * H2  For a live run with a network only its guard is asked, because the guard has the grants and denials.
- *     For a live run without a network the guard is asked too, except for the run of a `coffer call`, whose
- *     guard does not serve.
+ *     For a live run without a network the guard is asked too, if it serves. It does not serve before half a
+ *     second has passed, nor for a sandbox of the warm pool that still waited for its command then
+ *     (guard_wait.h): the asker serves in its place.
  * H3  An asker that serves in the guard's place stops when it sees the guard alive, and asks there. An asker
  *     whose server exits becomes the server itself, or asks the next one. One deadline covers all of that.
  * H4  A question does not outlive its sandbox: a question about a live run is denied when that run ends.

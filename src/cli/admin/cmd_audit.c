@@ -9,7 +9,6 @@
 #include "audit/query.h"
 #include "audit/verify.h"
 #include "base/cleanup.h"
-#include "base/clock.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "cli/core/ref.h"
@@ -30,13 +29,13 @@
 enum { OPT_FOLLOW = 1, OPT_JSON, OPT_SINCE, OPT_SANDBOX, OPT_TYPE, OPT_LINES, OPT_REASON };
 
 static const struct opt audit_opts[] = {
-	{ "follow", 'f', NULL, "go on with new events as they come", OPT_FOLLOW },
+	{ "follow", 'f', NULL, "continue with new events", OPT_FOLLOW },
 	{ "lines", 'n', "N", "only the last N events (10 with --follow, else all)", OPT_LINES },
-	{ "since", 0, "TIME", "only events from then on: 2026-01-31, 2026-01-31T12:00:00Z, 2h", OPT_SINCE },
-	{ "sandbox", 0, "REF", "only events of this sandbox: id, how it begins, name or @last", OPT_SANDBOX,
+	{ "since", 0, "TIME", "only events since then: 2026-01-31, 2026-01-31T12:00:00Z, 2h", OPT_SINCE },
+	{ "sandbox", 0, "REF", "only events of this sandbox: id, its beginning, name or @last", OPT_SANDBOX,
 	  "sandbox" },
-	{ "type", 0, "TYPE", "only events of this type: run takes run.start, run.end …", OPT_TYPE },
-	{ "json", 0, NULL, "print the lines as they stand in the log; with verify, one object", OPT_JSON },
+	{ "type", 0, "TYPE", "only events of this type; run includes run.start, run.end …", OPT_TYPE },
+	{ "json", 0, NULL, "print the lines of the log unchanged; with verify, one object", OPT_JSON },
 	{ "reason", 0, "TEXT", "with accept: why the break is accepted, which is logged", OPT_REASON },
 };
 
@@ -209,8 +208,8 @@ static int print_tail(int state_fd, const struct audit_filter *f, const struct a
 	return flush_printer(p) ? EXIT_OURS : -1;
 }
 
-/* Shows all events that are in the log now. Returns an exit code, or -1: continue. */
-static int print_past_events(struct audit_query *q, struct printer *p)
+/* Shows all events from the position of the query to the present end of the log. Returns an exit code, or -1: continue. */
+static int print_logged_events(struct audit_query *q, struct printer *p)
 {
 	struct audit_record rec;
 	struct err e = ERR_INIT;
@@ -226,25 +225,17 @@ static int print_past_events(struct audit_query *q, struct printer *p)
 	return flush_printer(p) ? EXIT_OURS : -1;
 }
 
-static int print_coming_events(struct audit_query *q, struct printer *p)
+/* Shows events as they are logged. Returns only an exit code. */
+static int follow_events(struct audit_query *q, struct printer *p)
 {
-	struct audit_record rec;
 	struct err e = ERR_INIT;
 	int r;
 
-	for (;;) {
-		while ((r = audit_query_next(q, &rec, &e)) > 0) {
-			print_record(p, &rec);
-			if (p->out.len > FLUSH_AT && flush_printer(p))
-				return EXIT_OURS;
-		}
-		if (r < 0)
-			return say_error(&e);
-		if (flush_printer(p))
-			return EXIT_OURS;
+	while ((r = print_logged_events(q, p)) < 0) {
 		if (audit_query_wait(q, 1000, &e) < 0)
 			return say_error(&e);
 	}
+	return r;
 }
 
 static int show_events(struct state *st, const struct audit_args *args)
@@ -267,11 +258,11 @@ static int show_events(struct state *st, const struct audit_args *args)
 	p.raw = p.raw && p.json; /* the text format is always escaped, wherever it is written */
 	if (audit_query_open(&q, st->fd, &f, &e) < 0)
 		return say_error(&e);
-	r = args->has_lines ? print_tail(st->fd, &f, args, &p, &last) : print_past_events(q, &p);
+	r = args->has_lines ? print_tail(st->fd, &f, args, &p, &last) : print_logged_events(q, &p);
 	if (r < 0 && last && audit_query_seek(q, last + 1, &e) < 0)
 		r = say_error(&e);
 	if (r < 0)
-		r = args->follow ? print_coming_events(q, &p) : 0;
+		r = args->follow ? follow_events(q, &p) : 0;
 	buf_release(&p.out);
 	return r;
 }
@@ -389,10 +380,7 @@ static int take_audit_option(struct audit_args *args, int id, const char *value,
 		args->json = true;
 		return 0;
 	case OPT_SINCE:
-		if (clock_parse(value, clock_nsec(CLOCK_REALTIME), &args->since) == 0)
-			return 0;
-		err_set(e, -EINVAL, "--since cannot read the time '%.64s'", value);
-		return err_hint(e, -EINVAL, "2026-01-31, 2026-01-31T12:00:00Z, or how long ago: 90s, 2h, 3d");
+		return opt_time("--since", value, &args->since, e);
 	case OPT_SANDBOX:
 		args->sandbox = value;
 		return 0;
@@ -449,22 +437,20 @@ static int check_audit_args(const struct audit_args *args, struct err *e)
  */
 static int parse_audit_args(int argc, char **argv, struct audit_args *args, struct err *e)
 {
-	struct optparse p = OPTPARSE_INIT(argc, argv, audit_opts, ARRAY_SIZE(audit_opts));
+	struct optparse p = OPTPARSE_MIXED(argc, argv, audit_opts, ARRAY_SIZE(audit_opts));
 	const char *value, *word;
 	int id, r = 0;
 
-	do {
-		while (r == 0 && (id = opt_next(&p, &value, e)) != 0) {
-			if (id < 0 || id == OPT_HELP)
-				return id;
-			r = take_audit_option(args, id, value, e);
-		}
-		word = r == 0 ? opt_take(&p) : NULL;
-		if (word && args->act != ACT_SHOW)
-			return err_set(e, -EINVAL, "'%.64s' is one argument too many", word);
-		if (word)
-			r = take_audit_action(args, word, e);
-	} while (word && r == 0);
+	while (r == 0 && (id = opt_next(&p, &value, e)) != 0) {
+		if (id < 0 || id == OPT_HELP)
+			return id;
+		r = take_audit_option(args, id, value, e);
+	}
+	word = opt_take(&p);
+	if (r == 0 && word)
+		r = take_audit_action(args, word, e);
+	if (r == 0 && (word = opt_take(&p)) != NULL)
+		r = err_set(e, -EINVAL, "'%.64s' is one argument too many", word);
 	if (r == 0)
 		r = check_audit_args(args, e);
 	if (args->follow && !args->has_lines) {
@@ -498,22 +484,25 @@ const struct verb verb_audit = {
 	.name = "audit",
 	.group = VERB_HOST,
 	.synopsis = "[OPTIONS] | verify [--json] | accept --reason TEXT",
-	.help = "show what was done, and prove that the record is whole",
+	.help = "show and verify the audit log",
 	.opts = audit_opts,
 	.n_opts = ARRAY_SIZE(audit_opts),
 	.run = cmd_audit,
-	.text = "Shows the audit log: one line for each event, in UTC, oldest first. The log is written outside of every "
-		"sandbox; each event holds the hash of the one before it, and an anchor beside the log moves with it. A long "
-		"object, as all limits of a run, is shown as {…}: --json has it whole.\n"
+	.text = "Shows the audit log: one line for each event, in UTC, oldest first. The log is "
+		"written outside of every sandbox; each event has the hash of the event before it, and "
+		"an anchor next to the log is updated with it. A long object, such as the limits of a "
+		"run, is shown as {…}; *--json* prints it whole.\n"
 		"\n"
-		"verify reads the whole log and names every event that was changed, deleted or moved, a tail that was cut, "
-		"a replaced anchor and a signed head that does not fit; what a crash leaves is told apart and is no break. "
-		"The exit code is 0 when the log is whole, 1 when it is broken.\n"
+		"*verify* reads the whole log and reports every event that was changed, deleted or "
+		"moved, a cut end, a replaced anchor, and a signed head that does not match; traces of "
+		"a crash are reported separately and do not count as a break. The exit code is 0 if "
+		"the log is whole, 1 if it is broken.\n"
 		"\n"
-		"A log that does not fit its anchor is not written to, and nothing runs unlogged. Once somebody has looked at "
-		"the break, accept --reason TEXT continues the log after it. What is there is kept as it is, the break and the "
-		"reason are logged, and verify reports it from then on as accepted. A power failure may take the last "
-		"seconds of the log and then looks like a cut tail.",
+		"Nothing is written to a log that does not match its anchor, and no sandbox runs "
+		"without a log. After a person has examined the break, *accept --reason* TEXT "
+		"continues the log after it. The existing events are kept unchanged, the break and the "
+		"reason are logged, and *verify* reports the break as accepted from then on. A power "
+		"failure may lose the last seconds of the log, which then looks like a cut end.",
 	.examples = "  coffer audit --sandbox @last\n"
 		    "\t# what the last run did\n"
 		    "  coffer audit -f --type run\n"
@@ -521,5 +510,5 @@ const struct verb verb_audit = {
 		    "  coffer audit --since 2h --json | jq .type\n"
 		    "\t# for other programs\n"
 		    "  coffer audit verify\n"
-		    "\t# is the record whole?\n",
+		    "\t# is the log whole?\n",
 };

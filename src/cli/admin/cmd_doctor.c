@@ -17,10 +17,10 @@ enum { OPT_JSON = 1, OPT_VERBOSE };
 
 static const struct opt doctor_opts[] = {
 	{ "json", 0, NULL, "print one JSON object, with the fixes for every distribution", OPT_JSON },
-	{ "verbose", 'v', NULL, "say what each check means, also where all is well", OPT_VERBOSE },
+	{ "verbose", 'v', NULL, "explain each check, also those that pass", OPT_VERBOSE },
 };
 
-static void add_wrapped_text(struct buf *out, const char *label, const char *text)
+static void add_labelled_text(struct buf *out, const char *label, const char *text)
 {
 	buf_addf(out, "        %s ", label);
 	str_add_safe(out, text, strlen(text), false);
@@ -38,7 +38,7 @@ static void add_fixes(struct buf *out, const struct doctor *d, const struct doct
 		if (d->distro < 0)
 			snprintf(label, sizeof(label),
 				 "fix (%s):", doctor_distro_name((enum doctor_distro)i));
-		add_wrapped_text(out, label, c->fix[i]);
+		add_labelled_text(out, label, c->fix[i]);
 	}
 }
 
@@ -59,7 +59,7 @@ static void add_doctor_finding(struct buf *out, const struct doctor *d, const st
 	str_add_safe(out, f->detail, strlen(f->detail), false);
 	buf_addc(out, '\n');
 	if (bad || verbose)
-		add_wrapped_text(out, "means:", f->check->meaning);
+		add_labelled_text(out, "means:", f->check->meaning);
 	if (bad)
 		add_fixes(out, d, f->check);
 }
@@ -158,11 +158,14 @@ const struct verb verb_doctor = {
 	.opts = doctor_opts,
 	.n_opts = ARRAY_SIZE(doctor_opts),
 	.run = cmd_doctor,
-	.text = "Tries out what a sandbox is made of: each namespace is made and used, an overlay is mounted, a filter is "
-		"installed. Each attempt is made in a process of its own that is ended after three seconds, and leaves "
-		"nothing behind.\n\n"
-		"Each line says *ok*, *info* (not there, and nothing is worse for it), *warn* (coffer run works, with one "
-		"layer or limit less, which it says) or *fail* (coffer run cannot work), what was found, and for the last "
-		"two what it means and the commands that mend it on this distribution.\n\n"
-		"The exit code is 0 when coffer run can work, otherwise 1.",
+	.text = "Tests the parts that a sandbox needs: it makes and uses each namespace, mounts an "
+		"overlay, installs a filter. Each test runs in its own process, which is ended after "
+		"ten seconds and leaves nothing behind.\n"
+		"\n"
+		"Each line begins with *ok*, *info* (missing, without any effect), *warn* (coffer run "
+		"works with one layer or limit less, which it reports) or *fail* (coffer run cannot "
+		"work), followed by what was found. After *warn* and *fail* it also shows the effect, "
+		"and the commands that fix it on this distribution.\n"
+		"\n"
+		"The exit code is 0 if coffer run can work, otherwise 1.",
 };

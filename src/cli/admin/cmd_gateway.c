@@ -22,8 +22,9 @@
 enum { OPT_JSON = 1, OPT_LISTEN, OPT_PUBLIC, OPT_HOST };
 
 static const struct opt gateway_opts[] = {
-	{ "listen", 0, "ADDRESS", "with start: serve API and page there too: 127.0.0.1:8787", OPT_LISTEN },
-	{ "host", 0, "NAME", "with --listen: a name that requests may use for it (a proxy's)", OPT_HOST },
+	{ "listen", 0, "ADDRESS", "with start: also serve API and page there, as in 127.0.0.1:8787",
+	  OPT_LISTEN },
+	{ "host", 0, "NAME", "with --listen: another host name in requests (that of a proxy)", OPT_HOST },
 	{ "public", 0, NULL, "with --listen: also on an address that the whole network can reach",
 	  OPT_PUBLIC },
 	{ "json", 0, NULL, "with status: print one JSON object", OPT_JSON },
@@ -306,19 +307,23 @@ static int run_gateway_action(const char *word, bool as_json, const struct webct
 	return show_status(&st, as_json);
 }
 
-/* Takes the options that describe the address to listen on. */
-static void take_listen_option(struct webctl *ctl, int id, const char *value)
+/* Takes the options that describe the address to listen on. A text that does not fit is refused: cut, it is another name. */
+static int take_listen_option(struct webctl *ctl, int id, const char *value, struct err *e)
 {
 	ctl->is_public |= id == OPT_PUBLIC;
-	if (id == OPT_LISTEN)
-		snprintf(ctl->listen, sizeof(ctl->listen), "%.71s", value);
-	if (id == OPT_HOST)
-		snprintf(ctl->hosts, sizeof(ctl->hosts), "%.255s", value);
+	if (id == OPT_LISTEN &&
+	    (size_t)snprintf(ctl->listen, sizeof(ctl->listen), "%s", value) >= sizeof(ctl->listen))
+		return err_set(e, -EINVAL, "--listen takes an address, and '%.64s…' is too long for one",
+			       value);
+	if (id == OPT_HOST &&
+	    (size_t)snprintf(ctl->hosts, sizeof(ctl->hosts), "%s", value) >= sizeof(ctl->hosts))
+		return err_set(e, -EINVAL, "--host takes a name, and '%.64s…' is too long for one", value);
+	return 0;
 }
 
 static int check_gateway_args(const char *word, bool as_json, const struct webctl *ctl, struct err *e)
 {
-	int r = opt_one_of("gateway", word, WORDS, e);
+	int r = opt_action("gateway", word, WORDS, e);
 
 	if (r < 0)
 		return r;
@@ -343,7 +348,8 @@ static int cmd_gateway(int argc, char **argv)
 			if (id == OPT_HELP)
 				return verb_print_help(&verb_gateway);
 			as_json = as_json || id == OPT_JSON;
-			take_listen_option(&ctl, id, value);
+			if (take_listen_option(&ctl, id, value, &e) < 0)
+				return say_usage(&verb_gateway, &e);
 		}
 		next = id < 0 ? NULL : opt_take(&p);
 		if (!next)
@@ -366,23 +372,31 @@ const struct verb verb_gateway = {
 	.name = "gateway",
 	.group = VERB_MANAGE,
 	.synopsis = "start|stop|status|reload|run [OPTIONS]",
-	.help = "the daemon that keeps sandboxes ready and going",
+	.help = "control the daemon that keeps sandboxes ready and restarts them",
 	.opts = gateway_opts,
 	.n_opts = ARRAY_SIZE(gateway_opts),
 	.run = cmd_gateway,
-	.text = "*cofferd* keeps sandboxes ready for coffer-call(1), and starts those with a restart policy again (*coffer run "
-		"--restart*). One is started when it is needed, and exits when there is nothing to do. No sandbox depends on it: "
-		"it may be stopped, killed or replaced at any time, and the next one finds all of them again.\n\n"
-		"*start* starts one that stays until it is stopped, or has the one that runs stay. *stop* ends it; sandboxes go on, "
-		"but for those in the pool. *status* tells what it keeps, and exits with 3 when there is none. *reload* has it look "
-		"at everything again; where coffer was replaced, a new one takes over. *run* is for service managers: it becomes "
-		"cofferd in the foreground, takes a socket that is handed over (LISTEN_FDS), and says when it is ready "
-		"(NOTIFY_SOCKET).\n\n"
-		"While it runs, it serves an HTTP API on *api.sock* in the state directory, and with *--listen* on an address, for those "
-		"with a token (coffer-token(1)) or a session (coffer-ui(1)). It refuses an address that the whole network can reach "
-		"without *--public*: there is no encryption.\n\n"
-		"Units for systemd are installed. For a user: *systemctl --user enable --now cofferd.socket cofferd.service*, and "
-		"*loginctl enable-linger* to have it at boot; for root: *systemctl enable --now cofferd.socket cofferd.service*.",
+	.text = "*cofferd* keeps sandboxes ready for coffer-call(1), and restarts sandboxes with a "
+		"restart policy (*coffer run --restart*). It is started when it is needed, and exits "
+		"when it has nothing to do. No sandbox depends on it: it may be stopped, killed or "
+		"replaced at any time, and the next cofferd finds all sandboxes again.\n"
+		"\n"
+		"*start* starts a cofferd that runs until it is stopped, or makes the running one "
+		"stay. *stop* ends it; sandboxes continue to run, except those in the warm pool. "
+		"*status* shows what it does, and exits with 3 if it does not run. *reload* makes it "
+		"check all of its sandboxes and files again; if coffer was replaced by another "
+		"version, a new cofferd takes over. *run* is for service managers: it becomes cofferd "
+		"in the foreground, accepts a socket from the service manager (LISTEN_FDS), and "
+		"reports when it is ready (NOTIFY_SOCKET).\n"
+		"\n"
+		"While it runs, it serves an HTTP API on *api.sock* in the state directory, and with "
+		"*--listen* also on an address, for clients with a token (coffer-token(1)) or a "
+		"session (coffer-ui(1)). An address that the whole network can reach needs *--public*, "
+		"because the API has no encryption of its own.\n"
+		"\n"
+		"Units for systemd are installed. For a user: *systemctl --user enable --now "
+		"cofferd.socket cofferd.service*, and *loginctl enable-linger* to start it at boot; "
+		"for root: *systemctl enable --now cofferd.socket cofferd.service*.",
 	.examples = "coffer gateway start\n"
 		    "coffer gateway status --json\n",
 };

@@ -19,16 +19,14 @@
 enum { OPT_NAME = 1, OPT_QUIET, OPT_JSON, OPT_FORCE, OPT_INSECURE, OPT_MAX_ENTRIES, OPT_MAX_SIZE };
 
 static const struct opt image_opts[] = {
-	{ "name", 0, "NAME[:TAG]", "import: what to call it (default: what it calls itself)", OPT_NAME,
-	  "name" },
-	{ "max-entries", 0, "N", "import: files and directories, of all layers (default: 1000000)",
+	{ "name", 0, "NAME[:TAG]", "import: its name (default: the name in the archive)", OPT_NAME, "name" },
+	{ "max-entries", 0, "N", "import: limit on files and directories, all layers (default: 1000000)",
 	  OPT_MAX_ENTRIES },
-	{ "max-size", 0, "SIZE", "import: of all layers, unpacked (default: what the disk has)",
+	{ "max-size", 0, "SIZE", "import: limit on the unpacked size, all layers (default: the free space)",
 	  OPT_MAX_SIZE },
 	{ "insecure", 0, NULL, "pull: from a registry without TLS", OPT_INSECURE },
-	{ "force", 'f', NULL, "rm: also one that a kept run was made of; a missing one is no error",
-	  OPT_FORCE },
-	{ "quiet", 'q', NULL, "say only names", OPT_QUIET },
+	{ "force", 'f', NULL, "rm: also if a kept run uses it; a missing one is no error", OPT_FORCE },
+	{ "quiet", 'q', NULL, "print only names", OPT_QUIET },
 	{ "json", 0, NULL, "ls, inspect: print JSON", OPT_JSON },
 };
 
@@ -177,7 +175,14 @@ static int list_images(struct state *st, const struct args *a, struct err *e)
 			return image_no_memory(e);
 		table_format(&t, &out);
 	}
-	return buf_error(&out) ? image_no_memory(e) : say_out(&out) ? -EIO : 0;
+	if (buf_error(&out))
+		return image_no_memory(e);
+	r = say_out(&out) ? -EIO : 0;
+	for (size_t i = 0; i < l.n_unread; i++) {
+		say_error(&l.unread[i]);
+		r = -EBADMSG;
+	}
+	return r;
 }
 
 /* Prints record, manifest and configuration as one object; the latter two are unchanged. */
@@ -315,43 +320,41 @@ static int check_image_args(const struct args *a, const char *act, struct err *e
 		return err_set(e, -EINVAL, "image %s needs an argument", act);
 	if (a->in.name && (a->act != ACT_IMPORT || a->argc != 1))
 		return err_set(e, -EINVAL, "--name is only valid with the import of one image");
+	if ((a->in.entries_max || a->in.bytes_max) && a->act != ACT_IMPORT)
+		return err_set(e, -EINVAL, "--max-entries and --max-size are only valid with image import");
+	if (a->insecure && a->act != ACT_PULL)
+		return err_set(e, -EINVAL, "--insecure is only valid with image pull");
+	if (a->force && a->act != ACT_RM)
+		return err_set(e, -EINVAL, "--force is only valid with image rm");
+	if (a->json && a->act != ACT_LS && a->act != ACT_INSPECT)
+		return err_set(e, -EINVAL, "--json is only valid with image ls and image inspect");
 	return 0;
 }
 
-/*
- * Options may come before, between and after the other words, which are moved to the front of argv. Returns
- * 1 for --help.
- */
+/* Options may come before, between and after the other words. Returns 1 for --help. */
 static int parse_image_args(struct args *a, int argc, char **argv, struct err *e)
 {
-	struct optparse p = OPTPARSE_INIT(argc, argv, image_opts, ARRAY_SIZE(image_opts));
-	const char *value, *act = NULL;
+	struct optparse p = OPTPARSE_MIXED(argc, argv, image_opts, ARRAY_SIZE(image_opts));
+	const char *value, *act;
 	int id, r;
 
-	a->argv = argv + 1;
-
-	for (;;) {
-		while ((id = opt_next(&p, &value, e)) > 0) {
-			if (id == OPT_HELP)
-				return 1;
-			r = take_image_option(a, id, value, e);
-			if (r < 0)
-				return r;
-		}
-		if (id < 0)
-			return id;
-		if (p.index >= p.argc)
-			return check_image_args(a, act, e);
-		if (act) {
-			a->argv[a->argc++] = p.argv[p.index++];
-			continue;
-		}
-		act = opt_take(&p);
-		r = opt_one_of("image", act, act_names, e);
+	while ((id = opt_next(&p, &value, e)) > 0) {
+		if (id == OPT_HELP)
+			return 1;
+		r = take_image_option(a, id, value, e);
 		if (r < 0)
 			return r;
-		a->act = (enum act)r;
 	}
+	if (id < 0)
+		return id;
+	act = opt_take(&p);
+	r = act ? opt_action("image", act, act_names, e) : 0;
+	if (r < 0)
+		return r;
+	a->act = (enum act)r;
+	a->argc = p.argc - p.index;
+	a->argv = p.argv + p.index;
+	return check_image_args(a, act, e);
 }
 
 static int cmd_image(int argc, char **argv)
@@ -376,22 +379,27 @@ const struct verb verb_image = {
 	.n_opts = ARRAY_SIZE(image_opts),
 	.run = cmd_image,
 	.args = "path",
-	.text = "*import* brings in an OCI layout (a directory or an archive of one), an archive of *docker save*, or a plain root "
-		"file system (an archive or a directory; then with *--name*). Archives may be compressed with gzip or zstd. *pull* "
-		"fetches one from a registry by way of skopeo(1). *ls* lists what is there, *inspect* shows what an image says about "
-		"itself, *rm* removes it with the layers that no other image needs, unless a sandbox uses them now.\n"
+	.text = "*import* adds an OCI layout (a directory or an archive of one), an archive of *docker "
+		"save*, or a plain root file system (an archive or a directory; *--name* is then "
+		"required). Archives may be compressed with gzip or zstd. *pull* fetches an image from "
+		"a registry with skopeo(1). *ls* lists the images, *inspect* shows the configuration "
+		"of one, *rm* removes one with the layers that no other image needs, unless a sandbox "
+		"uses them now.\n"
 		"\n"
-		"REF is NAME[:TAG][@sha256:DIGEST]; without a tag it is latest. One that is pinned to a digest is refused when the "
-		"store has another.\n"
+		"REF is NAME[:TAG][@sha256:DIGEST]; the default tag is latest. A REF with a digest is "
+		"refused if the stored image has another digest.\n"
 		"\n"
-		"An archive is a stranger's: it is unpacked by a process that can reach nothing but the new layer. A name that leads out "
-		"of it, a link to what is not in it, the device 0:0 and attributes that steer an overlay end the import, and so do "
-		"more entries or bytes than allowed and a decompression bomb. Devices, pipes, extended attributes and setuid bits "
-		"are left out. Every blob must be what its digest says, every layer what the configuration says. Layers are stored once, "
-		"by digest; an import that fails or is killed leaves nothing that can be seen.\n"
+		"Archives are not trusted: a process that can reach nothing but the new layer unpacks "
+		"them. The import fails on a name that leads out of the layer, a link to a file "
+		"outside of the archive, the device 0:0, attributes that steer an overlay, more "
+		"entries or bytes than allowed, and a decompression bomb. Devices, pipes, extended "
+		"attributes and setuid bits are left out. Every blob must match its digest, and every "
+		"layer the configuration. Layers are stored once, by digest; an import that fails or "
+		"is killed leaves nothing visible.\n"
 		"\n"
-		"As root the files of an image keep their owners, mapped into each sandbox; an ordinary user owns them all, and inside "
-		"they belong to whoever the command runs as.",
+		"For root, the files of an image keep their owners, mapped into each sandbox; an "
+		"ordinary user owns them all, and inside they belong to the user that the command runs "
+		"as.",
 	.examples = "coffer image import --name debian:12 rootfs.tar.gz\n"
 		    "\t# a plain root file system\n"
 		    "docker save myapp:3 | gzip > myapp.tar.gz; coffer image import myapp.tar.gz\n"

@@ -21,7 +21,7 @@ static const struct opt notify_opts[] = {
 	{ "config", 0, "FILE", "read this file instead of the usual one", OPT_CONFIG, "file" },
 	{ "to", 0, "NAME", "test: only this target", OPT_TO },
 	{ "tries", 0, "N", "test: number of attempts for each, with growing pauses (default: 1)", OPT_TRIES },
-	{ "title", 0, "TEXT", "test: what the message says", OPT_TITLE },
+	{ "title", 0, "TEXT", "test: title of the message", OPT_TITLE },
 };
 
 #define WORDS "test ls"
@@ -155,26 +155,25 @@ static int take_notify_option(struct notify_args *a, int id, const char *value, 
 
 static int parse_notify_args(int argc, char **argv, struct notify_args *a, struct err *e)
 {
-	struct optparse p = OPTPARSE_INIT(argc, argv, notify_opts, ARRAY_SIZE(notify_opts));
+	struct optparse p = OPTPARSE_MIXED(argc, argv, notify_opts, ARRAY_SIZE(notify_opts));
 	const char *value, *word;
 	int id, r = 0;
 
-	do {
-		while (r == 0 && (id = opt_next(&p, &value, e)) != 0) {
-			if (id < 0 || id == OPT_HELP)
-				return id;
-			r = take_notify_option(a, id, value, e);
-		}
-		word = r == 0 ? opt_take(&p) : NULL;
-		if (word && a->act >= 0)
-			r = err_set(e, -EINVAL, "'%.64s' is one argument too many", word);
-		else if (word)
-			r = a->act = opt_one_of("notify", word, WORDS, e);
-		r = r > 0 ? 0 : r;
-	} while (word && r == 0);
-	if (r == 0 && a->act < 0)
+	while (r == 0 && (id = opt_next(&p, &value, e)) != 0) {
+		if (id < 0 || id == OPT_HELP)
+			return id;
+		r = take_notify_option(a, id, value, e);
+	}
+	if (r < 0)
+		return r;
+	word = opt_take(&p);
+	if (!word)
 		return err_set(e, -EINVAL, "notify needs one of these words: %s", WORDS);
-	return r;
+	a->act = opt_action("notify", word, WORDS, e);
+	if (a->act < 0)
+		return a->act;
+	word = opt_take(&p);
+	return word ? err_set(e, -EINVAL, "'%.64s' is one argument too many", word) : 0;
 }
 
 static int cmd_notify(int argc, char **argv)
@@ -206,19 +205,23 @@ const struct verb verb_notify = {
 	.opts = notify_opts,
 	.n_opts = ARRAY_SIZE(notify_opts),
 	.run = cmd_notify,
-	.text = "Whom the gateway tells of what needs a person stands in _/etc/cofferdam/notify.yaml_ for root, else in "
-		"_cofferdam/notify.yaml_ of the user's configuration directory: commands, webhooks and Matrix rooms. *test* sends a message "
-		"to each and says what came of it; *ls* shows them. What is sent, and how a receiver checks that it is genuine, is "
-		"in " DOCS_NOTIFY ".\n"
+	.text = "The gateway notifies people of questions and of other events that need a person. The "
+		"targets (commands, webhooks and Matrix rooms) are in _/etc/cofferdam/notify.yaml_ for "
+		"root, otherwise in _cofferdam/notify.yaml_ of the user's configuration directory. "
+		"*test* sends a message to each target and prints the result; *ls* lists the targets. " DOCS_NOTIFY
+		" describes the messages, and how a receiver verifies them.\n"
 		"\n"
-		"The file is read when a sandbox asks its first question, and for each other message when that is sent. A sandbox that has asked already "
-		"keeps what it has read until it is started again (*coffer restart*).\n"
+		"The file is read when a sandbox asks its first question, and before each other "
+		"message. A sandbox that has already asked keeps the targets that it has read until it "
+		"is started again (*coffer restart*).\n"
 		"\n"
-		"Each call is carried by *coffer-courier*, a process that sees only that call and speaks only verified TLS. Secrets "
-		"come to it from the vault, or from a file that nobody else may read. Addresses that are private, or this host's "
-		"own, are dialled only where the file says so by *to*.\n"
+		"*coffer-courier* makes each call: a process that sees only that call and accepts only "
+		"verified TLS. It gets secrets from the vault, or from a file that nobody else may "
+		"read. It connects to a private address, or to an address of this host, only if the "
+		"file names that address in *to*.\n"
 		"\n"
-		"The exit code is 0 when all were sent, 1 when one was not, 2 when the command line or the file is wrong.",
+		"The exit code is 0 if all messages were sent, 1 if one was not, 2 if the command line "
+		"or the file is wrong.",
 	.examples = "coffer notify test\n"
 		    "coffer notify test --to ops --tries 3\n",
 };

@@ -30,7 +30,7 @@ static int cmd_pool(int argc, char **argv)
 	what = p.index < p.argc ? p.argv[p.index] : "show";
 	if (r == 0 && p.index + 1 < p.argc)
 		r = err_set(&e, -EINVAL, "pool takes one action: show or stop");
-	if (r == 0 && opt_one_of("pool", what, "show stop", &e) < 0)
+	if (r == 0 && opt_action("pool", what, "show stop", &e) < 0)
 		r = -EINVAL;
 	if (r < 0)
 		return say_usage(&verb_pool, &e);
@@ -56,8 +56,10 @@ const struct verb verb_pool = {
 	.synopsis = "[show|stop]",
 	.help = "show or end the sandboxes kept ready for tool calls",
 	.run = cmd_pool,
-	.text = "Sandboxes that coffer-call(1) will use are made ahead by *cofferd*. *show* tells how many stand ready and what "
-		"memory they hold; *stop* ends them, and cofferd unless it keeps sandboxes going (coffer-gateway(1)). The next call starts it again.",
+	.text = "*cofferd* makes sandboxes ahead for coffer-call(1): the warm pool. *show* prints how "
+		"many are ready and the memory that they use; *stop* ends them, and cofferd too unless "
+		"it maintains sandboxes with a restart policy (coffer-gateway(1)). The next call "
+		"starts it again.",
 	.examples = "coffer pool\n"
 		    "coffer pool stop\n",
 };

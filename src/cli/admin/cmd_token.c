@@ -23,8 +23,8 @@ enum { OPT_ROLE = 1, OPT_NAME, OPT_EXPIRES, OPT_JSON };
 
 static const struct opt token_opts[] = {
 	{ "role", 0, "ROLE", "new: observer, approver or operator", OPT_ROLE, "observer approver operator" },
-	{ "name", 0, "NAME", "new: what to know it by (default: the role and a number)", OPT_NAME },
-	{ "expires", 0, "SPAN", "new: good for so long: 12h, 30d (default: until it is removed)",
+	{ "name", 0, "NAME", "new: its name (default: the role and a number)", OPT_NAME },
+	{ "expires", 0, "SPAN", "new: lifetime, as in 12h or 30d (default: until it is removed)",
 	  OPT_EXPIRES },
 	{ "json", 0, NULL, "ls: print one JSON object", OPT_JSON },
 };
@@ -132,55 +132,75 @@ static int take_token_option(struct webctl *c, int id, const char *value, struct
 	}
 }
 
-static int cmd_token(int argc, char **argv)
+struct token_args {
+	struct webctl c;
+	const char *word, *what;
+	bool as_json;
+};
+
+/* Options may come anywhere. Returns 0, OPT_HELP or negative. */
+static int parse_token_args(struct optparse *p, struct token_args *a, struct err *e)
 {
-	struct optparse p = OPTPARSE_INIT(argc, argv, token_opts, ARRAY_SIZE(token_opts));
-	CLEANUP(state_release) struct state st = STATE_INIT;
-	struct webctl c = { 0 };
-	struct err e = ERR_INIT;
-	const char *value, *word = NULL, *what = NULL, *next;
-	bool as_json = false;
+	const char *value, *extra;
 	int id;
 
-	do {
-		while ((id = opt_next(&p, &value, &e)) > 0) {
-			if (id == OPT_HELP)
-				return verb_print_help(&verb_token);
-			as_json = as_json || id == OPT_JSON;
-			if (take_token_option(&c, id, value, &e) < 0)
-				return say_usage(&verb_token, &e);
-		}
-		next = id < 0 ? NULL : opt_take(&p);
-		if (!word)
-			word = next;
-		else if (next)
-			what = next;
-	} while (next);
-	if (id < 0 || !word || opt_one_of("token", word, "new ls rm", &e) < 0) {
-		if (id >= 0 && !word)
-			err_set(&e, -EINVAL, "token needs one of these words: new, ls, rm");
-		return say_usage(&verb_token, &e);
+	while ((id = opt_next(p, &value, e)) > 0) {
+		if (id == OPT_HELP)
+			return OPT_HELP;
+		a->as_json = a->as_json || id == OPT_JSON;
+		if (take_token_option(&a->c, id, value, e) < 0)
+			return e->code;
 	}
+	if (id < 0)
+		return id;
+	a->word = opt_take(p);
+	a->what = opt_take(p);
+	extra = opt_take(p);
+	if (!a->word)
+		return err_set(e, -EINVAL, "token needs one of these words: new, ls, rm");
+	if (extra)
+		return err_set(e, -EINVAL, "'%.64s' is one argument too many", extra);
+	if (opt_action("token", a->word, "new ls rm", e) < 0)
+		return e->code;
+	if (a->what && !str_eq(a->word, "rm"))
+		return err_set(e, -EINVAL, "token %s takes no argument, but got '%.64s'", a->word, a->what);
+	return 0;
+}
+
+static int cmd_token(int argc, char **argv)
+{
+	struct optparse p = OPTPARSE_MIXED(argc, argv, token_opts, ARRAY_SIZE(token_opts));
+	CLEANUP(state_release) struct state st = STATE_INIT;
+	struct token_args a = { 0 };
+	struct err e = ERR_INIT;
+	int r = parse_token_args(&p, &a, &e);
+
+	if (r == OPT_HELP)
+		return verb_print_help(&verb_token);
+	if (r < 0 || !a.word)
+		return say_usage(&verb_token, &e);
 	if (state_open(&st, &e) < 0)
 		return say_error(&e);
-	return str_eq(word, "new")  ? make_token(&st, &c)
-	       : str_eq(word, "ls") ? list_tokens(&st, &c, as_json)
-				    : revoke_token(&st, &c, what);
+	return str_eq(a.word, "new")  ? make_token(&st, &a.c)
+	       : str_eq(a.word, "ls") ? list_tokens(&st, &a.c, a.as_json)
+				      : revoke_token(&st, &a.c, a.what);
 }
 
 const struct verb verb_token = {
 	.name = "token",
 	.group = VERB_MANAGE,
 	.synopsis = "new|ls|rm [OPTIONS] [NAME]",
-	.help = "who may use the API over a network",
+	.help = "manage access tokens for the API",
 	.opts = token_opts,
 	.n_opts = ARRAY_SIZE(token_opts),
 	.run = cmd_token,
-	.text = "Tokens for the API where it listens on an address (*coffer gateway start --listen*). An _observer_ may read and "
-		"ask, an _approver_ also answer, an _operator_ also stop, remove, run commands and roll back. *new* prints the token "
-		"once; only its hash is kept. *ls* also shows the sessions of *coffer ui*. *rm* takes effect at once: streams that the "
-		"token has open are ended.\n\n"
-		"On *api.sock* in the state directory no token is needed: its owner is operator.",
+	.text = "Manages the tokens for the API on an address (*coffer gateway start --listen*). An "
+		"_observer_ may read and ask questions, an _approver_ may also answer them, an "
+		"_operator_ may also run commands, stop and remove sandboxes, and roll them back. "
+		"*new* prints the token once; only its hash is stored. *ls* also shows the sessions of "
+		"*coffer ui*. *rm* takes effect at once: open streams of that token are closed.\n"
+		"\n"
+		"*api.sock* in the state directory needs no token: its owner has the role operator.",
 	.examples = "coffer token new --role approver --name phone --expires 30d\n"
 		    "coffer token rm phone\n",
 };

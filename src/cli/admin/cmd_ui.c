@@ -15,25 +15,30 @@
 enum { OPT_ROLE = 1, OPT_NAME, OPT_LISTEN };
 
 static const struct opt ui_opts[] = {
-	{ "role", 0, "ROLE", "observer, approver or operator (operator)", OPT_ROLE,
+	{ "role", 0, "ROLE", "observer, approver or operator (default: operator)", OPT_ROLE,
 	  "observer approver operator" },
-	{ "name", 0, "NAME", "who it is for: what the log says beside answers (page)", OPT_NAME },
-	{ "listen", 0, "ADDRESS", "where to listen when the gateway does not yet (127.0.0.1:8787)",
+	{ "name", 0, "NAME", "who it is for; the log has this name with each answer (default: page)",
+	  OPT_NAME },
+	{ "listen", 0, "ADDRESS", "where to listen if the gateway does not yet (default: 127.0.0.1:8787)",
 	  OPT_LISTEN },
 };
 
-/* Gets the first address that cofferd listens on; "" if there is none. */
-static int find_listen_address(struct state *st, struct webctl *c, char ret[72], struct err *e)
+/* Gets the address that cofferd listens on: `want` if it is one of several, else the first; "" if there is none. */
+static int find_listen_address(struct state *st, struct webctl *c, const char *want, char ret[72],
+			       struct err *e)
 {
 	autobuf struct buf b = BUF_INIT;
 	const char *s;
-	json_t *o;
+	json_t *o, *list;
 	int r = cofferd_web(st, c, &b, e);
 
 	if (r < 0)
 		return r;
 	o = json_loadb(buf_cstr(&b), b.len, 0, NULL);
-	s = json_string_value(json_array_get(json_object_get(o, "listen"), 0));
+	list = json_object_get(o, "listen");
+	s = json_string_value(json_array_get(list, 0));
+	for (size_t i = 1; want && i < json_array_size(list) && !str_eq(s, want); i++)
+		s = str_eq(json_string_value(json_array_get(list, i)), want) ? want : s;
 	snprintf(ret, 72, "%s", s ? s : "");
 	json_decref(o);
 	return 0;
@@ -54,10 +59,10 @@ static int listen_on_free_port(struct state *st, const char *listen, char ret[72
 	for (unsigned i = 0; r == -EADDRINUSE && i < (listen ? 1 : PORT_TRIES); i++) {
 		*e = ERR_INIT;
 		if (listen)
-			snprintf(c.listen, sizeof(c.listen), "%.71s", listen);
+			snprintf(c.listen, sizeof(c.listen), "%s", listen);
 		else
 			snprintf(c.listen, sizeof(c.listen), "127.0.0.1:%u", PORT_FIRST + i);
-		r = find_listen_address(st, &c, ret, e);
+		r = find_listen_address(st, &c, c.listen, ret, e);
 		if (r == 0 && i)
 			say_note(
 				"port %d is taken, perhaps by the gateway of another user: this one listens on %s",
@@ -73,13 +78,18 @@ static int show_address(struct state *st, enum web_role role, const char *name, 
 	struct err e = ERR_INIT;
 	char at[72] = "";
 
-	if (find_listen_address(st, &c, at, &e) < 0)
+	if (find_listen_address(st, &c, listen, at, &e) < 0)
 		return say_error(&e);
+	if (listen && at[0] && !str_eq(listen, at)) {
+		err_set(&e, -EALREADY, "the gateway listens on %s already", at);
+		err_hint(&e, -EALREADY, "coffer gateway start --listen %s (adds an address)", listen);
+		return say_error(&e);
+	}
 	if (!at[0] && listen_on_free_port(st, listen, at, &e) < 0)
 		return e.code == -EINVAL ? say_usage(&verb_ui, &e) : say_error(&e);
 	c = (struct webctl){ .op = WEBCTL_LOGIN, .role = role };
-	snprintf(c.name, sizeof(c.name), "%.63s", name);
-	if (web_secret_new("", &code, c.hash, &e) < 0 || find_listen_address(st, &c, at, &e) < 0)
+	snprintf(c.name, sizeof(c.name), "%s", name);
+	if (web_secret_new("", &code, c.hash, &e) < 0 || find_listen_address(st, &c, listen, at, &e) < 0)
 		return say_error(&e);
 	buf_addf(&out, "http://%s/#login=%s\n", at, buf_cstr(&code));
 	say_note("open this within two minutes; it is good once");
@@ -108,6 +118,11 @@ static int cmd_ui(int argc, char **argv)
 		if (role < 0)
 			return say_usage(&verb_ui,
 					 (err_set(&e, -EINVAL, "there is no role '%.40s'", value), &e));
+		if (listen && strlen(listen) >= sizeof((struct webctl){ 0 }.listen)) {
+			err_set(&e, -EINVAL, "--listen takes an address, and '%.64s…' is too long for one",
+				listen);
+			return say_usage(&verb_ui, &e);
+		}
 	}
 	if (id < 0 || p.index < p.argc)
 		return say_usage(&verb_ui, id < 0 ? &e : (err_set(&e, -EINVAL, "ui takes no arguments"), &e));
@@ -120,18 +135,20 @@ const struct verb verb_ui = {
 	.name = "ui",
 	.group = VERB_MANAGE,
 	.synopsis = "[OPTIONS]",
-	.help = "the page: an address to open in a browser",
+	.help = "print an address that opens the page in a browser",
 	.opts = ui_opts,
 	.n_opts = ARRAY_SIZE(ui_opts),
 	.run = cmd_ui,
-	.text = "Prints an address with a code that is good once, for two minutes. The page exchanges it for a session of twelve "
-		"hours, for the tab that it is opened in. *coffer token ls* shows sessions, *coffer token "
-		"rm page* ends them. Where the gateway does not listen on an address yet, it does from then on: on 127.0.0.1:8787, or on the "
-		"next free port when that is taken.\n"
+	.text = "Prints an address with a code that works once, within two minutes. The page exchanges "
+		"the code for a session of twelve hours, which belongs to the browser tab that opened "
+		"it. *coffer token ls* shows sessions, *coffer token rm page* ends them. If the "
+		"gateway does not listen on an address yet, this command makes it listen: on "
+		"127.0.0.1:8787, or on the next free port if that is taken.\n"
 		"\n"
-		"The page shows questions that wait and takes answers to them, sandboxes with what they use, the network as it is used, policies, "
-		"the audit log and whether it verifies, and each run from its start to its end. What came from a sandbox stands there "
-		"as a quotation. " DOCS_UI " says more.",
+		"The page shows pending questions and takes answers to them, sandboxes and the "
+		"resources that they use, live network traffic, policies, the audit log and the result "
+		"of its verification, and the timeline of each run. Text that comes from a sandbox is "
+		"shown as a quotation. " DOCS_UI " describes the page.",
 	.examples = "coffer ui\n"
 		    "coffer ui --role approver --name ann      # may answer questions, and no more\n",
 };

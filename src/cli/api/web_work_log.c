@@ -260,7 +260,7 @@ static void add_event_row(struct json *j, const struct net_event *ev, uint64_t s
 	json_u64(j, "seq", seq);
 	json_strn(j, "time", ev->time_text, LINE_TIME_LEN);
 	json_str(j, "sandbox", ev->sandbox);
-	json_str(j, "type", net_kind_name(ev->kind));
+	json_str(j, "type", ev->type);
 	json_bool(j, "denied", ev->denied || ev->kind == NETEV_REFUSED || ev->kind == NETEV_ALERT);
 	json_str(j, "decision", ev->decision);
 	json_str(j, "host", net_event_host(ev));
@@ -353,6 +353,7 @@ static const struct {
 	{ "exec.end", "that command ended with exit code {exit}", "plain" },
 	{ "stop.request", "was asked to stop", "plain" },
 	{ "checkpoint.create", "checkpoint {checkpoint} was made {label}", "good" },
+	{ "checkpoint.skip", "no checkpoint was made: {why}", "bad" },
 	{ "checkpoint.rollback", "was rolled back to {checkpoint}", "ask" },
 	{ "net.up", "its network is up", "plain" },
 	{ "net.down", "its network went down", "bad" },

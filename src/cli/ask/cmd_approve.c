@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "cli/ask/ask_past.h"
 #include "cli/common/approve_how.h"
 #include "cli/common/ask_show.h"
 #include "cli/core/say.h"
@@ -21,19 +22,19 @@
 enum { OPT_ONCE = 1, OPT_SANDBOX, OPT_FOR, OPT_USES, OPT_ALWAYS, OPT_YES, OPT_DIGEST, OPT_REASON };
 
 static const struct opt approve_opts[] = {
-	{ "once", 0, NULL, "this very request, one time (the default)", OPT_ONCE },
-	{ "sandbox", 0, NULL, "as long as the sandbox lives", OPT_SANDBOX },
-	{ "for", 0, "TIME", "for so long: 10m, 2h", OPT_FOR },
-	{ "uses", 0, "N", "so many times", OPT_USES },
-	{ "always", 0, NULL, "for good: a rule in the policy file, which is shown first", OPT_ALWAYS },
+	{ "once", 0, NULL, "allow this request, one time (the default)", OPT_ONCE },
+	{ "sandbox", 0, NULL, "allow until the sandbox ends", OPT_SANDBOX },
+	{ "for", 0, "TIME", "allow for this time: 10m, 2h", OPT_FOR },
+	{ "uses", 0, "N", "allow this many times", OPT_USES },
+	{ "always", 0, NULL, "allow permanently: add a rule to the policy file, shown first", OPT_ALWAYS },
 	{ "yes", 'y', NULL, "with --always: edit the file without asking", OPT_YES },
-	{ "digest", 0, "HEX", "only if the question still is the one with this digest", OPT_DIGEST },
-	{ "reason", 0, "TEXT", "why, for the log", OPT_REASON },
+	{ "digest", 0, "HEX", "answer only if the question still has this digest", OPT_DIGEST },
+	{ "reason", 0, "TEXT", "the reason, for the log", OPT_REASON },
 };
 
 static const struct opt deny_opts[] = {
-	{ "digest", 0, "HEX", "only if the question still is the one with this digest", OPT_DIGEST },
-	{ "reason", 0, "TEXT", "why: the sandbox is told", OPT_REASON },
+	{ "digest", 0, "HEX", "answer only if the question still has this digest", OPT_DIGEST },
+	{ "reason", 0, "TEXT", "the reason, which the sandbox is told", OPT_REASON },
 };
 
 struct answer_args {
@@ -200,6 +201,31 @@ static int revoke_without_server(struct state *st, int run_fd, const char *run, 
 	return r;
 }
 
+static int match_past_ask(void *ctx, json_t *ask)
+{
+	struct wanted *w = ctx;
+
+	if (!w->found && str_eq(ask_text(ask, "id"), w->id))
+		w->found = json_incref(ask);
+	return 0;
+}
+
+/* A question of a removed sandbox is only in the log. `e` has the error if the log does not have it either. */
+static int refuse_unknown_question(struct state *st, const char *id, struct err *e)
+{
+	struct wanted w = { .id = id };
+	struct err ignored = ERR_INIT;
+	bool more;
+
+	if (ask_past(st, match_past_ask, &w, &more, &ignored) >= 0 && w.found) {
+		*e = ERR_INIT;
+		err_set(e, -ENOENT, "question %s is over (%s)", id, ask_text(w.found, "state"));
+		err_hint(e, -ENOENT, "coffer ask show %s", id);
+	}
+	json_decref(w.found);
+	return -ENOENT;
+}
+
 static int answer_question(const char *id, struct answer_args *a, struct err *e)
 {
 	CLEANUP(state_release) struct state st = STATE_INIT;
@@ -212,6 +238,8 @@ static int answer_question(const char *id, struct answer_args *a, struct err *e)
 
 	r = r < 0 ? r : approve_check_id(&st, id, &show, e);
 	r = r < 0 ? r : askc_resolve(&st, id, run, &fd, e);
+	if (r == -ENOENT)
+		return refuse_unknown_question(&st, id, e);
 	if (r < 0)
 		return r;
 	r = askc_open(&c, fd, e);
@@ -276,20 +304,26 @@ const struct verb verb_approve = {
 	.opts = approve_opts,
 	.n_opts = ARRAY_SIZE(approve_opts),
 	.run = cmd_approve,
-	.text = "Answers a question that *coffer ask ls* shows. By default the request that waits is let through once, exactly as it was "
-		"shown; asked a second time it waits again. If the asker has given up meanwhile, nothing is sent, and the answer waits "
-		"two minutes for the identical request. _--sandbox_, _--for_ and _--uses_ hold for what *coffer ask show* "
-		"says: of a request the same method, path and headers whatever the query and body, the same operations, refs, host and port, or tool.\n"
+	.text = "Answers a question that *coffer ask ls* shows. By default the waiting request is "
+		"allowed once, exactly as it was shown; if it is sent a second time, it waits again. "
+		"If the asker has given up meanwhile, nothing is sent, and the approval waits two "
+		"minutes for the identical request. _--sandbox_, _--for_ and _--uses_ cover more than "
+		"this request, as *coffer ask show* describes: requests with the same method, path and "
+		"headers and any query and body, or the same operations, refs, host and port, or tool.\n"
 		"\n"
-		"_--always_ edits the policy file that the sandbox was started with: a rule for exactly this host and port, method "
-		"and path, operation or ref, this tool under the conditions of the rule, this secret there, or *apply: allow*, and every "
-		"other byte as it was. The change is shown first and has to be confirmed, or "
-		"_--yes_ given; it is in the audit log with who made it. What cannot be a rule, or not exactly so, is refused.\n"
+		"_--always_ edits the policy file that the sandbox was started with. It adds a rule "
+		"for exactly this host and port, method and path, operation or ref, for this tool "
+		"under the conditions of the rule, for this secret at this host, or *apply: allow*, "
+		"and leaves every other byte unchanged. It shows the change first and asks for "
+		"confirmation, unless _--yes_ is given; the audit log has the change and its author. "
+		"An act that cannot be written exactly as a rule is refused.\n"
 		"\n"
-		"The whole id is wanted, for a number alone may be another question by the time it is answered; on a terminal the number "
-		"will do, and what it stands for is shown and has to be confirmed.\n"
+		"The whole id is required, because a number alone may refer to another question by the "
+		"time of the answer. On a terminal the number is enough: the question is then shown "
+		"and has to be confirmed.\n"
 		"\n"
-		"The answer is in force and in the audit log when the command returns. A second answer is refused.",
+		"When the command returns, the answer is in force and in the audit log. A second "
+		"answer is refused.",
 	.examples = "coffer approve 3f9a2c-1\n"
 		    "coffer approve 3f9a2c-1 --for 2h --reason 'release day'\n"
 		    "coffer approve 3f9a2c-1 --always\n",
@@ -303,7 +337,9 @@ const struct verb verb_deny = {
 	.opts = deny_opts,
 	.n_opts = ARRAY_SIZE(deny_opts),
 	.run = cmd_deny,
-	.text = "Answers a question that *coffer ask ls* shows; one that was granted already is taken back. The sandbox is told that a person denied it, and why when a reason is "
-		"given. After five denials of one rule within ten minutes it is denied without asking for ten minutes.",
+	.text = "Answers a question that *coffer ask ls* shows, or revokes a grant. The sandbox is "
+		"told that a person denied the act, and the reason if there is one. After five denials "
+		"of one rule within ten minutes, acts under that rule are denied for ten minutes "
+		"without a question.",
 	.examples = "coffer deny 3f9a2c-1 --reason 'not before Monday'\n",
 };

@@ -27,14 +27,12 @@ enum { OPT_FOLLOW = 1, OPT_JSON, OPT_ALL, OPT_SANDBOX, OPT_REASON, OPT_DETAIL, O
 #define FOLLOW_MAX 1000
 
 static const struct opt ask_opts[] = {
-	{ "follow", 'f', NULL, "stay, and print each question and each change as it comes", OPT_FOLLOW },
-	{ "json", 0, NULL, "one JSON object a line", OPT_JSON },
-	{ "all", 'a', NULL, "also those that are over; of sandboxes that are gone, what the log has",
-	  OPT_ALL },
-	{ "sandbox", 0, "REF", "new: about which sandbox", OPT_SANDBOX, "sandbox" },
-	{ "reason", 0, "TEXT", "new: why it is asked", OPT_REASON },
-	{ "detail", 0, "TEXT", "new: what it is about in full (- for standard input), at most 2048 bytes",
-	  OPT_DETAIL },
+	{ "follow", 'f', NULL, "continue with new questions and changes", OPT_FOLLOW },
+	{ "json", 0, NULL, "print one JSON object per line", OPT_JSON },
+	{ "all", 'a', NULL, "also closed questions; those of removed sandboxes from the log", OPT_ALL },
+	{ "sandbox", 0, "REF", "new: the sandbox that it is about", OPT_SANDBOX, "sandbox" },
+	{ "reason", 0, "TEXT", "new: why you ask", OPT_REASON },
+	{ "detail", 0, "TEXT", "new: the details (- for standard input), at most 2048 bytes", OPT_DETAIL },
 	{ "ask-timeout", 0, "TIME", "new: how long to wait (default: 5m)", OPT_ASK_TIMEOUT },
 };
 
@@ -255,22 +253,19 @@ static int take_ask_option(struct ask_args *a, int id, const char *value, struct
 /* Options and words may come in any order. Returns the number of words, OPT_HELP, or a negative errno. */
 static int parse_ask_args(int argc, char **argv, struct ask_args *a, const char *word[3], struct err *e)
 {
-	struct optparse p = OPTPARSE_INIT(argc, argv, ask_opts, ARRAY_SIZE(ask_opts));
+	struct optparse p = OPTPARSE_MIXED(argc, argv, ask_opts, ARRAY_SIZE(ask_opts));
 	const char *value;
 	int id, n = 0;
 
-	do {
-		while ((id = opt_next(&p, &value, e)) > 0) {
-			if (id == OPT_HELP)
-				return OPT_HELP;
-			id = take_ask_option(a, id, value, e);
-			if (id < 0)
-				return id;
-		}
-		value = id == 0 ? opt_take(&p) : NULL;
+	while ((id = opt_next(&p, &value, e)) > 0) {
+		if (id == OPT_HELP)
+			return OPT_HELP;
+		id = take_ask_option(a, id, value, e);
+		if (id < 0)
+			return id;
+	}
+	for (; id == 0 && (value = opt_take(&p)) != NULL; n++)
 		word[n < 2 ? n : 2] = value;
-		n += value != NULL;
-	} while (value);
 	return id < 0 ? id : n;
 }
 
@@ -284,7 +279,7 @@ static int cmd_ask(int argc, char **argv)
 
 	if (n == OPT_HELP)
 		return verb_print_help(&verb_ask);
-	k = n < 0 ? n : n ? opt_one_of("ask", word[0], "ls show new", &e) : 0;
+	k = n < 0 ? n : n ? opt_action("ask", word[0], "ls show new", &e) : 0;
 	if (k == 2 && (n != 2 || !a.new.sandbox))
 		k = err_set(&e, -EINVAL, "ask new needs --sandbox REF and one question");
 	if (k >= 0 && k < 2 && a.new.named)
@@ -312,19 +307,23 @@ const struct verb verb_ask = {
 	.name = "ask",
 	.group = VERB_MANAGE,
 	.synopsis = "[ls [--follow] [--all] [--json] | show [--json] ID | new --sandbox REF QUESTION]",
-	.help = "show what waits for a person's answer",
+	.help = "show questions that wait for a person's answer",
 	.opts = ask_opts,
 	.n_opts = ARRAY_SIZE(ask_opts),
 	.run = cmd_ask,
-	.text = "What a rule under _ask_ covers is held until somebody says yes or no with *coffer approve* or *coffer deny*; without an "
-		"answer in time it is denied. *ls* lists what waits and what is granted in all sandboxes, *show* one question "
-		"in full: who asks, for what exactly, by which rule, and what the sandbox did just before.\n"
+	.text = "An act that a rule under _ask_ covers is held until a person answers with *coffer "
+		"approve* or *coffer deny*; without an answer in time it is denied. *ls* lists pending "
+		"questions and grants of all sandboxes. *show* prints one question in full: which "
+		"sandbox asks, for what exactly, by which rule, and what the sandbox did just before.\n"
 		"\n"
-		"*new* puts a question of your own to whoever answers, about a sandbox that runs or has ended, and waits: exit code 0 when it "
-		"was allowed, 1 when it was denied or nobody answered in time, 130 when it was withdrawn by ^C.\n"
+		"*new* asks a question of your own, about a sandbox that runs or has ended, and waits "
+		"for the answer. The exit code is 0 if it was allowed, 1 if it was denied or nobody "
+		"answered in time, 130 if you withdrew it with Ctrl-C.\n"
 		"\n"
-		"The same question asked again while it waits is one entry. An id is the beginning of the sandbox's id and a "
-		"number; the number alone will do where it is unambiguous, but for *coffer approve* and *coffer deny*.",
+		"If the same question is asked again while it waits, it is still one entry. An id is "
+		"the beginning of the sandbox's id and a number. *coffer ask show* also accepts the "
+		"number alone if it is unambiguous; *coffer approve* and *coffer deny* accept it only "
+		"on a terminal.",
 	.examples =
 		"coffer ask ls --follow\n"
 		"coffer ask show 3f9a2c-1\n"

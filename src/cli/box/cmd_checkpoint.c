@@ -20,8 +20,8 @@
 enum { OPT_LABEL = 1, OPT_KEEP, OPT_JSON };
 
 static const struct opt checkpoint_opts[] = {
-	{ "label", 'l', "TEXT", "a few words to know it by", OPT_LABEL },
-	{ "keep", 0, "N", "keep at most N, the newest (default: as the run was started)", OPT_KEEP },
+	{ "label", 'l', "TEXT", "a short description", OPT_LABEL },
+	{ "keep", 0, "N", "keep only the newest N (default: as for the run)", OPT_KEEP },
 	{ "json", 0, NULL, "print one JSON object", OPT_JSON },
 };
 
@@ -91,6 +91,10 @@ static int make_checkpoint(const char *ref, const struct checkpoint_want *w)
 	if (ckpt_make(&r, &want, &made, &e) < 0)
 		return say_error(&e);
 	warn_if_not_frozen(&made);
+	if (ckpt_room_is_low(&r))
+		say_warn(
+			"little space is left on the file system of the state directory: automatic checkpoints are "
+			"not made; coffer checkpoint rm and coffer rm free space");
 	if (w->json)
 		format_made_json(&r, &made, &out);
 	else
@@ -332,11 +336,11 @@ static void make_automatic(const struct ref *ref, const char *label, bool first)
 		return;
 	want.keep = r.meta.keep;
 	if (ret == 0)
-		ret = ckpt_make(&r, &want, &made, &e);
-	if (ret < 0) {
-		say_warn("no checkpoint was made: %s", e.msg);
+		ret = ckpt_make_automatic(&r, &want, &made, &e);
+	if (ret < 0 || (made.no_room && !made.told))
+		say_warn("no checkpoint was made: %s", ret < 0 ? e.msg : ckpt_no_room_text);
+	if (ret < 0)
 		return;
-	}
 	warn_if_not_frozen(&made);
 	ckpt_release(&r);
 	if (wants_tidying(&made))
@@ -470,17 +474,27 @@ const struct verb verb_checkpoint = {
 	.n_opts = ARRAY_SIZE(checkpoint_opts),
 	.run = cmd_checkpoint,
 	.args = "sandbox",
-	.text = "Makes a checkpoint of all that a sandbox wrote: its workspace's layer, the layer of its own root file system, and "
-		"its named home, together. Prints its name: c1, c2, and so on. The original directory is not touched, and costs "
-		"nothing: the cost grows with what the sandbox ever changed, and content is kept once, however many checkpoints "
-		"hold it.\n\n"
-		"A sandbox that runs stands still for the moment that it takes, by its control group, or where there is none by "
-		"stopping its processes one by one; where neither works that is said, and *ls* shows it.\n\n"
-		"*ls* lists them: how long ago, how many files and directories, what they hold on the disk, and how much of that no "
-		"earlier one has. *rm* removes some. *gc* frees what no checkpoint of any sandbox needs any more; removing a sandbox "
-		"or a checkpoint does so too.\n\n"
-		"coffer-rollback(1) goes back to one, coffer-fork(1) starts another sandbox from one, coffer-diff(1) compares. *coffer "
-		"run --checkpoint each*, the default with *--profile*, makes one after every command.",
+	.text = "Makes a checkpoint of everything that a sandbox wrote: the layer of its workspace, "
+		"the layer of its own root file system, and its named home, together. Prints its name: "
+		"c1, c2, and so on. The original directory is not copied: the cost grows only with "
+		"what the sandbox has changed, and content that several checkpoints share is stored "
+		"once.\n"
+		"\n"
+		"A running sandbox is paused while its checkpoint is made, by its control group, or "
+		"without one by stopping its processes one by one. If neither works, this is reported, "
+		"and *ls* shows it.\n"
+		"\n"
+		"*ls* lists checkpoints: age, number of files and directories, their size on the disk, "
+		"and how much of that no earlier checkpoint has. *rm* removes checkpoints. *gc* frees "
+		"content that no checkpoint of any sandbox needs; removing a sandbox or a checkpoint "
+		"does so too.\n"
+		"\n"
+		"coffer-rollback(1) goes back to a checkpoint, coffer-fork(1) starts another sandbox "
+		"from one, coffer-diff(1) compares two. *coffer run --checkpoint each*, the default "
+		"with *--profile*, makes one after every command. Such automatic checkpoints use at most "
+		"four times the limit of *--disk* beside the newest one: the oldest are dropped first. "
+		"They leave 3 % and at least 512 MiB of the file system of the state directory free (half "
+		"of a smaller one); where that is not possible, none is made, which is reported once.",
 	.examples = "coffer checkpoint web --label 'before the upgrade'\n"
 		    "\t# prints c1\n"
 		    "coffer checkpoint ls web\n"

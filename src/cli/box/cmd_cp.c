@@ -10,7 +10,7 @@
 #include "cli/core/ref.h"
 #include "cli/core/say.h"
 #include "cli/core/verb.h"
-#include "run/supervise/link.h"
+#include "run/supervise/run_link.h"
 #include "sandbox/init/copy.h"
 #include "workspace/tree/path.h"
 
@@ -18,17 +18,19 @@
 #include <fcntl.h>
 #include <string.h>
 
-enum { OPT_FOLLOW = 1, OPT_MAX_SIZE, OPT_MAX_FILES, OPT_ALLOW };
+enum { OPT_FOLLOW = 1, OPT_MAX_SIZE, OPT_MAX_FILES, OPT_ALLOW, OPT_ALLOW_SPECIAL };
 
 #define MAX_SIZE_DEFAULT (16ULL << 30)
 #define MAX_FILES_DEFAULT 1000000
 
 static const struct opt cp_opts[] = {
-	{ "follow-link", 'L', NULL, "copy what SRC points to when it is a symlink", OPT_FOLLOW },
+	{ "follow-link", 'L', NULL, "copy what SRC points to if it is a symlink", OPT_FOLLOW },
 	{ "max-size", 0, "SIZE", "copy at most this much out of a sandbox (16g)", OPT_MAX_SIZE },
-	{ "max-files", 0, "N", "copy at most so many files out of a sandbox (1000000)", OPT_MAX_FILES },
+	{ "max-files", 0, "N", "copy at most this many files out of a sandbox (1000000)", OPT_MAX_FILES },
 	{ "allow", 0, "PATH", "out of a sandbox: copy a file that the host may run or obey", OPT_ALLOW,
 	  .many = true },
+	{ "allow-special", 0, "PATH", "out of a sandbox: copy a symlink that leads outside of the copy",
+	  OPT_ALLOW_SPECIAL, .many = true },
 };
 
 struct cp_want {
@@ -37,7 +39,7 @@ struct cp_want {
 	const char *src, *dst; /* without the sandbox */
 	char *ref;
 	bool inwards;
-	struct strv allow;
+	struct strv allow, allow_special;
 };
 
 /* Splits "REF:PATH". NULL if the text is a path of the host, which may contain a colon: "/x:y", "./x:y",
@@ -118,14 +120,14 @@ static int unpack_received(void *ctx, const void *data, size_t len)
 	return unpacker_feed(&o->u, data, len);
 }
 
-static int copy_out_of_sandbox(struct link *l, const struct cp_want *w, struct state *st, struct err *e)
+static int copy_out_of_sandbox(struct run_link *l, const struct cp_want *w, struct state *st, struct err *e)
 {
 	static struct outwards o; /* large */
 	static char name[] = "cp-out", follow[] = "follow";
 	char *const argv[] = { name, (char *)w->src, w->follow ? follow : NULL, NULL };
-	const struct link_cmd c = { .argv = argv, .cwd = "/", .flags = PROTO_F_BUILTIN };
+	const struct run_link_cmd c = { .argv = argv, .cwd = "/", .flags = PROTO_F_BUILTIN };
 	autobuf struct buf messages = BUF_INIT;
-	const struct link_xfer x = { .consume = unpack_received, .ctx = &o, .messages = &messages };
+	const struct run_link_xfer x = { .consume = unpack_received, .ctx = &o, .messages = &messages };
 	char source_name[PACK_NAME_MAX + 1];
 	struct copy_fail fail = { 0 };
 	struct copy_target t;
@@ -142,9 +144,11 @@ static int copy_out_of_sandbox(struct link *l, const struct cp_want *w, struct s
 	o.u.may_ctx = &o.hold;
 	r = path_normalise_all(&w->allow, &o.hold.allow, e);
 	if (r == 0)
+		r = path_normalise_all(&w->allow_special, &o.hold.allow_special, e);
+	if (r == 0)
 		r = cp_hold_open(&o.hold, t.dir, st, e);
 	if (r == 0)
-		r = link_transfer(l, &c, &x, &end, e);
+		r = run_link_transfer(l, &c, &x, &end, e);
 	if (o.u.fail.code)
 		r = set_copy_error(&o.u.fail, e);
 	if (r == 0)
@@ -189,15 +193,15 @@ static int pack_next(void *ctx, struct buf *out)
 	return pack_records(&i->p, out);
 }
 
-static int copy_into_sandbox(struct link *l, const struct cp_want *w, struct err *e)
+static int copy_into_sandbox(struct run_link *l, const struct cp_want *w, struct err *e)
 {
 	static struct inwards i; /* large */
 	static char name[] = "cp-in";
 	char source_name[PACK_NAME_MAX + 1];
 	char *const argv[] = { name, (char *)w->dst, source_name, NULL };
-	const struct link_cmd c = { .argv = argv, .cwd = "/", .flags = PROTO_F_BUILTIN };
+	const struct run_link_cmd c = { .argv = argv, .cwd = "/", .flags = PROTO_F_BUILTIN };
 	autobuf struct buf messages = BUF_INIT;
-	const struct link_xfer x = { .produce = pack_next, .ctx = &i, .messages = &messages };
+	const struct run_link_xfer x = { .produce = pack_next, .ctx = &i, .messages = &messages };
 	struct proto_exit end = { .kind = PROTO_NOT_STARTED };
 	int r = copy_source_name(w->src, source_name);
 
@@ -205,7 +209,7 @@ static int copy_into_sandbox(struct link *l, const struct cp_want *w, struct err
 		return err_sys(e, r, "cannot copy %.200s", w->src);
 	r = packer_open(&i.p, AT_FDCWD, w->src, w->follow, &i.first);
 	if (r == 0)
-		r = link_transfer(l, &c, &x, &end, e);
+		r = run_link_transfer(l, &c, &x, &end, e);
 	else
 		set_copy_error(&i.p.fail, e);
 	if (r == 0)
@@ -227,7 +231,8 @@ static int take_cp_option(struct cp_want *w, int id, const char *value, struct e
 		return err_set(e, -EINVAL, "'%.100s' is not a size such as 500m or 20g", value);
 	else if (id == OPT_MAX_FILES && (str_to_u64(value, &w->max_files) < 0 || !w->max_files))
 		return err_set(e, -EINVAL, "'%.100s' is not a number of files", value);
-	else if (id == OPT_ALLOW && strv_add(&w->allow, value) < 0)
+	else if ((id == OPT_ALLOW && strv_add(&w->allow, value) < 0) ||
+		 (id == OPT_ALLOW_SPECIAL && strv_add(&w->allow_special, value) < 0))
 		return err_set(e, -ENOMEM, "out of memory");
 	return 0;
 }
@@ -238,7 +243,7 @@ static int cmd_cp(int argc, char **argv)
 	struct cp_want w = { .max_size = MAX_SIZE_DEFAULT, .max_files = MAX_FILES_DEFAULT };
 	autofree char *ref_text = NULL;
 	autoref struct ref ref = REF_INIT;
-	autolink struct link l = LINK_INIT;
+	autolink struct run_link l = RUN_LINK_INIT;
 	struct err e = ERR_INIT;
 	const char *value;
 	int id, r;
@@ -260,6 +265,7 @@ static int cmd_cp(int argc, char **argv)
 	if (r == 0)
 		r = w.inwards ? copy_into_sandbox(&l, &w, &e) : copy_out_of_sandbox(&l, &w, &ref.st, &e);
 	strv_release(&w.allow);
+	strv_release(&w.allow_special);
 	if (r < 0 && !e.msg[0])
 		err_sys(&e, r, "cannot copy");
 	return r < 0 ? (say_error(&e), 1) : 0;
@@ -273,15 +279,24 @@ const struct verb verb_cp = {
 	.opts = cp_opts,
 	.n_opts = ARRAY_SIZE(cp_opts),
 	.run = cmd_cp,
-	.text = "Copies a file, or a directory with all below it, as *docker cp* does: an existing directory takes the source "
-		"inside, otherwise DST is the new name; *SRC/.* means only what is in the directory. Paths in the sandbox start "
-		"at its root. Modes and times are kept, minus the umask; owners are whoever copies; symlinks stay symlinks.\n\n"
-		"Nothing that comes out of a sandbox is trusted: it is never written outside DST, no link is followed, "
-		"existing files are replaced rather than written through, set-id bits, devices, sockets and pipes do not "
-		"come along, and size and number of files are limited. What SRC names itself goes where DST says. Of what is below a "
-		"directory, files that the host may run or obey unasked, and those that coffer itself obeys, are left out and "
-		"named, as with coffer-apply(1); a file that is one by the directory that it goes to (DST is _.github_ or in _.git_) too. "
-		"--allow PATH lets one go out.",
+	.text = "Copies a file, or a directory with everything below it, as *docker cp* does: if DST "
+		"is an existing directory, the source is copied into it, otherwise DST is the new "
+		"name; *SRC/.* means only the content of the directory. Paths in the sandbox start at "
+		"its root. Modes and times are kept, minus the umask; the user who copies becomes the "
+		"owner; symlinks stay symlinks.\n"
+		"\n"
+		"Nothing that comes out of a sandbox is trusted: it is never written outside of DST, "
+		"no link is followed, existing files are replaced rather than written through, set-id "
+		"bits, devices, sockets and pipes are left out, and the size and number of files are "
+		"limited. A symlink that leads outside of the copied directory, and any symlink that SRC "
+		"itself names, is left out and listed until *--allow-special* PATH names it: a later copy "
+		"to the same place would follow it. DST may be a symlink of your own to a directory. "
+		"Any other file that SRC itself names is copied to DST. Below a directory, files "
+		"that the host may run or obey automatically, and files that coffer itself obeys, are "
+		"left out and listed, as with coffer-apply(1); this includes files that become such by "
+		"their destination (DST is _.github_, or in _.git_). The part that would complete a git "
+		"repository is left out, even if SRC names it, until *--allow* names the files there "
+		"that git would run or obey. *--allow* PATH copies one of them.",
 	.examples = "coffer cp web:/workspace/report.html .\n"
 		    "coffer cp data/. web:/tmp/data\n"
 		    "\t# what is in data, not data itself\n",

@@ -10,8 +10,8 @@
 #include "cli/core/ref.h"
 #include "cli/core/say.h"
 #include "cli/core/verb.h"
-#include "run/supervise/link.h"
 #include "run/supervise/pump.h"
+#include "run/supervise/run_link.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -19,15 +19,15 @@
 enum { OPT_INTERACTIVE = 1, OPT_TTY, OPT_ENV, OPT_WORKDIR, OPT_DETACH };
 
 static const struct opt exec_opts[] = {
-	{ "detach", 'd', NULL, "return once it runs; its output is dropped", OPT_DETACH },
-	{ "interactive", 'i', NULL, "pass stdin on", OPT_INTERACTIVE },
-	{ "tty", 't', NULL, "give it a terminal of its own", OPT_TTY },
-	{ "env", 'e', "NAME[=VALUE]", "set a variable, or copy one", OPT_ENV, .many = true },
+	{ "detach", 'd', NULL, "return when the command runs; its output is dropped", OPT_DETACH },
+	{ "interactive", 'i', NULL, "pass stdin to the command", OPT_INTERACTIVE },
+	{ "tty", 't', NULL, "give the command its own terminal", OPT_TTY },
+	{ "env", 'e', "NAME[=VALUE]", "set or copy an environment variable", OPT_ENV, .many = true },
 	{ "workdir", 'w', "DIR", "directory to start in", OPT_WORKDIR, "dir" },
 };
 
 static const struct opt shell_opts[] = {
-	{ "env", 'e', "NAME[=VALUE]", "set a variable, or copy one", OPT_ENV, .many = true },
+	{ "env", 'e', "NAME[=VALUE]", "set or copy an environment variable", OPT_ENV, .many = true },
 	{ "workdir", 'w', "DIR", "directory to start in", OPT_WORKDIR, "dir" },
 };
 
@@ -95,11 +95,11 @@ static int add_term_variable(struct strv *env, struct err *e)
 								    : 0;
 }
 
-static int run_attached(struct link *l, struct exec_want *w, char *const *argv, struct proto_exit *ret,
+static int run_attached(struct run_link *l, struct exec_want *w, char *const *argv, struct proto_exit *ret,
 			struct err *e)
 {
-	struct link_cmd c = { .argv = argv, .cwd = w->cwd ? w->cwd : "" };
-	const struct link_io io = {
+	struct run_link_cmd c = { .argv = argv, .cwd = w->cwd ? w->cwd : "" };
+	const struct run_link_io io = {
 		.in = w->interactive ? 0 : -1, .out = 1, .err = 2, .tty = w->tty ? 0 : -1
 	};
 	int r;
@@ -119,14 +119,14 @@ static int run_attached(struct link *l, struct exec_want *w, char *const *argv, 
 	if (!isatty(1))
 		c.flags |= PROTO_F_CAP;
 	c.env = w->env.v;
-	return link_run(l, &c, &io, ret, e);
+	return run_link_exec(l, &c, &io, ret, e);
 }
 
 /* A command in the background has an empty stdin, and nobody reads its terminal: -i has no effect. */
-static int run_in_background(struct link *l, struct exec_want *w, char *const *argv, struct proto_exit *ret,
-			     struct err *e)
+static int run_in_background(struct run_link *l, struct exec_want *w, char *const *argv,
+			     struct proto_exit *ret, struct err *e)
 {
-	struct link_cmd c = { .argv = argv, .cwd = w->cwd ? w->cwd : "" };
+	struct run_link_cmd c = { .argv = argv, .cwd = w->cwd ? w->cwd : "" };
 	bool started = false;
 	int r = w->tty ? add_term_variable(&w->env, e) : 0;
 
@@ -135,7 +135,7 @@ static int run_in_background(struct link *l, struct exec_want *w, char *const *a
 	c.env = w->env.v;
 	/* A command that was started has no exit code yet; 0 is reported. */
 	*ret = (struct proto_exit){ .kind = PROTO_EXITED };
-	return r < 0 ? r : link_detach(l, &c, &started, ret, e);
+	return r < 0 ? r : run_link_detach(l, &c, &started, ret, e);
 }
 
 /* Prints what a person should know about the command's end. Returns the exit code. */
@@ -180,7 +180,7 @@ static int cmd_exec(int argc, char **argv)
 	struct optparse p = OPTPARSE_INIT(argc, argv, exec_opts, ARRAY_SIZE(exec_opts));
 	CLEANUP(exec_want_release) struct exec_want w = { 0 };
 	autoref struct ref ref = REF_INIT;
-	autolink struct link l = LINK_INIT;
+	autolink struct run_link l = RUN_LINK_INIT;
 	struct proto_exit x = { 0 };
 	struct err e = ERR_INIT;
 	const char *text;
@@ -215,7 +215,7 @@ static int cmd_shell(int argc, char **argv)
 	struct optparse p = OPTPARSE_MIXED(argc, argv, shell_opts, ARRAY_SIZE(shell_opts));
 	CLEANUP(exec_want_release) struct exec_want w = { .interactive = true };
 	autoref struct ref ref = REF_INIT;
-	autolink struct link l = LINK_INIT;
+	autolink struct run_link l = RUN_LINK_INIT;
 	struct proto_exit x = { 0 };
 	struct err e = ERR_INIT;
 	size_t i = 0;
@@ -249,26 +249,31 @@ const struct verb verb_exec = {
 	.opts = exec_opts,
 	.n_opts = ARRAY_SIZE(exec_opts),
 	.run = cmd_exec,
-	.text = "Runs COMMAND in a sandbox that is running, behind the same wall, with the sandbox's own environment and "
-		"what *-e* adds, and exits with the command's exit code. REF is the sandbox's name, its id or a beginning "
-		"of that, or *@last*.\n\n"
-		"When coffer exec itself ends early, the command is hung up on: it gets SIGHUP, and SIGKILL five seconds "
-		"later. SIGINT and SIGTERM are passed on to it. What it prints to something that is not a terminal counts "
-		"against the sandbox's *--output-limit*. Each command is written to the audit log before it starts; when "
-		"that cannot be done, it is not started.\n\n"
-		"With *-d* coffer exec returns 0 as soon as the command runs, and prints nothing; a command that cannot be "
-		"started is reported as without *-d* (127, 126, 125). As with docker, its stdin is empty and its output is dropped: redirect it "
-		"inside to keep it (*sh -c 'server >/tmp/log 2>&1'*). *-t* gives it a terminal that nobody looks at, *-i* has no "
-		"effect. Its end and its exit code are in the audit log (*exec.end*). Of a run with *--checkpoint each*, no checkpoint "
-		"follows it: it has only begun.\n\n"
-		"What a command leaves in the background goes on too. When the sandbox's own command ends, everything in the "
-		"sandbox ends with it.",
+	.text = "Runs COMMAND in a running sandbox, behind the same wall, with the sandbox's own "
+		"environment and the variables of *-e*, and exits with the command's exit code. REF is "
+		"the sandbox's name, its id or the beginning of the id, or *@last*.\n"
+		"\n"
+		"If coffer exec itself ends early, the command gets SIGHUP, and SIGKILL five seconds "
+		"later. SIGINT and SIGTERM are passed on to the command. Output that does not go to a "
+		"terminal counts against the sandbox's *--output-limit*. Each command is written to "
+		"the audit log before it starts; if that fails, it is not started.\n"
+		"\n"
+		"With *-d* coffer exec returns 0 as soon as the command runs, and prints nothing; a "
+		"command that cannot be started is reported as without *-d* (127, 126, 125). As with "
+		"docker, its stdin is empty and its output is dropped: redirect it inside to keep it "
+		"(*sh -c 'server >/tmp/log 2>&1'*). *-t* gives the command a terminal that nobody "
+		"sees, *-i* has no effect. The audit log has its end and its exit code (*exec.end*). "
+		"In a run with *--checkpoint each*, no checkpoint is made after it, because it still "
+		"runs.\n"
+		"\n"
+		"Processes that a command leaves in the background continue to run. When the sandbox's "
+		"own command ends, everything in the sandbox ends.",
 	.examples = "coffer exec -it web -- bash\n"
 		    "\t# a shell in the sandbox named web\n"
-		    "coffer exec -e DEBUG=1 @last make test\n"
-		    "\t# a command in the last one that was started\n"
+		    "coffer exec -e DEBUG=1 web make test\n"
+		    "\t# a command with an environment variable\n"
 		    "coffer exec -d web -- sh -c 'tail -f app.log | gzip > /tmp/app.gz'\n"
-		    "\t# one that goes on by itself\n",
+		    "\t# a command that continues in the background\n",
 	.args = "sandbox",
 };
 
@@ -280,8 +285,8 @@ const struct verb verb_shell = {
 	.opts = shell_opts,
 	.n_opts = ARRAY_SIZE(shell_opts),
 	.run = cmd_shell,
-	.text = "Opens bash, or sh where there is none, in a sandbox that is running: *coffer exec -it REF /bin/bash*. Without "
-		"a terminal the shell reads its commands from stdin.",
+	.text = "Opens bash, or sh where there is no bash, in a running sandbox, as *coffer exec -it "
+		"REF /bin/bash* does. Without a terminal the shell reads its commands from stdin.",
 	.examples = "coffer shell web\n",
 	.args = "sandbox",
 };

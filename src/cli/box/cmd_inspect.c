@@ -130,12 +130,13 @@ const struct verb verb_inspect = {
 	.name = "inspect",
 	.group = VERB_MANAGE,
 	.synopsis = "REF…",
-	.help = "show all that is known about sandboxes, as JSON",
+	.help = "show all details of sandboxes, as JSON",
 	.run = cmd_inspect,
 	.args = "sandbox",
-	.text = "Prints a JSON array with one object for each sandbox: what *coffer ps --json* says, its directory, layers and "
-		"size, what it uses now (_usage_), and what the audit log says about its start (_start_: command, engine, limits "
-		"and how each is kept, policy, allowed hosts, names of secrets, ports, binds, capabilities) and its end (_end_). "
-		"A value of a secret is never in it.",
+	.text = "Prints a JSON array with one object for each sandbox: the members of *coffer ps "
+		"--json*, its directory, layers and size, the resources that it uses now (_usage_), "
+		"and the audit log's records of its start (_start_: command, engine, limits and how "
+		"each is enforced, policy, allowed hosts, names of secrets, ports, binds, "
+		"capabilities) and of its end (_end_). It never contains the value of a secret.",
 	.examples = "coffer inspect web | jq '.[0].start.limits'\n",
 };

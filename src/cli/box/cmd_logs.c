@@ -27,11 +27,11 @@ enum { OPT_FOLLOW = 1, OPT_TAIL, OPT_SINCE, OPT_UNTIL, OPT_TIMESTAMPS, OPT_ENGIN
 
 static const struct opt logs_opts[] = {
 	{ "follow", 'f', NULL, "keep printing until the sandbox ends", OPT_FOLLOW },
-	{ "tail", 'n', "LINES", "only the last lines", OPT_TAIL },
-	{ "since", 0, "TIME", "only lines from then on: a time, or how long ago", OPT_SINCE },
-	{ "until", 0, "TIME", "only lines up to then", OPT_UNTIL },
+	{ "tail", 'n', "LINES", "print only the last lines", OPT_TAIL },
+	{ "since", 0, "TIME", "only lines since this time or age", OPT_SINCE },
+	{ "until", 0, "TIME", "only lines until this time or age", OPT_UNTIL },
 	{ "timestamps", 't', NULL, "print the time before each line", OPT_TIMESTAMPS },
-	{ "engine", 0, NULL, "the output of the engine's own programs (runsc)", OPT_ENGINE },
+	{ "engine", 0, NULL, "show the output of the engine's own programs (runsc)", OPT_ENGINE },
 };
 
 struct logs {
@@ -214,10 +214,7 @@ static int show_log(const char *text, const struct logs_want *w, struct err *e)
 static int take_time_option(const char *option, const char *value, bool *has, uint64_t *ret, struct err *e)
 {
 	*has = true;
-	if (clock_parse(value, clock_nsec(CLOCK_REALTIME), ret) == 0)
-		return 0;
-	err_set(e, -EINVAL, "%s cannot read the time '%.64s'", option, value);
-	return err_hint(e, -EINVAL, "2026-01-31, 2026-01-31T12:00:00Z, or how long ago: 90s, 2h, 3d");
+	return opt_time(option, value, ret, e);
 }
 
 static int take_logs_option(struct logs_want *w, int id, const char *value, struct err *e)
@@ -294,21 +291,24 @@ const struct verb verb_logs = {
 	.opts = logs_opts,
 	.n_opts = ARRAY_SIZE(logs_opts),
 	.run = cmd_logs,
-	.text = "Shows the stdout and stderr of the command that *coffer run -d* started, also after it has ended, until the run "
-		"is removed. On a terminal, colours pass and other escape sequences are made visible instead of being obeyed; "
-		"into a pipe or file everything goes as it came. The log is capped by the run's *--output-limit*.\n"
+	.text = "Shows the stdout and stderr of the command that *coffer run -d* started, also after "
+		"it has ended, until the run is removed. On a terminal, colours are kept and other "
+		"escape sequences are shown as text; a pipe or file gets the output unchanged. The "
+		"size of the log is limited by the run's *--output-limit*.\n"
 		"\n"
-		"*--since* and *--until* take a time (2026-01-31T12:00:00Z, or a date, in UTC) or how long ago (*90s*, *2h*, *3d*). *-t* puts the time, "
-		"in UTC, before each line. Both go by when the first byte of a line came, to the millisecond. Of a log with very many "
-		"lines the older ones have coarser times: that of a line before them. Lines from before coffer kept times have *-*, "
-		"and *--since* and *--until* show them. What *coffer exec* runs is not in the log.\n"
+		"*--since* and *--until* take a time (2026-01-31T12:00:00Z, or a date, in UTC) or an "
+		"age (*90s*, *2h*, *3d*). *-t* prints the time, in UTC, before each line. The time of "
+		"a line is when its first byte arrived, in milliseconds. In a log with very many lines "
+		"the times of older lines are coarser: an older line has the time of a line before it. "
+		"Lines without a recorded time have *-*, and *--since* and *--until* always show them. "
+		"The output of *coffer exec* is not in the log.\n"
 		"\n"
-		"With *--engine* it shows the output of runsc, on engine gvisor; capped at 1 MiB.",
+		"*--engine* shows the output of runsc, on engine gvisor, up to 1 MiB.",
 	.examples = "coffer logs -f web\n"
-		    "\t# and what comes\n"
-		    "coffer logs -n 20 @last\n"
+		    "\t# and follow new output\n"
+		    "coffer logs -n 20 web\n"
 		    "\t# the last 20 lines\n"
 		    "coffer logs -t --since 10m web\n"
-		    "\t# what came in the last ten minutes, with times\n",
+		    "\t# the output of the last ten minutes, with times\n",
 	.args = "sandbox",
 };

@@ -16,9 +16,9 @@
 enum { OPT_OLDER = 1, OPT_YES, OPT_DRY_RUN };
 
 static const struct opt prune_opts[] = {
-	{ "older", 0, "TIME", "only what ended so long ago: 12h, 7d", OPT_OLDER },
+	{ "older", 0, "TIME", "only sandboxes that ended at least this long ago: 12h, 7d", OPT_OLDER },
 	{ "yes", 'y', NULL, "do not ask", OPT_YES },
-	{ "dry-run", 'n', NULL, "only show what would go", OPT_DRY_RUN },
+	{ "dry-run", 'n', NULL, "only show what would be removed", OPT_DRY_RUN },
 };
 
 struct prune_want {
@@ -166,14 +166,15 @@ const struct verb verb_prune = {
 	.opts = prune_opts,
 	.n_opts = ARRAY_SIZE(prune_opts),
 	.run = cmd_prune,
-	.text = "Shows the sandboxes that have ended, with what their layers take on the disk, and removes them once you say yes: "
-		"layers, output, names and checkpoints. What was not applied before is lost. Sandboxes that run stay, and so do "
-		"those with a restart policy that were not stopped. The audit log keeps what the runs did, and that they were "
-		"removed. Images and named homes are not touched.\n"
+	.text = "Lists the sandboxes that have ended, with the disk space of their layers, and removes "
+		"them after you confirm: layers, output, names and checkpoints. Changes that were not "
+		"applied are lost. Running sandboxes stay, and so do sandboxes with a restart policy "
+		"that were not stopped. The audit log keeps the record of what the runs did, and of "
+		"their removal. Images and named homes are not touched.\n"
 		"\n"
 		"Without a terminal it removes nothing unless *--yes* is given.",
 	.examples = "coffer prune --older 7d\n"
-		    "\t# what ended more than a week ago\n"
+		    "\t# sandboxes that ended a week ago or earlier\n"
 		    "coffer prune --yes\n"
-		    "\t# all that have ended, unasked: for scripts\n",
+		    "\t# all ended sandboxes, without asking: for scripts\n",
 };

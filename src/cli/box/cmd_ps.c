@@ -24,12 +24,12 @@
 enum { OPT_ALL = 1, OPT_QUIET, OPT_JSON, OPT_NO_TRUNC, OPT_STATS, OPT_NO_STREAM, OPT_FILTER, OPT_FORMAT };
 
 static const struct opt ps_opts[] = {
-	{ "all", 'a', NULL, "also those that have ended", OPT_ALL },
-	{ "quiet", 'q', NULL, "only the ids", OPT_QUIET },
+	{ "all", 'a', NULL, "also list sandboxes that have ended", OPT_ALL },
+	{ "quiet", 'q', NULL, "print only the ids", OPT_QUIET },
 	{ "no-trunc", 0, NULL, "do not cut long names and commands", OPT_NO_TRUNC },
-	{ "stats", 0, NULL, "what each uses, live on a terminal", OPT_STATS },
-	{ "no-stream", 0, NULL, "with --stats: look once", OPT_NO_STREAM },
-	{ "filter", 'f', "KEY=VALUE", "only those that match", OPT_FILTER,
+	{ "stats", 0, NULL, "show the resources of each, live on a terminal", OPT_STATS },
+	{ "no-stream", 0, NULL, "with --stats: print once", OPT_NO_STREAM },
+	{ "filter", 'f', "KEY=VALUE", "list only sandboxes that match", OPT_FILTER,
 	  "name= id= status= engine= image= exited= profile= net=", .many = true },
 	{ "format", 0, "FORMAT", "table or json", OPT_FORMAT, "table json" },
 	{ "json", 0, NULL, "print a JSON array", OPT_JSON },
@@ -92,6 +92,8 @@ static void format_run_status(const struct run_meta *m, bool alive, uint64_t now
 	}
 	if (!m->cause || str_eq(m->cause, "exit"))
 		buf_addf(out, "exited %d", m->exit_code);
+	else if (str_eq(m->cause, "caller"))
+		buf_adds(out, "launcher killed");
 	else
 		buf_addf(out, "%s (%d)", m->cause, m->exit_code);
 	buf_addf(out, ", %s ago", format_ps_span(elapsed_since(now, m->ended), text));
@@ -335,31 +337,43 @@ const struct verb verb_ps = {
 	.opts = ps_opts,
 	.n_opts = ARRAY_SIZE(ps_opts),
 	.run = cmd_ps,
-	.text = "Lists the sandboxes that run now, newest first; with *-a* also those that have ended and whose layers are "
-		"still kept, until *coffer rm* removes them.\n\n"
-		"STATUS is *starting*, *running*, *exited* with the command's exit code, the cause that ended it (*oom*, *pids*, "
-		"*timeout*, *disk*, *stopped*, …), or *broken off* when its launcher was killed and nobody has cleaned up yet. "
-		"RESTART is its restart policy, and how often it was started again. CHANGES is how many files of the workspace differ from the original. "
-		"SIZE (with *-a*) is what its layers and its output take on the disk; with \">\" in front, there is more than was looked at.\n\n"
-		"*--filter* KEY=VALUE shows only what fits; of several, those with the same key are alternatives, and different keys must all "
-		"fit. The keys: *name* (a part of it), *id* (its beginning), *status* (*starting*, *running*, *exited*, *broken*, or the "
-		"cause of the end: *oom*, *timeout*, *stopped*, …), *exited* (the exit code), *engine*, *image* (with or without its tag), "
-		"*profile*, *net* (*none*, *observe*, *enforce*). A filter for those that have ended shows them without *-a*.\n\n"
-		"*--format json* is *--json*; templates are not there: *coffer ps --json | jq -r '.[].name'*.\n\n"
-		"*--stats* shows what each uses: on a terminal again every second until Ctrl-C, otherwise, or with "
-		"*--no-stream* or *--json*, once. MEMORY and PIDS stand beside their limits. FROM says where MEMORY comes "
-		"from: the control group (*cgroup*, without file pages that the kernel can take back at once), or, where there "
-		"is none, the sum over the sandbox's processes of what each has of its pages (*pss*; *rss* where the kernel does "
-		"not tell that, and what they share is counted more than once; of gVisor's memory either counts only what is "
-		"mapped at the moment). CPU is in percent of one processor, since the "
-		"last look or, at the first, over the sandbox's life; TIME is processor time in all. PIDS are processes and "
-		"threads, on engine gvisor those of its kernel on the host. coffer's own processes are not counted.",
+	.text = "Lists the running sandboxes, newest first; with *-a* also those that have ended and "
+		"whose layers are kept, until *coffer rm* removes them.\n"
+		"\n"
+		"STATUS is *starting*, *running*, *exited* with the command's exit code, the cause "
+		"that ended it (*oom*, *pids*, *timeout*, *disk*, *stopped*, …), *launcher killed* if "
+		"its launcher was killed (*caller* in JSON and in *--filter*), or *broken off* if the "
+		"cleanup after that is still pending. RESTART is its restart policy, "
+		"and how often it was restarted. CHANGES is the number of files of the workspace that "
+		"differ from the original. SIZE (with *-a*) is the disk space of its layers and its "
+		"output; \">\" means at least that much, because not everything was counted.\n"
+		"\n"
+		"*--filter* KEY=VALUE shows only sandboxes that match. Filters with the same key are "
+		"alternatives; different keys must all match. The keys are *name* (a part of it), *id* "
+		"(its beginning), *status* (*starting*, *running*, *exited*, *broken*, or the cause of "
+		"the end: *oom*, *timeout*, *stopped*, …), *exited* (the exit code), *engine*, *image* "
+		"(with or without its tag), *profile*, *net* (*none*, *observe*, *enforce*). A filter "
+		"that only ended sandboxes can match shows them without *-a*.\n"
+		"\n"
+		"*--format json* is the same as *--json*. There are no templates; use *coffer ps "
+		"--json | jq -r '.[].name'*.\n"
+		"\n"
+		"*--stats* shows the resources that each sandbox uses: on a terminal it is updated "
+		"every second until Ctrl-C; otherwise, or with *--no-stream* or *--json*, it is "
+		"printed once. MEMORY and PIDS are shown with their limits. FROM is the source of "
+		"MEMORY: the control group (*cgroup*, without file pages that the kernel can reclaim "
+		"at once), or, without a control group, the sum over the sandbox's processes: *pss*, "
+		"or *rss* where the kernel has no pss, which counts shared pages more than once; both "
+		"count only the part of gVisor's memory that is mapped at the moment. CPU is in "
+		"percent of one processor, since the last update, or at first over the sandbox's life; "
+		"TIME is the total processor time. PIDS are processes and threads, on engine gvisor "
+		"those of its kernel on the host. coffer's own processes are not counted.",
 	.examples = "coffer ps -a\n"
 		    "\t# all runs\n"
 		    "coffer ps -q --filter status=exited --filter engine=gvisor\n"
 		    "\t# ids of those that have ended on gVisor\n"
 		    "coffer ps --stats\n"
-		    "\t# what they use, live\n"
+		    "\t# resources, live\n"
 		    "coffer prune --older 7d\n"
-		    "\t# remove what ended a week ago\n",
+		    "\t# remove sandboxes that ended a week ago or earlier\n",
 };

@@ -27,9 +27,9 @@
 enum { OPT_FORCE = 1, OPT_ALL_ENDED };
 
 static const struct opt rm_opts[] = {
-	{ "force", 'f', NULL, "stop one that still runs first; one that is not there is no error",
-	  OPT_FORCE },
-	{ "all-ended", 0, NULL, "all that have ended, without asking (see coffer prune)", OPT_ALL_ENDED },
+	{ "force", 'f', NULL, "stop a running sandbox first; a missing one is no error", OPT_FORCE },
+	{ "all-ended", 0, NULL, "remove all ended sandboxes, without asking (see coffer prune)",
+	  OPT_ALL_ENDED },
 };
 
 #define CLAIM_WAIT_MS 30000 /* how long the launcher of a run that was just stopped may take to exit */
@@ -239,10 +239,11 @@ const struct verb verb_rm = {
 	.n_opts = ARRAY_SIZE(rm_opts),
 	.run = cmd_rm,
 	.args = "sandbox",
-	.text = "Removes what is kept of runs that have ended: the layer with their changes, their output, their name. What was "
-		"not applied before is lost. The audit log keeps what the runs did, and that they were removed.",
+	.text = "Removes what is kept of ended runs: the layers with their changes, their output and "
+		"their names. Changes that were not applied are lost. The audit log keeps the record "
+		"of what the runs did, and of their removal.",
 	.examples = "coffer rm web\n"
 		    "\t# remove the sandbox named web\n"
 		    "coffer rm -f @last\n"
-		    "\t# stop the last run when it still runs, and remove it\n",
+		    "\t# stop the last run if it still runs, and remove it\n",
 };

@@ -13,9 +13,9 @@
 enum { OPT_NO_STREAM = 1, OPT_JSON, OPT_NO_TRUNC };
 
 static const struct opt stats_opts[] = {
-	{ "no-stream", 0, NULL, "look once", OPT_NO_STREAM },
+	{ "no-stream", 0, NULL, "print once", OPT_NO_STREAM },
 	{ "no-trunc", 0, NULL, "do not cut long names and commands", OPT_NO_TRUNC },
-	{ "json", 0, NULL, "look once, and print a JSON array", OPT_JSON },
+	{ "json", 0, NULL, "print once, as a JSON array", OPT_JSON },
 };
 
 static int resolve_named_runs(int argc, char **argv, struct strv *ids, struct err *e)
@@ -62,13 +62,14 @@ const struct verb verb_stats = {
 	.name = "stats",
 	.group = VERB_MANAGE,
 	.synopsis = "[OPTIONS] [REF…]",
-	.help = "show what sandboxes use, live",
+	.help = "show the resources that sandboxes use, live",
 	.opts = stats_opts,
 	.n_opts = ARRAY_SIZE(stats_opts),
 	.run = cmd_stats,
 	.args = "sandbox",
-	.text = "Shows memory, processor time and processes of the sandboxes that run, or of those that are named: on a terminal "
-		"again every second until Ctrl-C, otherwise once. It is *coffer ps --stats*, and coffer-ps(1) explains the "
+	.text = "Shows memory, processor time and processes of all running sandboxes, or of those that "
+		"are named: on a terminal it is updated every second until Ctrl-C, otherwise it is "
+		"printed once. It is the same as *coffer ps --stats*; coffer-ps(1) explains the "
 		"columns.",
 	.examples = "coffer stats\n"
 		    "coffer stats --no-stream web\n",

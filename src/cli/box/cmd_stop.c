@@ -20,7 +20,7 @@ enum { OPT_TIME = 1 };
 #define CLEANUP_NS (30 * NSEC_PER_SEC) /* how long the launcher may take to clean up */
 
 static const struct opt stop_opts[] = {
-	{ "time", 't', "SECONDS", "wait so long before killing it (10)", OPT_TIME },
+	{ "time", 't', "SECONDS", "time to wait before killing it (default: 10)", OPT_TIME },
 };
 
 /* The launcher closes the link before it cleans up. The run is over when no process holds the lock of its
@@ -69,12 +69,12 @@ static int send_stop(struct ref *ref, const char *text, uint32_t grace_ms, struc
 
 	while (alive && clock_nsec(CLOCK_MONOTONIC) < until) {
 		const struct timespec pause = { .tv_nsec = 5 * (long)NSEC_PER_MSEC };
-		autolink struct link l = LINK_INIT;
+		autolink struct run_link l = RUN_LINK_INIT;
 		int fd;
 
 		r = ref_link(ref, text, &l, e);
 		if (r == 0)
-			return link_stop(&l, grace_ms, e);
+			return run_link_stop(&l, grace_ms, e);
 		if (r != -ENOENT && r != -ECONNREFUSED)
 			return r;
 		nanosleep(&pause, NULL);
@@ -145,6 +145,8 @@ static int cmd_stop(int argc, char **argv)
 		e = ERR_INIT;
 		if (stop_one(p.argv[i], grace, &e) < 0)
 			code = say_error(&e);
+		else if (p.argc - p.index > 1)
+			say_note("sandbox %s is stopped", p.argv[i]);
 	}
 	return code;
 }
@@ -153,13 +155,16 @@ const struct verb verb_stop = {
 	.name = "stop",
 	.group = VERB_MANAGE,
 	.synopsis = "[OPTIONS] REF…",
-	.help = "end sandboxes",
+	.help = "stop sandboxes",
 	.opts = stop_opts,
 	.n_opts = ARRAY_SIZE(stop_opts),
 	.run = cmd_stop,
-	.text = "Sends SIGTERM to the sandbox's command, and kills everything in the sandbox when it has not ended after ten "
-		"seconds or what *-t* says; *-t 0* kills at once. Returns when it is over and cleared up. Changes to the "
-		"workspace are kept for *coffer diff* and *coffer apply*. A sandbox with a restart policy is not started again.",
+	.text = "Sends SIGTERM to the sandbox's command, and kills everything in the sandbox if it has "
+		"not ended after ten seconds, or after the time of *-t*; *-t 0* kills at once. It "
+		"returns when the sandbox has ended and its cleanup is done. Changes to the workspace "
+		"are kept for *coffer diff* and *coffer apply*. With several names, a line names each sandbox "
+		"that is stopped. A sandbox with a restart policy is not "
+		"started again.",
 	.examples = "coffer stop -t 2 web db\n",
 	.args = "sandbox",
 };

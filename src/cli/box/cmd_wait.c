@@ -83,9 +83,10 @@ const struct verb verb_wait = {
 	.help = "wait until sandboxes have ended",
 	.run = cmd_wait,
 	.args = "sandbox",
-	.text = "Waits until each sandbox has ended and is cleared up, prints the exit code of each on a line, and exits with "
-		"the last one. One that has ended already is answered at once, from the audit log where nothing else is left "
-		"of it. A sandbox with a restart policy has ended when it ends the first time. The exit code is 125 when it is "
-		"not known how it ended.",
+	.text = "Waits until each sandbox has ended and its cleanup is done, prints the exit code of "
+		"each on a line, and exits with the last one. For a sandbox that has already ended it "
+		"returns at once; if the sandbox was removed, the exit code comes from the audit log. "
+		"For a sandbox with a restart policy, the first end counts. The exit code is 125 if it "
+		"is unknown how the sandbox ended.",
 	.examples = "coffer run -d --name tests -- make test; coffer wait tests\n",
 };

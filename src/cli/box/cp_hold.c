@@ -2,15 +2,20 @@
 /*
  * Applies the rules of coffer apply (trigger.h, obeyed_files.h) to the stream of coffer cp. An entry is
  * judged together with the entries that came before it in its directory, because only all parts of a git
- * repository together make it one.
+ * repository together make it one. The sandbox chooses the order: a configuration or a hook may come first, in this
+ * copy or in an earlier one, when its directory was no repository yet. So the part that would complete the
+ * repository is held back until each of those that are there has a yes.
  */
 #include "cli/box/cp_hold.h"
 
 #include "cli/common/changed.h"
 #include "cli/common/obeyed_files.h"
 #include "cli/core/say.h"
+#include "codec/term/termrows.h"
 #include "workspace/tree/layer.h"
+#include "workspace/tree/path.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -33,6 +38,7 @@ int cp_hold_open(struct cp_hold *h, int dir, struct state *st, struct err *e)
 void cp_hold_release(struct cp_hold *h)
 {
 	strv_release(&h->allow);
+	strv_release(&h->allow_special);
 	obeyed_release(&h->obeyed);
 	free(h->real);
 	buf_release(&h->path);
@@ -52,15 +58,24 @@ static struct trigger_place trigger_place_of(struct cp_hold *h, unsigned depth, 
 	return place;
 }
 
+/* Each reason needs its own yes. */
+static bool is_entry_allowed(const struct cp_hold *h, const struct change *c)
+{
+	const struct trigger special = { change_why(c, CHANGE_SPECIAL), 0 };
+	const struct trigger t = { change_why(c, CHANGE_TRIGGER), c->yes_beyond };
+
+	return trigger_allowed(&special, c->path, &h->allow_special) &&
+	       trigger_allowed(&t, c->path, &h->allow);
+}
+
 static int hold_entry(struct cp_hold *h, const struct change *c)
 {
-	const struct trigger t = { change_why(c, CHANGE_TRIGGER), c->yes_beyond };
 	autobuf struct buf line = BUF_INIT, options = BUF_INIT;
 
-	if (trigger_allowed(&t, c->path, &h->allow))
+	if (is_entry_allowed(h, c))
 		return 1;
 	h->held++;
-	str_add_safe(&line, c->path, strlen(c->path), false);
+	termrows_plain(&line, h->path.data, h->path.len);
 	buf_adds(&line, ": ");
 	change_add_reasons(c, &line);
 	change_add_options(c, &options);
@@ -68,33 +83,131 @@ static int hold_entry(struct cp_hold *h, const struct change *c)
 	return 0;
 }
 
-static int check_entry(struct cp_hold *h, const struct trigger_place *place, int dir, const char *name,
-		       mode_t type)
+static void flag_entry(struct change *c, enum change_flag flag, const char *why)
 {
-	struct change c = { .path = h->path.data, .kind = CHANGE_ADDED, .mode_after = type };
-	struct changes one = { .v = &c, .n = 1 };
-	struct trigger t = trigger_find(h->path.data, type == S_IFDIR, place);
+	c->flags |= flag;
+	c->why[__builtin_ctz(flag)] = why;
+}
+
+static int flag_trigger(struct cp_hold *h, struct change *c, const struct trigger_place *place, int dir,
+			const char *name)
+{
+	struct changes one = { .v = c, .n = 1 };
+	struct trigger t = trigger_find(c->path, S_ISDIR(c->mode_after), place);
 	struct stat st;
 
 	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0) {
-		c.mode_before = st.st_mode;
-		c.before.dev = st.st_dev;
-		c.before.ino = st.st_ino;
+		c->mode_before = st.st_mode;
+		c->before.dev = st.st_dev;
+		c->before.ino = st.st_ino;
 	}
 	if (t.why) {
-		c.flags = CHANGE_TRIGGER;
-		c.why[__builtin_ctz(CHANGE_TRIGGER)] = t.why;
-		c.yes_beyond = t.beyond;
+		flag_entry(c, CHANGE_TRIGGER, t.why);
+		c->yes_beyond = t.beyond;
 	}
-	if (obeyed_mark(&h->obeyed, &one) < 0)
+	return obeyed_mark(&h->obeyed, &one);
+}
+
+/* A symlink that SRC itself names has its target outside of the copy, wherever that is. Below a directory the target must
+ * be in that directory. */
+static bool link_leaves_copy(const struct cp_hold *h, unsigned depth, const char *target)
+{
+	const char *path = buf_cstr(&h->path);
+
+	if (depth == 0)
+		return true;
+	path += h->level[1].path_len;
+	return path_link_leaves(path + (*path == '/'), target);
+}
+
+/* An entry that SRC itself names (depth 0) is judged only as a symlink. */
+static int check_entry(struct cp_hold *h, unsigned depth, const struct trigger_place *place, int dir,
+		       const char *name, mode_t type, const char *link)
+{
+	struct change c = { .path = h->path.data, .kind = CHANGE_ADDED, .mode_after = type };
+
+	if (link && link_leaves_copy(h, depth, link))
+		flag_entry(&c, CHANGE_SPECIAL, "symlink that leads outside");
+	if (depth && flag_trigger(h, &c, place, dir, name) < 0)
 		return -ENOMEM;
 	return c.flags ? hold_entry(h, &c) : 1;
 }
 
-int cp_hold_may(void *ctx, unsigned depth, int dir, const char *name, bool is_dir)
+/* A directory counts by its entries. One that cannot be read is not empty. */
+static bool is_missing_or_empty(int dir, const char *name)
+{
+	autoclose int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	size_t n = 0;
+	bool empty;
+
+	if (fd < 0)
+		return errno == ENOENT;
+	if (!d)
+		return false;
+	fd = -1;
+	errno = 0;
+	while (readdir(d))
+		n++;
+	empty = errno == 0 && n <= 2;
+	closedir(d);
+	return empty;
+}
+
+/* Lists what git runs or obeys in the directory of an entry and that has no yes, with an option for each. */
+static int list_obeyed(const struct cp_hold *h, size_t git_at, int dir, struct buf *paths,
+		       struct buf *options)
+{
+	const struct trigger t = { "git may run or obey it", git_at };
+	const char *obeyed;
+
+	for (size_t i = 0; (obeyed = trigger_git_obeyed(i)) != NULL; i++) {
+		struct change c = { .flags = CHANGE_TRIGGER };
+		autobuf struct buf path = BUF_INIT;
+
+		if (is_missing_or_empty(dir, obeyed))
+			continue;
+		buf_add(&path, h->path.data, git_at);
+		buf_addf(&path, "%s%s", git_at ? "/" : "", obeyed);
+		if (buf_error(&path))
+			return -ENOMEM;
+		c.path = path.data;
+		if (trigger_allowed(&t, c.path, &h->allow))
+			continue;
+		buf_adds(paths, paths->len ? ", " : "");
+		termrows_plain(paths, path.data, path.len);
+		buf_adds(options, options->len ? " " : "");
+		change_add_options(&c, options);
+	}
+	return buf_error(paths) || buf_error(options) ? -ENOMEM : 0;
+}
+
+/* Would this entry complete a repository in `dir` that has something that git runs or obeys, and that has no yes? The user
+ * who named the entry itself (depth 0) did not name that. */
+static int check_completed(struct cp_hold *h, unsigned depth, int dir, const char *name)
+{
+	autobuf struct buf line = BUF_INIT, paths = BUF_INIT, options = BUF_INIT;
+	const unsigned parts = layer_git_parts(dir);
+	int r;
+
+	if (!trigger_git_part(name) || parts == TRIGGER_GIT_ALL ||
+	    (parts | h->level[depth].parts) != TRIGGER_GIT_ALL)
+		return 1;
+	r = list_obeyed(h, h->level[depth].path_len, dir, &paths, &options);
+	if (r < 0 || !paths.len)
+		return r < 0 ? r : 1;
+	h->held++;
+	termrows_plain(&line, h->path.data, h->path.len);
+	say_warn("not copied: %s: it would complete a git repository, in which git may run or obey %s [%s]",
+		 buf_cstr(&line), buf_cstr(&paths), buf_cstr(&options));
+	return 0;
+}
+
+int cp_hold_may(void *ctx, unsigned depth, int dir, const char *name, bool is_dir, const char *link)
 {
 	struct cp_hold *h = ctx;
 	struct trigger_place place = trigger_place_of(h, depth, dir, name);
+	int r = 1;
 
 	h->path.len = h->level[depth].path_len;
 	if (*name)
@@ -109,10 +222,10 @@ int cp_hold_may(void *ctx, unsigned depth, int dir, const char *name, bool is_di
 		h->level[depth + 1].parts = 0;
 		h->level[depth + 1].place.runs = place.in_git && trigger_is_run_by_git(&t);
 		/* A directory is harmless by itself, except as the part that completes a git repository. */
-		return depth && place.in_git && trigger_git_part(name)
-			       ? check_entry(h, &place, dir, name, S_IFDIR)
-			       : 1;
+		if (depth && place.in_git && trigger_git_part(name))
+			r = check_entry(h, depth, &place, dir, name, S_IFDIR, NULL);
+	} else {
+		r = check_entry(h, depth, &place, dir, name, link ? S_IFLNK : S_IFREG, link);
 	}
-	/* An entry at depth 0 was named by the user. */
-	return depth == 0 ? 1 : check_entry(h, &place, dir, name, S_IFREG);
+	return r == 1 ? check_completed(h, depth, dir, name) : r;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * coffer cp out of a sandbox: holds back files that need a permission of their own (--allow). The file that
- * SRC itself names is always copied; of the files below a directory, the same are held back as with coffer
- * apply (doc/triggers.md).
+ * coffer cp out of a sandbox: holds back files that need a permission of their own (--allow, --allow-special). The
+ * file that SRC itself names is copied, unless it is a symlink or would complete a git repository; of the files below a
+ * directory, the same are held back as with coffer apply (doc/triggers.md). A symlink that leads outside of the copy is
+ * held back everywhere: a later copy to the same DST would follow it.
  */
 #ifndef CLI_CP_HOLD_H
 #define CLI_CP_HOLD_H
@@ -13,8 +14,8 @@
 #include "workspace/tree/trigger.h"
 
 struct cp_hold {
-	struct strv
-		allow; /* normalised paths as messages show them, relative to the directory that DST is in */
+	/* normalised paths as messages show them, relative to the directory that DST is in */
+	struct strv allow, allow_special;
 	struct obeyed obeyed;
 	char *real; /* the absolute path of that directory */
 	struct buf path;
@@ -30,7 +31,7 @@ struct cp_hold {
 /* `dir` is the directory that the copy is written to. */
 int cp_hold_open(struct cp_hold *h, int dir, struct state *st, struct err *e) MUST_CHECK;
 /* The callback `may` of the unpacker: 1 if the entry may be written, 0 if it is held back, or -ENOMEM. */
-int cp_hold_may(void *ctx, unsigned depth, int dir, const char *name, bool is_dir);
+int cp_hold_may(void *ctx, unsigned depth, int dir, const char *name, bool is_dir, const char *link);
 void cp_hold_release(struct cp_hold *h);
 
 #endif

@@ -184,25 +184,30 @@ static void add_stats_json(struct stats *s, const struct run_meta *m, const stru
 static int add_run_stats(struct stats *s, const char *id, struct err *e)
 {
 	CLEANUP(run_meta_release) struct run_meta m = { 0 };
+	struct err why = ERR_INIT; /* most failures are tolerated, and must not be reported later */
 	struct usage u;
 	autoclose int fd = -1;
 	bool alive = false;
 	int r;
 
-	fd = state_run_open(&s->st, id, &alive, e);
-	if (fd < 0)
-		return fd == -ENOENT ? 0 : fd; /* removed since the list was read */
-	if (!alive || !state_run_has_begun(fd))
+	fd = state_run_open(&s->st, id, &alive, &why);
+	if (fd == -ENOENT) /* removed since the list was read */
 		return 0;
-	r = run_meta_read(fd, &m, e);
-	if (r < 0 && r != -ENOENT)
+	r = fd < 0 ? fd : 0;
+	if (r == 0 && (!alive || !state_run_has_begun(fd)))
+		return 0;
+	if (r == 0)
+		r = run_meta_read(fd, &m, &why);
+	if (r < 0 && r != -ENOENT) {
+		*e = why;
 		return r;
+	}
 	snprintf(m.id, sizeof(m.id), "%s", id);
 	if (s->want->filter && !ps_filter_fits(s->want->filter, &m, alive))
 		return 0;
 	/* The run is just starting, just ending or stopped: it is listed without figures. All bits set is
 	 * USAGE_UNKNOWN. */
-	if (usage_read(fd, &s->procs, &u, e) < 0) {
+	if (usage_read(fd, &s->procs, &u, &why) < 0) {
 		memset(&u, 0xff, sizeof(u));
 		u.memory_from = NULL;
 	}

@@ -43,13 +43,13 @@ static const struct opt apply_opts[] = {
 	  OPT_ALLOW, .many = true },
 	{ "allow-special", 0, "PATH", "apply setuid, devices, pipes, foreign owners, links outside",
 	  OPT_ALLOW_SPECIAL, .many = true },
-	{ "force", 0, "PATH", "take the run's side where the original changed too", OPT_FORCE, .many = true },
+	{ "force", 0, "PATH", "use the run's version if the original changed too", OPT_FORCE, .many = true },
 	{ "checkpoint", 0, "WHEN", "into another sandbox: make checkpoints of it (default: each)",
 	  OPT_CHECKPOINT, "each off" },
 	{ "yes", 'y', NULL, "do not ask on a terminal", OPT_YES },
 	{ "ask", 0, NULL, "wait until a person approves exactly what would be written", OPT_ASK },
 	{ "ask-timeout", 0, "TIME", "how long to wait for that (default: 5m)", OPT_ASK_TIMEOUT },
-	{ "unchecked", 0, NULL, "apply without looking for the vault's secrets", OPT_UNCHECKED },
+	{ "unchecked", 0, NULL, "apply without searching for the vault's secrets", OPT_UNCHECKED },
 };
 
 enum { EXIT_REFUSED = 1 };
@@ -468,37 +468,52 @@ const struct verb verb_apply = {
 	.name = "apply",
 	.group = VERB_WORKSPACE,
 	.synopsis = "[OPTIONS] REF [PATH…]",
-	.help = "bring a run's changes to the original directory",
+	.help = "apply a run's changes to the original directory",
 	.opts = apply_opts,
 	.n_opts = ARRAY_SIZE(apply_opts),
 	.run = cmd_apply,
 	.args = "sandbox",
-	.text = "Brings what a run changed, or only what is at or below each PATH, to the directory that it worked on. Nothing is "
-		"ever written outside of it, and no program of the workspace is run.\n\n"
-		"Some things stay behind until they get a yes of their own, each shown with its reason and the option that "
-		"would let it go: what the host may run or obey without being asked, and files with a secret of the vault in "
-		"them or something that looks like a well-known token (--allow PATH), special things "
-		"(--allow-special PATH), and what changed in the original since the run began (--force PATH). A yes for a "
-		"directory is one for all below it; but --allow .git lets out only what a commit writes: config, hooks and "
-		"whatever else git would run or obey must be named, also in a directory that is a repository under another "
-		"name. A file that coffer itself obeys (a policy, what it names, a profile) must be named exactly; what would "
-		"change in it is shown. " DOCS_TRIGGERS " lists what needs a yes.\n\n"
-		"On a terminal it asks once before it writes (-y does not). Without a terminal the command itself is the yes, for "
-		"all that needs none of its own.\n\n"
-		"What a call over another sandbox's workspace changed (coffer call --from SANDBOX --workspace) goes into that "
-		"workspace by the same rules, and not to the directory: the original is then what that sandbox sees. It stands still "
-		"meanwhile, or has ended. It gets a checkpoint before and one after, whatever it was started with, so that "
-		"coffer-rollback(1) takes the call back; --checkpoint off leaves both out.\n\n"
-		"With --ask, or where the policy that the run was started with says _apply: ask_, a person is asked first, who may sit "
-		"elsewhere: the list of files, what needs a yes of its own marked, and a digest over exactly what would be written "
-		"(*coffer ask show*). What is written afterwards is that or nothing. _apply: deny_ keeps everything behind.\n\n"
-		"When all has gone out, the layer is wiped and the run forgotten. Exit code 1 means that something stayed "
-		"behind.\n\n"
+	.text = "Writes the changes of a run, or only those at or below each PATH, to the directory "
+		"that it worked on. Nothing is ever written outside of that directory, and no program "
+		"of the workspace is run.\n"
+		"\n"
+		"Some changes are held back until you approve each separately; they are listed with "
+		"the reason and the option that applies them: files that the host may run or obey "
+		"automatically, and files that contain a secret of the vault or text that looks like a "
+		"well-known token (*--allow* PATH), special files (*--allow-special* PATH), and files "
+		"that changed in the original since the run began (*--force* PATH). Approving a "
+		"directory approves everything below it, except that *--allow .git* covers only what a "
+		"commit writes: config, hooks and other files that git would run or obey must be "
+		"named, also in a directory that is a repository under another name. A file that "
+		"coffer itself obeys (a policy, a file that it names, a profile) must be named "
+		"exactly, and its change is shown. Approving a file also makes the new directories "
+		"above it, without the other files in them. " DOCS_TRIGGERS
+		" lists the files that need a separate approval.\n"
+		"\n"
+		"On a terminal it asks once before it writes (not with *-y*). Without a terminal, "
+		"running the command is the approval for all changes that need no separate one.\n"
+		"\n"
+		"The changes of a call over another sandbox's workspace (*coffer call --from SANDBOX "
+		"--workspace*) are applied to that workspace by the same rules, not to the directory: "
+		"the original is then the workspace as that sandbox sees it. That sandbox is paused "
+		"meanwhile, or has ended. It gets a checkpoint before and one after, whatever options "
+		"it was started with, so that coffer-rollback(1) can undo the call; *--checkpoint off* "
+		"makes neither.\n"
+		"\n"
+		"With *--ask*, or if the policy of the run has _apply: ask_, a person, who may be "
+		"elsewhere, is asked first. The question has the list of files, with marks on those "
+		"that need a separate approval, and a digest of exactly what would be written (*coffer "
+		"ask show*). Only exactly those changes are written afterwards. With _apply: deny_ "
+		"nothing is applied.\n"
+		"\n"
+		"When all changes have been applied, the layer is wiped and the run is removed. Exit "
+		"code 1 means that some changes were held back.\n"
+		"\n"
 		"REF is an id, the beginning of one, a name, or @last.",
 	.examples = "coffer apply @last\n"
-		    "\t# all that needs no yes\n"
+		    "\t# all changes that need no separate approval\n"
 		    "coffer apply @last src --dry-run\n"
-		    "\t# what of src would go out\n"
+		    "\t# which changes in src would be applied\n"
 		    "coffer apply @last --allow .github/workflows/ci.yml\n"
-		    "\t# that file too, looked at before\n",
+		    "\t# that file too, after you have read it\n",
 };

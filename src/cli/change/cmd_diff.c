@@ -17,9 +17,9 @@
 enum { OPT_JSON = 1, OPT_STAT, OPT_NUL, OPT_PATCH };
 
 static const struct opt diff_opts[] = {
-	{ "patch", 'p', NULL, "with the content of each change", OPT_PATCH },
-	{ "stat", 0, NULL, "with sizes, and how many of each kind", OPT_STAT },
-	{ "null", 'z', NULL, "letter NUL path NUL for each change, names as they are, for programs",
+	{ "patch", 'p', NULL, "show the content of each change", OPT_PATCH },
+	{ "stat", 0, NULL, "show sizes, and the number of each kind", OPT_STAT },
+	{ "null", 'z', NULL, "print letter NUL path NUL for each change, names unescaped, for programs",
 	  OPT_NUL },
 	{ "json", 0, NULL, "print one JSON object", OPT_JSON },
 };
@@ -405,20 +405,27 @@ const struct verb verb_diff = {
 	.n_opts = ARRAY_SIZE(diff_opts),
 	.run = cmd_diff,
 	.args = "sandbox",
-	.text = "Lists what a run did to its workspace, one line for each change: A added, M modified, D deleted, m only the mode, T "
-		"another type; with PATHs, only what is at or below them. The original directory is as it was until coffer "
-		"apply.\n\n"
-		"Apart, each with its reason, stands what does not go out by itself: what the host may run or obey "
-		"without being asked (hooks, editor settings, CI files, .envrc, instructions to agents), names that usually "
-		"hold credentials, special things (setuid, devices, pipes, file capabilities, foreign owners, symlinks "
-		"that lead outside), and what changed in the original too since the run began.\n\n"
-		"With checkpoints (c1, c2, …), what is different now from FROM, or in TO from FROM: also in its named home (~/…) and "
-		"in its own root file system (/…). A file that is called like a checkpoint is written ./c1.\n\n"
-		"REF is an id, the beginning of one, a name, or @last. A run that changed nothing is an empty list.",
+	.text = "Lists what a run changed in its workspace, one line for each change: A added, M "
+		"modified, D deleted, m only the mode, T another type; with PATHs, only changes at or "
+		"below them. The original directory stays unchanged until *coffer apply*.\n"
+		"\n"
+		"Changes that *coffer apply* does not apply by itself are listed separately, each with "
+		"the reason: files that the host may run or obey automatically (hooks, editor "
+		"settings, CI files, .envrc, instructions to agents), names that usually hold "
+		"credentials, special files (setuid, devices, pipes, file capabilities, foreign "
+		"owners, symlinks that lead outside), and files that changed in the original too since "
+		"the run began.\n"
+		"\n"
+		"FROM and TO are checkpoints (c1, c2, …): shows the differences between FROM and now, "
+		"or between FROM and TO, also in the run's named home (~/…) and in its own root file "
+		"system (/…). Write a file that has the name of a checkpoint as ./c1.\n"
+		"\n"
+		"REF is an id, the beginning of one, a name, or @last. For a run that changed nothing "
+		"the list is empty.",
 	.examples = "coffer diff @last\n"
 		    "\t# what the last run changed\n"
 		    "coffer diff -p @last src\n"
 		    "\t# the same of src, line by line\n"
 		    "coffer diff web c1 c2\n"
-		    "\t# what became different between two checkpoints\n",
+		    "\t# the differences between two checkpoints\n",
 };

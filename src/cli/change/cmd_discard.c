@@ -72,9 +72,10 @@ const struct verb verb_discard = {
 	.help = "throw a run's changes away",
 	.run = cmd_discard,
 	.args = "sandbox",
-	.text = "Wipes the layer that a run wrote to and forgets the run. The original directory is as it was. That it "
-		"was done, and how many files went, is in the audit log.\n\n"
+	.text = "Wipes the layer of a run and removes the run. The original directory stays unchanged. "
+		"The audit log records the act and the number of files.\n"
+		"\n"
 		"REF is an id, the beginning of one, a name, or @last.",
 	.examples = "coffer discard @last\n"
-		    "\t# the last run was no good\n",
+		    "\t# throw the changes of the last run away\n",
 };

@@ -12,8 +12,9 @@
 #include "cli/common/look.h"
 #include "cli/common/obeyed_files.h"
 #include "cli/core/ref.h"
+#include "codec/term/termrows.h"
 #include "run/run.h"
-#include "run/supervise/link.h"
+#include "run/supervise/run_link.h"
 #include "sandbox/state/layers.h"
 #include "workspace/store/ckpt_list.h"
 #include "workspace/tree/path.h"
@@ -126,16 +127,16 @@ static int mount_upper(struct changed *c, struct err *e)
  * descriptor of it. */
 static int open_run_upper(struct changed *c, struct err *e)
 {
-	autolink struct link l = LINK_INIT;
+	autolink struct run_link l = RUN_LINK_INIT;
 	autoclose int layers = -1;
 	unsigned how;
 	int fd, r;
 
 	if (!c->alive || faccessat(c->run_fd, LAYERS_IMAGE, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
 		return mount_upper(c, e);
-	r = link_open(&l, c->run_fd, e);
+	r = run_link_open(&l, c->run_fd, e);
 	if (r == 0)
-		r = link_freeze(&l, IMAGE_STILL_MS, &how, &layers, e);
+		r = run_link_freeze(&l, IMAGE_STILL_MS, &how, &layers, e);
 	if (r < 0)
 		return r;
 	fd = openat(layers, "upper", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
@@ -308,7 +309,7 @@ static const char *file_type_name(mode_t mode)
 void change_format(const struct change *c, struct buf *out)
 {
 	buf_addf(out, "%c ", change_letter(c));
-	str_add_safe(out, c->path, strlen(c->path), false);
+	termrows_plain(out, c->path, strlen(c->path));
 	if (change_is_dir(c))
 		buf_addc(out, '/');
 	if (c->kind == CHANGE_TYPE)
@@ -346,7 +347,7 @@ static void add_shell_quoted(struct buf *out, const char *s)
 		buf_adds(out, s);
 		return;
 	}
-	str_add_safe(&shown, s, strlen(s), false);
+	termrows_plain(&shown, s, strlen(s));
 	if (str_eq(buf_cstr(&shown), s)) {
 		buf_addc(out, '\'');
 		for (; *s; s++) {

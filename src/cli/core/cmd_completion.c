@@ -84,6 +84,7 @@ const struct verb verb_completion = {
 	.synopsis = "bash|zsh|fish",
 	.help = "print the completion script of a shell",
 	.run = cmd_completion,
-	.text = "Prints the script by which a shell completes coffer's commands and options, as *make install* installs it.",
+	.text = "Prints the completion script of a shell for coffer's commands and options, as *make "
+		"install* installs it.",
 	.examples = "coffer completion bash > ~/.local/share/bash-completion/completions/coffer\n",
 };

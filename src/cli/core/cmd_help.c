@@ -153,6 +153,6 @@ const struct verb verb_help = {
 	.n_opts = ARRAY_SIZE(help_opts),
 	.run = cmd_help,
 	.args = "verb",
-	.text = "Without an argument, lists the commands. With one, shows its usage and options, as\n"
-		"'coffer COMMAND --help' does.",
+	.text = "Without an argument, lists the commands. With one, shows its usage and options, as "
+		"*coffer COMMAND --help* does.",
 };

@@ -89,6 +89,7 @@ static const struct hint hints[] = {
 	{ "--net", "host", "--net observe (lets through any public host and logs it), or --allow HOST" },
 	{ "--net", "bridge", "--net observe (lets through any public host and logs it), or --allow HOST" },
 	{ "--net", "all", "--net observe (lets through any public host and logs it), or --allow HOST" },
+	{ "ui", "port", "coffer gateway start --listen ADDRESS:PORT" },
 	{ "secret", "get", "coffer run --secret NAME (uses it; a value is never shown)" },
 	{ "secret", "show", "coffer secret ls (a value is never shown)" },
 	{ "secret", "add", "coffer secret set NAME" },

@@ -8,6 +8,7 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/str.h"
 #include "cli/core/habit.h"
 
@@ -209,7 +210,7 @@ const char *opt_take(struct optparse *p)
 	return p->index < p->argc ? p->argv[p->index++] : NULL;
 }
 
-int opt_one_of(const char *option, const char *text, const char *values, struct err *e)
+static int find_word(const char *option, const char *text, const char *values, bool is_action, struct err *e)
 {
 	autofree char *copy = strdup(values);
 	const char *known[32];
@@ -225,10 +226,28 @@ int opt_one_of(const char *option, const char *text, const char *values, struct 
 			return (int)n;
 		known[n++] = w;
 	}
-	err_set(e, -EINVAL, "%s cannot be '%s'", option, text);
+	err_set(e, -EINVAL, is_action ? "%s has no action '%s'" : "%s cannot be '%s'", option, text);
 	if (habit_hint_option(option, text, e))
 		return -EINVAL;
 	near = str_nearest(text, known, n);
 	return near ? err_hint(e, -EINVAL, "%s (one of: %s)", near, values)
 		    : err_hint(e, -EINVAL, "one of: %s", values);
+}
+
+int opt_one_of(const char *option, const char *text, const char *values, struct err *e)
+{
+	return find_word(option, text, values, false, e);
+}
+
+int opt_action(const char *verb, const char *text, const char *values, struct err *e)
+{
+	return find_word(verb, text, values, true, e);
+}
+
+int opt_time(const char *option, const char *text, uint64_t *ret, struct err *e)
+{
+	if (clock_parse(text, clock_nsec(CLOCK_REALTIME), ret) == 0)
+		return 0;
+	err_set(e, -EINVAL, "%s cannot read the time '%.64s'", option, text);
+	return err_hint(e, -EINVAL, "2026-01-31, 2026-01-31T12:00:00Z, or how long ago: 90s, 2h, 3d");
 }

@@ -21,6 +21,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct opt {
 	const char *name; /* long name without dashes */
@@ -81,5 +82,10 @@ const char *opt_take(struct optparse *p);
 /* The index of `text` in `values` (separated by spaces), or -EINVAL with a message that names the nearest
  * value and all of them. `option` is the option as typed, for the message: "--engine". */
 int opt_one_of(const char *option, const char *text, const char *values, struct err *e) MUST_CHECK;
+/* The same for the word after a command: "set" in "coffer secret set". */
+int opt_action(const char *verb, const char *text, const char *values, struct err *e) MUST_CHECK;
+
+/* Parses a point in time, absolute or as a span before now, to CLOCK_REALTIME ns. `option` as above: "--since". */
+int opt_time(const char *option, const char *text, uint64_t *ret, struct err *e) MUST_CHECK;
 
 #endif

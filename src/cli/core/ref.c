@@ -51,7 +51,7 @@ void ref_release(struct ref *r)
 	*r = REF_INIT;
 }
 
-int ref_link(struct ref *r, const char *text, struct link *l, struct err *e)
+int ref_link(struct ref *r, const char *text, struct run_link *l, struct err *e)
 {
 	int ret = r->run_fd < 0 ? ref_open(r, text, e) : 0;
 
@@ -61,7 +61,7 @@ int ref_link(struct ref *r, const char *text, struct link *l, struct err *e)
 		err_set(e, -ESRCH, "sandbox %s is not running", text);
 		return err_hint(e, -ESRCH, "coffer ps lists those that are");
 	}
-	ret = link_open(l, r->run_fd, e);
+	ret = run_link_open(l, r->run_fd, e);
 	if (ret == -ENOENT || ret == -ECONNREFUSED)
 		return err_set(e, ret, "sandbox %s is just starting or ending", text);
 	return ret;

@@ -5,7 +5,7 @@
 #define CLI_REF_H
 
 #include "base/err.h"
-#include "run/supervise/link.h"
+#include "run/supervise/run_link.h"
 #include "sandbox/state/state.h"
 
 #include <stdbool.h>
@@ -31,6 +31,6 @@ int ref_resolve_logged(struct state *st, const char *text, char ret[RUN_ID_LEN +
 
 /* Connects to the launcher of a running sandbox, after ref_open() if that was not called yet. -ESRCH if it
  * does not run. */
-int ref_link(struct ref *r, const char *text, struct link *l, struct err *e) MUST_CHECK;
+int ref_link(struct ref *r, const char *text, struct run_link *l, struct err *e) MUST_CHECK;
 
 #endif

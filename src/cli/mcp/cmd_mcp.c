@@ -25,17 +25,18 @@ static const struct opt mcp_opts[] = {
 	OPT_SECTION("Files"),
 	{ "workspace", 'C', "DIR", "show DIR at /workspace, under a layer (default: here)", O_WORKSPACE,
 	  "dir" },
-	{ "ephemeral", 0, NULL, "an empty workspace, wiped at the end", O_EPHEMERAL },
+	{ "ephemeral", 0, NULL, "use an empty workspace, wiped at the end", O_EPHEMERAL },
 	{ "discard", 0, NULL, "throw the layer away at the end", O_DISCARD },
 	{ "volume", 'v', "SRC:DST[:ro|rw]", "show a file or directory inside (ro by default)", O_VOLUME,
 	  "file", .many = true },
-	{ "show", 0, "PATH", "open a file that is hidden for its credentials (. for all)", O_SHOW, "file",
+	{ "show", 0, "PATH", "show a file that is hidden because of credentials (. for all)", O_SHOW, "file",
 	  .many = true },
-	{ "root", 0, "host|DIR", "what the root file system is made of (default: host)", O_ROOT, "dir" },
-	{ "image", 0, "REF", "an image as the root file system: NAME[:TAG][@sha256:…]", O_IMAGE, "name" },
-	{ "home", 0, "NAME", "a named home that persists (default: an empty one)", O_HOME, "name" },
-	{ "keep", 0, "N", "so many checkpoints at most (100)", O_KEEP },
-	{ "i-know", 0, NULL, "let -v show sockets, keys and the like", O_I_KNOW },
+	{ "root", 0, "host|DIR", "root file system: that of the host, or DIR (default: host)", O_ROOT,
+	  "dir" },
+	{ "image", 0, "REF", "use an image as the root file system: NAME[:TAG][@sha256:…]", O_IMAGE, "name" },
+	{ "home", 0, "NAME", "use a named home that persists (default: an empty one)", O_HOME, "name" },
+	{ "keep", 0, "N", "keep at most N checkpoints (default: 100)", O_KEEP },
+	{ "i-know", 0, NULL, "allow -v for sockets, keys and similar files", O_I_KNOW },
 	OPT_SECTION("Commands"),
 	{ "env", 'e', "NAME[=VALUE]", "set or copy an environment variable", O_ENV, .many = true },
 	{ "user", 0, "UID[:GID]", "user inside (default: your own); root is never root outside", O_USER },
@@ -49,8 +50,8 @@ static const struct opt mcp_opts[] = {
 	RUN_OPTS_REACH,
 	OPT_SECTION("Limits of each call"),
 	RUN_OPTS_LIMITS,
-	OPT_SECTION("Otherwise"),
-	{ "quiet", 'q', NULL, "say only what went wrong", O_QUIET },
+	OPT_SECTION("Output"),
+	{ "quiet", 'q', NULL, "print only errors and warnings", O_QUIET },
 };
 
 /* Returns 1 for --help. */
@@ -243,30 +244,37 @@ const struct verb verb_mcp = {
 	.opts = mcp_opts,
 	.n_opts = ARRAY_SIZE(mcp_opts),
 	.run = cmd_mcp,
-	.text = "A server of the Model Context Protocol on standard input and output, for an agent's configuration. Its tools work on "
-		"one workspace, the current directory or *-C* DIR under a layer:\n"
+	.text = "Serves the Model Context Protocol on standard input and output; name this command in "
+		"an agent's configuration. Its tools work on one workspace, the current directory or "
+		"*-C* DIR under a layer:\n"
 		"\n"
-		"*exec* runs a command in a fresh sandbox, on engine gvisor unless *--engine* or *COFFER_ENGINE* says otherwise. What it "
-		"writes to /workspace is there for the next call; its processes, /tmp and home are not. *read_file* and *write_file* "
-		"do the same for one file. *checkpoint*, *rollback* and *diff* are those of coffer(1); every call that changed "
-		"something makes a checkpoint by itself. *request_access* asks a person to open the network to a "
-		"destination, and what is granted is open for the calls that follow, until the session ends or it is taken back; "
-		"with *--net none* nobody is asked, and the wish is written into the audit log.\n"
+		"*exec* runs a command in a fresh sandbox, on engine gvisor unless *--engine* or "
+		"*COFFER_ENGINE* names another. The next call sees the files that it wrote to "
+		"/workspace, but not its processes, its /tmp and its home. *read_file* and "
+		"*write_file* read and write one file in the same way. *checkpoint*, *rollback* and "
+		"*diff* are those of coffer(1); every call that changed something makes a checkpoint "
+		"by itself. *request_access* asks a person to open the network to a destination; a "
+		"grant holds for the calls that follow, until the session ends or the grant is "
+		"revoked. With *--net none* nobody is asked, and the request is written to the audit "
+		"log.\n"
 		"\n"
-		"Calls run one after the other. *--timeout* is how long one may take, 10 minutes unless it says otherwise. One that "
-		"the client cancels is killed. There is no network inside unless *--allow*, *--policy*, *--secret* or *--net* grant "
-		"one, or a person what *request_access* asked for.\n"
+		"Calls run one after the other. *--timeout* limits the time of each call (10 minutes "
+		"by default). A call that the client cancels is killed. There is no network inside "
+		"unless *--allow*, *--policy*, *--secret* or *--net* grants one, or a person grants a "
+		"*request_access*.\n"
 		"\n"
-		"A policy's list of tools (*--policy*, _tools:_) decides on each call by its name and arguments before it begins: allowed, "
-		"denied, or a person is asked (coffer-ask(1)) while the call waits, which its client is told as progress. "
-		"What is approved with *--sandbox*, *--for* or *--uses* holds for later calls of that tool in the session "
-		"too; coffer-deny(1) takes it back.\n"
+		"A policy's list of tools (*--policy*, _tools:_) decides about each call by its name "
+		"and arguments before it begins: the call is allowed, denied, or waits until a person "
+		"answers (coffer-ask(1)), which is reported to the client as progress. An approval "
+		"with *--sandbox*, *--for* or *--uses* also covers later calls of that tool in the "
+		"session; coffer-deny(1) revokes it.\n"
 		"\n"
-		"The session ends with its input, with its client, or by SIGTERM. What was changed is kept, as with coffer-run(1): "
-		"coffer-diff(1), coffer-apply(1), coffer-discard(1). *--discard* and *--ephemeral* leave nothing.\n"
+		"The session ends when its input or its client ends, or by SIGTERM. Changes are kept, "
+		"as with coffer-run(1): see coffer-diff(1), coffer-apply(1), coffer-discard(1). With "
+		"*--discard* and *--ephemeral* nothing is kept.\n"
 		"\n"
-		"Protocol revisions 2024-11-05, 2025-03-26, 2025-06-18, 2025-11-25 and 2026-07-28 are spoken. Nothing but protocol "
-		"goes to standard output.",
+		"The server supports protocol revisions 2024-11-05, 2025-03-26, 2025-06-18, 2025-11-25 "
+		"and 2026-07-28. Standard output carries only the protocol.",
 	.examples = "claude mcp add coffer -- coffer mcp -C ~/src/project\n"
 		    "\t# as a server of Claude Code\n"
 		    "coffer mcp --allow @pypi --memory 2g --timeout 5m\n"

@@ -6,6 +6,7 @@
 #include "checkpoint/checkpoint.h"
 #include "cli/box/cmd_checkpoint.h"
 #include "cli/common/changed.h"
+#include "cli/core/say.h"
 #include "cli/mcp/mcp_tools.h"
 
 #include <errno.h>
@@ -79,7 +80,9 @@ int mcp_note_changes(const struct mcp_box *b, const char *label, struct mcp_chan
 	if (code == 0)
 		code = read_last_point(&r, &before, e);
 	if (code == 0)
-		code = ckpt_make(&r, &want, &made, e);
+		code = ckpt_make_automatic(&r, &want, &made, e);
+	if (code == 0 && made.no_room && !made.told)
+		say_warn("no checkpoint was made: %s", ckpt_no_room_text);
 	if (code < 0 || !made.number)
 		return code;
 	ret->number = made.number;
@@ -131,7 +134,9 @@ static int make_named_point(const struct mcp_box *b, const char *label, uint32_t
 		code = ckpt_open(&r, b->id, true, e);
 	want.keep = r.meta.keep ? r.meta.keep : CHECKPOINT_KEEP;
 	if (code == 0)
-		code = ckpt_make(&r, &want, &made, e);
+		code = ckpt_make_automatic(&r, &want, &made, e);
+	if (code == 0 && made.no_room)
+		code = err_set(e, -ENOSPC, "no checkpoint was made: %s", ckpt_no_room_text);
 	*ret = made.number;
 	return code;
 }

@@ -6,7 +6,6 @@
  */
 #include "cli/net/cmd_net.h"
 
-#include "base/clock.h"
 #include "base/str.h"
 #include "cli/core/say.h"
 #include "cli/core/verb.h"
@@ -17,14 +16,14 @@
 enum { OPT_FOLLOW = 1, OPT_JSON, OPT_SINCE, OPT_HTTP, OPT_DENIED, OPT_BASELINE, OPT_OUTPUT };
 
 static const struct opt net_opts[] = {
-	{ "follow", 'f', NULL, "log: go on with what happens from now on", OPT_FOLLOW },
-	{ "denied", 0, NULL, "log: only what was denied", OPT_DENIED },
-	{ "since", 0, "TIME", "only from then on: 2026-01-31, 2026-01-31T12:00:00Z, 2h", OPT_SINCE },
-	{ "http", 0, NULL, "learn: methods and paths too, where requests were seen", OPT_HTTP },
-	{ "output", 'o', "FILE", "learn: write the policy there; a file that exists is not replaced",
-	  OPT_OUTPUT, "file" },
+	{ "follow", 'f', NULL, "log: continue with new events", OPT_FOLLOW },
+	{ "denied", 0, NULL, "log: only denials", OPT_DENIED },
+	{ "since", 0, "TIME", "only events since then: 2026-01-31, 2026-01-31T12:00:00Z, 2h", OPT_SINCE },
+	{ "http", 0, NULL, "learn: also methods and paths, where requests were seen", OPT_HTTP },
+	{ "output", 'o', "FILE", "learn: write the policy to FILE, which must not exist", OPT_OUTPUT,
+	  "file" },
 	{ "baseline", 0, "FILE", "drift: the policy that describes what is normal", OPT_BASELINE, "file" },
-	{ "json", 0, NULL, "log, drift, proxies: print JSON, one object a line", OPT_JSON },
+	{ "json", 0, NULL, "log, drift, proxies: print JSON, one object per line", OPT_JSON },
 };
 
 static const struct action {
@@ -62,10 +61,7 @@ static int take_net_option(struct net_args *args, int id, const char *value, str
 		args->output = value;
 		return 0;
 	default:
-		if (clock_parse(value, clock_nsec(CLOCK_REALTIME), &args->range.since) == 0)
-			return 0;
-		err_set(e, -EINVAL, "--since cannot read the time '%.64s'", value);
-		return err_hint(e, -EINVAL, "2026-01-31, 2026-01-31T12:00:00Z, or how long ago: 90s, 2h, 3d");
+		return opt_time("--since", value, &args->range.since, e);
 	}
 }
 
@@ -95,7 +91,7 @@ static int take_net_word(struct net_args *args, const char *word, const struct a
 	int k;
 
 	if (!*ret) {
-		k = opt_one_of("net", word, action_names, e);
+		k = opt_action("net", word, action_names, e);
 		if (k < 0)
 			return k;
 		*ret = &actions[k];
@@ -111,23 +107,20 @@ static int take_net_word(struct net_args *args, const char *word, const struct a
 static int parse_net_args(int argc, char **argv, struct net_args *args, const struct action **ret,
 			  struct err *e)
 {
-	struct optparse p = OPTPARSE_INIT(argc, argv, net_opts, ARRAY_SIZE(net_opts));
+	struct optparse p = OPTPARSE_MIXED(argc, argv, net_opts, ARRAY_SIZE(net_opts));
 	const char *value, *word;
 	char seen[16] = "";
 	int id, r = 0;
 
-	do {
-		while (r == 0 && (id = opt_next(&p, &value, e)) != 0) {
-			if (id < 0 || id == OPT_HELP)
-				return id;
-			if (!strchr(seen, id) && strlen(seen) + 1 < sizeof(seen))
-				seen[strlen(seen)] = (char)id;
-			r = take_net_option(args, id, value, e);
-		}
-		word = r == 0 ? opt_take(&p) : NULL;
-		if (word)
-			r = take_net_word(args, word, ret, e);
-	} while (word && r == 0);
+	while (r == 0 && (id = opt_next(&p, &value, e)) != 0) {
+		if (id < 0 || id == OPT_HELP)
+			return id;
+		if (!strchr(seen, id) && strlen(seen) + 1 < sizeof(seen))
+			seen[strlen(seen)] = (char)id;
+		r = take_net_option(args, id, value, e);
+	}
+	while (r == 0 && (word = opt_take(&p)) != NULL)
+		r = take_net_word(args, word, ret, e);
 	if (r == 0 && !*ret)
 		return err_set(e, -EINVAL, "net needs one of these words: %s", action_names);
 	return r == 0 ? check_net_options(*ret, seen, e) : r;
@@ -155,31 +148,35 @@ const struct verb verb_net = {
 	.name = "net",
 	.group = VERB_MANAGE,
 	.synopsis = "log|learn|drift|metrics|proxies [OPTIONS] [SANDBOX]",
-	.help = "show what sandboxes did on the network, and learn a policy from it",
+	.help = "show network traffic of sandboxes, and learn a policy from it",
 	.opts = net_opts,
 	.n_opts = ARRAY_SIZE(net_opts),
 	.run = cmd_net,
 	.args = "sandbox",
-	.text = "*log* is a table of lookups, connections and requests: which sandbox, which name and port, how deep they were "
-		"looked into, what was decided by which rule, bytes, and how long it took. *--follow* goes on live.\n"
+	.text = "*log* prints a table of lookups, connections and requests: sandbox, name and port, "
+		"the depth of inspection, the decision and its rule, bytes, and the time that it took. "
+		"*--follow* continues with new events.\n"
 		"\n"
-		"*learn* writes a policy file that allows what was seen and nothing more, grouped by domain, with counts and "
-		"times as comments, and a line LOOK above whatever looks odd: names like encoded data, very many names "
-		"below one domain, large uploads to hosts that were hardly used, addresses instead of names, uncommon "
-		"ports. Run under *--net observe* first, learn, read the file, then run with *--policy*.\n"
+		"*learn* writes a policy file that allows only what was seen, grouped by domain, with "
+		"counts and times as comments. A comment LOOK marks unusual traffic: names that look "
+		"like encoded data, very many names below one domain, large uploads to hosts that were "
+		"hardly used, addresses instead of names, uncommon ports. Run with *--net observe* "
+		"first, learn, read the file, then run with *--policy*.\n"
 		"\n"
-		"*drift* compares what was seen with such a file: what it does not allow. The "
-		"exit code is 1 when something is not allowed by it.\n"
+		"*drift* lists traffic that such a file does not allow. The exit code is 1 if there is "
+		"any.\n"
 		"\n"
-		"*metrics* prints counters in Prometheus' text format; those of running sandboxes are on the socket _metrics.sock_ in the "
-		"state directory while *cofferd* runs. *proxies* shows the upstream proxies of running "
-		"sandboxes: score, latency, success, state, use.\n"
+		"*metrics* prints counters in the text format of Prometheus; while *cofferd* runs, the "
+		"counters of running sandboxes are also on the socket _metrics.sock_ in the state "
+		"directory. *proxies* shows the upstream proxies of running sandboxes: score, latency, "
+		"success, state, use.\n"
 		"\n"
-		"All of it comes from the audit log, so it is there for sandboxes that are gone, too.",
+		"Everything but *proxies* is read from the audit log, so it also works for sandboxes "
+		"that have been removed.",
 	.examples = "coffer net log -f\n"
-		    "\t# what happens now\n"
+		    "\t# live\n"
 		    "coffer net log --denied @last\n"
-		    "\t# what was denied to the last run\n"
+		    "\t# denials of the last run\n"
 		    "coffer net learn @last -o policy.yaml\n"
 		    "\t# from observing to enforcing\n"
 		    "coffer net drift --since 1d --baseline policy.yaml\n"

@@ -27,9 +27,9 @@
 enum { OPT_JSON = 1, OPT_PRESET, OPT_GRAPHQL, OPT_PUSH, OPT_ALLOW, OPT_TOOL, OPT_ARGS };
 
 static const struct opt policy_opts[] = {
-	{ "allow", 0, "WHAT", "explain, show: as with 'coffer run --allow'; may be given more than once",
-	  OPT_ALLOW, .many = true },
-	{ "graphql", 0, "DOCUMENT", "explain: what the body of the request asks for", OPT_GRAPHQL },
+	{ "allow", 0, "WHAT", "explain, show: as with 'coffer run --allow'; may be repeated", OPT_ALLOW,
+	  .many = true },
+	{ "graphql", 0, "DOCUMENT", "explain: the GraphQL document in the request's body", OPT_GRAPHQL },
 	{ "push", 0, "REF[=ACT]", "explain: a git push to this ref (create, update, delete or force)",
 	  OPT_PUSH },
 	{ "tool", 0, "NAME", "explain: a call of this tool, instead of a request", OPT_TOOL },
@@ -56,7 +56,9 @@ struct args {
 static int load_named_policy(const struct args *a, const char *const *files, size_t n,
 			     struct config_policy *ret, struct err *e)
 {
-	struct config_policy_args args = { .files = files, .n_files = n, .mode = -1, .for_checking = true };
+	struct config_policy_args args = {
+		.files = files, .n_files = n, .mode = -1, .for_checking = a->act != ACT_CHECK
+	};
 
 	args.allow = a->allow;
 	args.n_allow = a->n_allow;
@@ -141,31 +143,6 @@ static void add_verdict_json(const struct policy_verdict *v, struct buf *out)
 	buf_addc(out, '\n');
 }
 
-static int explain_request(const struct args *a, struct err *e)
-{
-	CLEANUP(config_policy_release) struct config_policy c = { 0 };
-	CLEANUP(policy_ask_release) struct policy_ask ask = POLICY_ASK_INIT;
-	autobuf struct buf out = BUF_INIT;
-	const char *file = a->argv[0];
-	struct policy_verdict v;
-	int r = policy_ask_parse(&ask, a->argc > 2 ? a->argv[1] : NULL, a->argv[a->argc - 1], a->graphql,
-				 a->push, e);
-
-	if (r == 0)
-		r = load_named_policy(a, &file, 1, &c, e);
-	if (r < 0) {
-		say_error(e);
-		return EXIT_USAGE;
-	}
-	policy_explain(c.policy, &ask.target, ask.has_request ? &ask.request : NULL, &out, &v);
-	if (a->json) {
-		buf_clear(&out);
-		add_verdict_json(&v, &out);
-	}
-	r = print_policy_text(&out, e);
-	return r < 0 ? r : policy_allows(&v) ? 0 : EXIT_NO;
-}
-
 static int explain_tool(const struct args *a, struct err *e)
 {
 	CLEANUP(config_policy_release) struct config_policy c = { 0 };
@@ -190,11 +167,33 @@ static int explain_tool(const struct args *a, struct err *e)
 	return r < 0 ? r : v.action == POLICY_ALLOW ? 0 : EXIT_NO;
 }
 
-static int explain_by_policy(const struct args *a, struct err *e)
+/* Explains the decision about a connection or a request, or with --tool about a call. */
+static int explain_act(const struct args *a, struct err *e)
 {
+	CLEANUP(config_policy_release) struct config_policy c = { 0 };
+	CLEANUP(policy_ask_release) struct policy_ask ask = POLICY_ASK_INIT;
+	autobuf struct buf out = BUF_INIT;
+	const char *file = a->argv[0];
+	struct policy_verdict v;
+	int r;
+
 	if (a->tool)
 		return explain_tool(a, e);
-	return explain_request(a, e);
+	r = policy_ask_parse(&ask, a->argc > 2 ? a->argv[1] : NULL, a->argv[a->argc - 1], a->graphql, a->push,
+			     e);
+	if (r == 0)
+		r = load_named_policy(a, &file, 1, &c, e);
+	if (r < 0) {
+		say_error(e);
+		return EXIT_USAGE;
+	}
+	policy_explain(c.policy, &ask.target, ask.has_request ? &ask.request : NULL, &out, &v);
+	if (a->json) {
+		buf_clear(&out);
+		add_verdict_json(&v, &out);
+	}
+	r = print_policy_text(&out, e);
+	return r < 0 ? r : policy_allows(&v) ? 0 : EXIT_NO;
 }
 
 static int diff_policies(const struct args *a, struct err *e)
@@ -259,7 +258,7 @@ static int list_presets(const struct args *a, struct err *e)
 	for (size_t i = 0; r == 0 && i < n_presets; i++)
 		r = add_preset_row(&t, &presets[i], &j, e);
 	if (r < 0)
-		return r;
+		return e->code ? r : err_set(e, r, "out of memory");
 	json_end_arr(&j);
 	buf_addc(&out, '\n');
 	if (!a->json) {
@@ -333,14 +332,15 @@ static int check_word_count(const struct args *a, struct err *e)
 {
 	static const struct {
 		int min, max;
-		const char *want;
+		const char *want, *needs;
 	} of[] = {
-		[ACT_CHECK] = { 1, 1, "check FILE" },
+		[ACT_CHECK] = { 1, 1, "check FILE", "needs a file" },
 		[ACT_EXPLAIN] = { 2, 3,
-				  "explain FILE [METHOD] URL|HOST:PORT, or explain FILE --tool NAME [--args JSON]" },
-		[ACT_DIFF] = { 2, 2, "diff FILE FILE" },
-		[ACT_PRESETS] = { 0, 0, "presets" },
-		[ACT_SHOW] = { 0, 1, "show FILE, or show --preset NAME" },
+				  "explain FILE [METHOD] URL|HOST:PORT, or explain FILE --tool NAME [--args JSON]",
+				  "needs a file, and a request or --tool NAME" },
+		[ACT_DIFF] = { 2, 2, "diff FILE FILE", "needs two files" },
+		[ACT_PRESETS] = { 0, 0, "presets", "takes no arguments" },
+		[ACT_SHOW] = { 0, 1, "show FILE, or show --preset NAME", "needs a file, or --preset NAME" },
 	};
 	int min = a->act == ACT_SHOW && !a->preset && !a->n_allow ? 1 : of[a->act].min;
 
@@ -348,48 +348,46 @@ static int check_word_count(const struct args *a, struct err *e)
 		return 0;
 	if (a->argc >= min && a->argc <= of[a->act].max && !a->tool && !a->args)
 		return 0;
-	err_set(e, -EINVAL, "policy %.*s needs other arguments", (int)strcspn(of[a->act].want, " "),
-		of[a->act].want);
+	if (a->act != ACT_EXPLAIN && (a->tool || a->args))
+		err_set(e, -EINVAL, "--tool and --args are only valid with explain");
+	else
+		err_set(e, -EINVAL, "policy %.*s %s", (int)strcspn(of[a->act].want, " "), of[a->act].want,
+			of[a->act].needs);
 	return err_hint(e, -EINVAL, "coffer policy %s", of[a->act].want);
 }
 
 /* Options may come anywhere. The other words are moved to the front of argv. */
 static int parse_policy_args(int argc, char **argv, struct args *a, struct err *e)
 {
-	struct optparse p = OPTPARSE_INIT(argc, argv, policy_opts, ARRAY_SIZE(policy_opts));
+	struct optparse p = OPTPARSE_MIXED(argc, argv, policy_opts, ARRAY_SIZE(policy_opts));
 	const char *value, *word;
 	int id, act;
 
-	a->argv = argv;
-	do {
-		while ((id = opt_next(&p, &value, e)) > 0) {
-			if (id == OPT_HELP)
-				return OPT_HELP;
-			id = take_policy_option(a, id, value, e);
-			if (id < 0)
-				return id;
-		}
+	while ((id = opt_next(&p, &value, e)) > 0) {
+		if (id == OPT_HELP)
+			return OPT_HELP;
+		id = take_policy_option(a, id, value, e);
 		if (id < 0)
 			return id;
-		word = opt_take(&p);
-		if (word)
-			a->argv[a->argc++] = (char *)word;
-	} while (word);
-	if (a->argc == 0)
+	}
+	if (id < 0)
+		return id;
+	word = opt_take(&p);
+	if (!word)
 		return err_set(e, -EINVAL, "say what to do: %s", act_names);
-	act = opt_one_of("coffer policy", a->argv[0], act_names, e);
+	act = opt_action("policy", word, act_names, e);
 	if (act < 0)
 		return act;
 	a->act = (enum act)act;
-	a->argv++;
-	a->argc--;
+	a->argc = p.argc - p.index;
+	a->argv = p.argv + p.index;
 	return check_word_count(a, e);
 }
 
 static int cmd_policy(int argc, char **argv)
 {
 	static int (*const acts[])(const struct args *, struct err *) = {
-		[ACT_CHECK] = check_policy,   [ACT_EXPLAIN] = explain_by_policy, [ACT_DIFF] = diff_policies,
+		[ACT_CHECK] = check_policy,   [ACT_EXPLAIN] = explain_act, [ACT_DIFF] = diff_policies,
 		[ACT_PRESETS] = list_presets, [ACT_SHOW] = show_policy,
 	};
 	struct args a = { 0 };
@@ -399,7 +397,7 @@ static int cmd_policy(int argc, char **argv)
 	_Static_assert(ARRAY_SIZE(acts) == ACT_COUNT, "something to do for each word");
 	if (r == OPT_HELP)
 		return verb_print_help(&verb_policy);
-	if (r < 0)
+	if (r < 0 || !a.argv)
 		return say_usage(&verb_policy, &e);
 	r = acts[a.act](&a, &e);
 	return r == -EIO ? EXIT_OURS : r < 0 ? say_error(&e) : r;
@@ -414,24 +412,28 @@ const struct verb verb_policy = {
 	.n_opts = ARRAY_SIZE(policy_opts),
 	.run = cmd_policy,
 	.args = "path",
-	.text = "*check* reads a policy file and says what is wrong with it, with file, line and column, and what is\n"
-		"allowed in it but most likely not meant. *explain* says what the policy decides about a connection or a\n"
-		"request, by which rule, and why. *diff* shows what becomes allowed (+), what becomes denied (-) and what\n"
-		"stays allowed on other terms (~) when the second file takes the place of the first. *presets* lists the rules\n"
-		"for well-known services that are shipped; *show* prints one of them as a policy file, or what a file amounts to.\n"
+	.text = "*check* reads a policy file and reports its errors with file, line and column, and "
+		"warns of entries that are valid but probably not intended. A file that others may "
+		"write to is an error, as it is for coffer-run(1). *explain* shows what the "
+		"policy decides about a connection or a request, by which rule, and why. *diff* shows "
+		"what becomes allowed (+), what becomes denied (-) and what stays allowed under other "
+		"conditions (~) if the second file replaces the first. *presets* lists the built-in "
+		"rules for well-known services; *show* prints one of them as a policy file, or the "
+		"rules that result from a file.\n"
 		"\n"
-		"The exit status is 0 when a file is right, a request is allowed, or two files decide the same; 1 when not;\n"
-		"2 when the question cannot be answered because the command line, or with *explain* and *diff* a file, is wrong.",
+		"The exit status is 0 if a file is valid, a request is allowed, or two files decide "
+		"the same; 1 if not; 2 if there is no result because the command line, or with "
+		"*explain* and *diff* a file, is wrong.",
 	.examples = "coffer policy check team.yaml\n"
-		    "\t# is it right, and is it what was meant?\n"
+		    "\t# is it valid, and does it mean what was intended?\n"
 		    "coffer policy explain team.yaml PUT https://api.github.com/repos/o/r/pulls/7/merge\n"
 		    "\t# which rule decides, and why\n"
 		    "coffer policy explain team.yaml db.example.com:5432\n"
 		    "\t# a connection\n"
 		    "coffer policy explain team.yaml --tool deploy --args '{\"env\":\"production\"}'\n"
-		    "\t# a tool's call\n"
+		    "\t# a tool call\n"
 		    "coffer policy diff old.yaml new.yaml\n"
-		    "\t# what changes\n"
+		    "\t# what would change\n"
 		    "coffer policy show --preset github-triage\n"
-		    "\t# rules that are shipped, to use or to copy\n",
+		    "\t# built-in rules, to use or to copy\n",
 };

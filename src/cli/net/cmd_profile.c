@@ -71,7 +71,7 @@ static int cmd_profile(int argc, char **argv)
 	act = r == 0 ? opt_take(&p) : NULL;
 	name = opt_take(&p);
 	if (r == 0 && act)
-		r = k = opt_one_of("profile", act, "ls show", &e);
+		r = k = opt_action("profile", act, "ls show", &e);
 	if (r >= 0 && k == 1 && !name)
 		r = err_set(&e, -EINVAL, "profile show needs a name");
 	if (r >= 0 && (opt_take(&p) || (k == 0 && name)))
@@ -86,27 +86,34 @@ const struct verb verb_profile = {
 	.name = "profile",
 	.group = VERB_HOST,
 	.synopsis = "[ls | show NAME]",
-	.help = "show the agents that are known, and what each needs",
+	.help = "show known agents, and what each needs",
 	.run = cmd_profile,
-	.text = "*coffer run --profile NAME* adds what an agent needs in order to work behind the wall: where it is installed is shown "
-		"inside, it gets a home that persists, variables, what it has to reach, and a checkpoint after every command that is started in it (--checkpoint off). What is "
-		"typed prevails.\n"
+	.text = "*coffer run --profile NAME* adds what an agent needs to work behind the wall: its "
+		"program is shown inside, and it gets a persistent home, variables, the hosts that it "
+		"has to reach, and a checkpoint after every command that is started in it "
+		"(*--checkpoint off* turns that off). Options on the command line take precedence.\n"
 		"\n"
-		"Under its own name the agent is a script in _/opt/agent/bin_, first in PATH: the lines of the profile's *start* run before it, inside, and "
-		"answer what it would ask on its first start. With *--image* and *--root* the agent is in there: the script runs that one, "
-		"and the image needs _/bin/sh_, and for *--settings* also find, mkdir and cat; an agent that is named by its path there is run without the script. *--settings* takes "
-		"your own settings of the agent along (the profile's *settings*), without credentials: " DOCS_SECRETS
-		".\n"
+		"Inside, the agent's name refers to a script in _/opt/agent/bin_, which is first in "
+		"PATH: it runs the lines of the profile's *start*, which answer the questions of the "
+		"agent's first start, and then the agent. With *--image* and *--root* the script runs "
+		"the agent of the image; the image needs _/bin/sh_, and for *--settings* also find, "
+		"mkdir and cat. An agent that is started by its path in the image runs without the "
+		"script. *--settings* copies your own settings of the agent (the profile's "
+		"*settings*), without credentials: " DOCS_SECRETS ".\n"
 		"\n"
-		"A profile is a file. *show* prints it; a copy in _/etc/cofferdam/profiles/NAME.yaml_ (root) or "
-		"_~/.config/cofferdam/profiles/NAME.yaml_ takes its place, and any other file is named with a slash: "
-		"*--profile ./mine.yaml*. It is read when a run starts, and a change counts from the next start on (*coffer restart*); a policy "
-		"file is the one thing that a running sandbox reads again.\n"
+		"A profile is a file, which *show* prints. A copy in "
+		"_/etc/cofferdam/profiles/NAME.yaml_ (root) or "
+		"_~/.config/cofferdam/profiles/NAME.yaml_ replaces the built-in one; any other file is "
+		"named with a slash: *--profile ./mine.yaml*. It is read when a run starts, so a "
+		"change is in force after the next start (*coffer restart*); only a policy file is "
+		"read again while a sandbox runs.\n"
 		"\n"
-		"*secrets* of a profile are used when they are in the vault (*coffer secret set anthropic*) and a rule allows their server: the agent finds a "
-		"placeholder under its variable, and the key itself is put into its requests to where the vault binds it; one "
-		"that is bound nowhere goes to the host that the profile names, but for a profile that is named by its path. "
-		"Without it in the vault, *-e NAME* hands a key in as it is, and the sandbox holds it.",
+		"The *secrets* of a profile are used if they are in the vault (*coffer secret set "
+		"anthropic*) and a rule allows their server: the agent finds a placeholder in its "
+		"variable, and the key itself is inserted in requests to the hosts that it is bound "
+		"to. A secret without a binding is sent to the host that the profile names, unless the "
+		"profile was given by its path. If the key is not in the vault, *-e NAME* passes it as "
+		"it is, and the sandbox holds it.",
 	.examples = "coffer profile ls\n"
 		    "coffer secret set anthropic\n"
 		    "coffer run --profile claude -- claude -p 'fix the tests'\n"

@@ -5,7 +5,6 @@
  */
 #include "policy/replay/replay.h"
 
-#include "base/clock.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "cli/core/say.h"
@@ -23,12 +22,11 @@
 enum { OPT_POLICY = 1, OPT_ALLOW, OPT_SINCE, OPT_JSON };
 
 static const struct opt replay_opts[] = {
-	{ "policy", 0, "FILE", "decide by this policy; given more than once, what all of them allow",
-	  OPT_POLICY, "file", .many = true },
-	{ "allow", 0, "WHAT", "as with 'coffer run --allow'; may be given more than once", OPT_ALLOW,
+	{ "policy", 0, "FILE", "decide by this policy; if it is repeated, all must allow", OPT_POLICY, "file",
 	  .many = true },
-	{ "since", 0, "TIME", "only from then on: 2026-01-31, 2026-01-31T12:00:00Z, 2h", OPT_SINCE },
-	{ "json", 0, NULL, "print JSON, one object a line", OPT_JSON },
+	{ "allow", 0, "WHAT", "as with 'coffer run --allow'; may be repeated", OPT_ALLOW, .many = true },
+	{ "since", 0, "TIME", "only events since then: 2026-01-31, 2026-01-31T12:00:00Z, 2h", OPT_SINCE },
+	{ "json", 0, NULL, "print JSON, one object per line", OPT_JSON },
 };
 
 struct replay_args {
@@ -127,7 +125,7 @@ static bool has_changes(const struct replay_sums *n)
 
 static void add_sums_text(struct buf *out, const struct replay_sums *n)
 {
-	buf_addf(out, "%llu decisions: ", (unsigned long long)n->decisions);
+	buf_addf(out, "%llu decision%s: ", (unsigned long long)n->decisions, n->decisions == 1 ? "" : "s");
 	if (has_changes(n))
 		buf_addf(out, "%llu would be denied, %llu asked, %llu allowed",
 			 (unsigned long long)n->to[REPLAY_DENY], (unsigned long long)n->to[REPLAY_ASK],
@@ -195,31 +193,24 @@ static int take_replay_option(struct replay_args *a, int id, const char *value, 
 		a->json = true;
 		return 0;
 	default:
-		if (clock_parse(value, clock_nsec(CLOCK_REALTIME), &a->range.since) == 0)
-			return 0;
-		err_set(e, -EINVAL, "--since cannot read the time '%.64s'", value);
-		return err_hint(e, -EINVAL, "2026-01-31, 2026-01-31T12:00:00Z, or how long ago: 90s, 2h, 3d");
+		return opt_time("--since", value, &a->range.since, e);
 	}
 }
 
 /* Returns 0, OPT_HELP, or a negative errno for a usage error. Options may come anywhere. */
 static int parse_replay_args(int argc, char **argv, struct replay_args *a, struct err *e)
 {
-	struct optparse p = OPTPARSE_INIT(argc, argv, replay_opts, ARRAY_SIZE(replay_opts));
+	struct optparse p = OPTPARSE_MIXED(argc, argv, replay_opts, ARRAY_SIZE(replay_opts));
 	const char *value, *word;
 	int id, r = 0;
 
-	do {
-		while (r == 0 && (id = opt_next(&p, &value, e)) != 0) {
-			if (id < 0 || id == OPT_HELP)
-				return id;
-			r = take_replay_option(a, id, value, e);
-		}
-		word = r == 0 ? opt_take(&p) : NULL;
-		if (word)
-			r = add_repeated_option(a->range.runs, &a->range.n_runs, ARRAY_SIZE(a->range.runs),
-						word, e);
-	} while (word && r == 0);
+	while (r == 0 && (id = opt_next(&p, &value, e)) != 0) {
+		if (id < 0 || id == OPT_HELP)
+			return id;
+		r = take_replay_option(a, id, value, e);
+	}
+	while (r == 0 && (word = opt_take(&p)) != NULL)
+		r = add_repeated_option(a->range.runs, &a->range.n_runs, ARRAY_SIZE(a->range.runs), word, e);
 	if (r == 0 && a->n_files + a->n_allow == 0)
 		r = err_set(e, -EINVAL, "replay needs --policy FILE, the rules to decide by");
 	if (r == 0 && a->range.n_runs == 0 && !a->range.since)
@@ -262,30 +253,33 @@ const struct verb verb_replay = {
 	.name = "replay",
 	.group = VERB_MANAGE,
 	.synopsis = "[OPTIONS] --policy FILE [SANDBOX…]",
-	.help = "decide again, by another policy, what a run asked for",
+	.help = "decide the acts of a run again, by another policy",
 	.opts = replay_opts,
 	.n_opts = ARRAY_SIZE(replay_opts),
 	.run = cmd_replay,
 	.args = "sandbox",
-	.text = "Takes every lookup, connection, request, call of a tool and *coffer apply* that the audit log has of these runs, "
-		"decides it by the policy that is named, and shows what would be different: what would be denied that was "
-		"allowed, what would be asked, what would be allowed, and by which rule. What is alike is one line with a "
-		"count.\n"
+	.text = "Reads every lookup, connection, request, tool call and *coffer apply* of these runs "
+		"from the audit log, decides each again by the given policy, and shows the "
+		"differences: acts that were allowed and would be denied, acts that a person would be "
+		"asked about, acts that would become allowed, and the rule for each. Acts with the "
+		"same decision are one line with a count.\n"
 		"\n"
-		"What is compared is what the policies say. Where the one of then had a person asked, *ask* is what it said, "
-		"whatever the answer was, and also where none came: the question was withdrawn, or the run ended. What a person "
-		"had granted beyond the policy stays allowed where the other one says nothing of it either. By the policy that the "
-		"run had nothing changes.\n"
+		"The decisions of the two policies are compared, not the outcomes. If the run's policy "
+		"required a question, its decision is *ask*, whatever the answer was, and even if "
+		"there was none because the question was withdrawn or the run ended. An act that a "
+		"person granted beyond the run's policy stays allowed unless a rule of the other "
+		"policy covers it. A replay with the run's own policy shows no difference.\n"
 		"\n"
-		"Nothing is guessed. A line with *?* is one that the log cannot answer: the operation of a GraphQL request or the "
-		"refs of a push that no rule wanted to know then, requests on a connection that was not looked into, what was "
-		"only counted in a flood, a refusal that no rule made, a tool's call whose arguments a rule looks at. Limits are "
-		"not counted again, and whoever would have been asked is not.\n"
+		"Nothing is guessed. A line with *?* is an act for which the log lacks information: "
+		"the operation of a GraphQL request or the refs of a push if no rule looked at them "
+		"during the run, requests on a connection that was not inspected, acts that were only "
+		"counted in a flood, a refusal that no rule made, a tool call whose arguments a rule "
+		"looks at. Limits are not counted again, and nobody is asked.\n"
 		"\n"
-		"The exit code is 0 when nothing would change, 1 when something would, 2 when the command line or the policy is "
-		"wrong.",
+		"The exit code is 0 if nothing would change, 1 if something would, 2 if the command "
+		"line or the policy is wrong.",
 	.examples = "coffer replay @last --policy new.yaml\n"
 		    "\t# would the last run still work?\n"
 		    "coffer replay --since 7d --policy new.yaml --json\n"
-		    "\t# what would the week have been?\n",
+		    "\t# what would it have changed in the last week?\n",
 };

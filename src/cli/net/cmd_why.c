@@ -233,11 +233,12 @@ const struct verb verb_why = {
 	.name = "why",
 	.group = VERB_MANAGE,
 	.synopsis = "[SANDBOX]",
-	.help = "explain the last thing that was denied on the network",
+	.help = "explain the last denial on the network",
 	.run = cmd_why,
 	.args = "sandbox",
-	.text = "Shows the last lookup, connection or request that was denied, of this sandbox or of any: which rule decided and "
-		"why, and what would allow it. The exit code is 1 when nothing was denied. *coffer net log --denied* shows all.",
+	.text = "Shows the last lookup, connection or request that was denied, of this sandbox or of "
+		"any: which rule decided and why, and what would allow it. The exit code is 1 if "
+		"nothing was denied. *coffer net log --denied* shows all denials.",
 	.examples = "coffer why\n"
 		    "coffer why @last\n",
 };

@@ -18,20 +18,13 @@
 #include <stdlib.h>
 
 static const char *const kinds[] = {
-	[NETEV_DNS] = "net.dns",	   [NETEV_OPEN] = "net.open",
-	[NETEV_CLOSE] = "net.close",	   [NETEV_REQUEST] = "net.request",
-	[NETEV_RESPONSE] = "net.response", [NETEV_DIAL] = "net.dial",
-	[NETEV_REFUSED] = "net.refused",   [NETEV_ALERT] = "net.alert",
-	[NETEV_POLICY] = "net.policy",	   [NETEV_FOLDED] = "net.folded",
-	[NETEV_DOWN] = "net.down",	   [NETEV_UP] = "net.up",
-	[NETEV_ASK] = "ask.new",	   [NETEV_OTHER] = "net.",
+	[NETEV_DNS] = "net.dns",	 [NETEV_OPEN] = "net.open",	    [NETEV_CLOSE] = "net.close",
+	[NETEV_REQUEST] = "net.request", [NETEV_RESPONSE] = "net.response", [NETEV_DIAL] = "net.dial",
+	[NETEV_REFUSED] = "net.refused", [NETEV_ALERT] = "net.alert",	    [NETEV_POLICY] = "net.policy",
+	[NETEV_FOLDED] = "net.folded",	 [NETEV_DOWN] = "net.down",	    [NETEV_UP] = "net.up",
+	[NETEV_ASK] = "ask.new",
 };
-static_assert(ARRAY_SIZE(kinds) == NETEV_KIND_COUNT, "a name for each kind");
-
-const char *net_kind_name(enum net_kind k)
-{
-	return kinds[k];
-}
+static_assert(ARRAY_SIZE(kinds) == NETEV_OTHER, "a name for each kind");
 
 static enum net_kind kind_of_line(const struct line *l)
 {
@@ -119,6 +112,7 @@ static bool parse_net_record(struct net_event *ret, const struct audit_record *r
 		return false;
 	ev.kind = kind_of_line(&rec->line);
 	ev.time_text = rec->line.time;
+	snprintf(ev.type, sizeof(ev.type), "%.*s", (int)rec->line.type_len, rec->line.type);
 	if (rec->line.sandbox)
 		snprintf(ev.sandbox, sizeof(ev.sandbox), "%.*s", (int)rec->line.sandbox_len,
 			 rec->line.sandbox);
@@ -161,6 +155,11 @@ bool net_event_is_sum(const struct net_event *ev)
 {
 	return ev->kind == NETEV_FOLDED || str_eq(net_event_host(ev), "*") ||
 	       (ev->kind == NETEV_ALERT && ev->count && !ev->name && ev->top);
+}
+
+uint64_t net_event_times(const struct net_event *ev)
+{
+	return ev->kind == NETEV_FOLDED || str_eq(net_event_host(ev), "*") ? ev->count : ev->count + 1;
 }
 
 const char *net_event_host(const struct net_event *ev)

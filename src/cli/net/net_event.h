@@ -30,9 +30,8 @@ enum net_kind {
 	NETEV_FOLDED,
 	NETEV_DOWN,
 	NETEV_UP,
-	NETEV_ASK, /* ask.new: held until a person has answered */
-	NETEV_OTHER,
-	NETEV_KIND_COUNT
+	NETEV_ASK,  /* ask.new: held until a person has answered */
+	NETEV_OTHER /* "net." and a word that is not in this list */
 };
 
 struct net_event {
@@ -40,6 +39,7 @@ struct net_event {
 	char sandbox[RUN_ID_LEN + 1];
 	uint64_t t;	       /* CLOCK_REALTIME ns: when it happened, or when it was logged */
 	const char *time_text; /* the log's timestamp, LINE_TIME_LEN bytes */
+	char type[65];	       /* "net.open"; the real one also of NETEV_OTHER */
 	json_t *obj;	       /* owns all texts below */
 	const char *name, *addr, *depth, *decision, *rule, *why, *method, *path, *act, *seen, *secret, *proxy,
 		*how, *qtype, *proto, *text, *said,
@@ -63,16 +63,18 @@ bool net_event_parse_ask(struct net_event *ret, const struct audit_record *rec);
 /* A quick test by type: false means that neither of the two above would accept the record. */
 bool net_event_may_be(const struct audit_record *rec);
 
-const char *net_kind_name(enum net_kind k); /* "net.open" */
-
 /*
  * Does the event only report how a lookup failed that has a line of its own (egress/wire/journal.h)?
- * Callers that count lookups skip it.
+ * Callers that count lookups skip it. A result that the policy forbids is no such event: it is a denial of its own, counted
+ * beside the line with allow that was written before the lookup, because a counter must not go back.
  */
 bool net_event_is_outcome(const struct net_event *ev);
 
 /* Does the event stand for several of which only the number is known? */
 bool net_event_is_sum(const struct net_event *ev);
+
+/* How many events the line stands for: itself and those counted on it, or only those (egress/wire/journal.h). */
+uint64_t net_event_times(const struct net_event *ev);
 
 /* The name, or the address if there is no name; never NULL. */
 const char *net_event_host(const struct net_event *ev);

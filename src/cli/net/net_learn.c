@@ -29,7 +29,10 @@ static int write_new_file(const char *path, const struct buf *b, struct err *e)
 	if (fd < 0)
 		return err_sys(e, -errno, "cannot make %s", path);
 	r = fd_write_all(fd, b->data, b->len);
-	return r < 0 ? err_sys(e, r, "cannot write %s", path) : 0;
+	if (r == 0)
+		return 0;
+	unlink(path); /* half a policy may be a valid one */
+	return err_sys(e, r, "cannot write %s", path);
 }
 
 static void count_learned(const struct learn *l, const struct learn_opts *o, size_t *ret_rules,
@@ -87,6 +90,6 @@ int net_learn(struct state *st, const struct net_args *args)
 		return say_error(&e);
 	say_note(
 		"%s: %zu destination%s, %zu to look at (LOOK); next: coffer policy check %s, then coffer run --policy %s",
-		args->output, rules, rules == 1 ? "" : "s", odd, args->output, args->output);
+		args->output, rules, rules == 1 ? "" : "s", odd + ways.looks, args->output, args->output);
 	return 0;
 }

@@ -136,10 +136,6 @@ static void add_narrow_row(struct log_view *v, const struct row *r, const char *
 
 static void add_wide_row(struct log_view *v, const struct row *r, const char *port)
 {
-	if (v->width && v->width < WIDE) {
-		add_narrow_row(v, r, port);
-		return;
-	}
 	add_padded_cell(&v->out, r->time, 19);
 	add_padded_cell(&v->out, r->sandbox, 12);
 	add_padded_cell(&v->out, r->host, 36);
@@ -167,13 +163,16 @@ static void add_log_row(struct log_view *v, const struct row *r)
 	static const struct row narrow = {
 		.time = "TIME", .sandbox = "SANDBOX", .host = "NAME", .decision = "WHAT"
 	};
+	bool is_narrow = v->width && v->width < WIDE;
+	void (*add_row)(struct log_view *, const struct row *, const char *) =
+		is_narrow ? add_narrow_row : add_wide_row;
 	char port[24];
 
 	if (!v->head)
-		add_wide_row(v, v->width && v->width < WIDE ? &narrow : &head, "PORT");
+		add_row(v, is_narrow ? &narrow : &head, "PORT");
 	v->head = true;
 	snprintf(port, sizeof(port), "%llu", (unsigned long long)r->port);
-	add_wide_row(v, r, r->port ? port : "-");
+	add_row(v, r, r->port ? port : "-");
 }
 
 static void row_from_event(struct row *r, const struct net_event *ev, char time[20])
@@ -312,7 +311,7 @@ static int show_event_json(struct log_view *v, struct net_event *ev)
 
 	json_object_set_new(ev->obj, "sandbox", json_string(ev->sandbox));
 	json_object_set_new(ev->obj, "time", json_stringn(ev->time_text, LINE_TIME_LEN));
-	json_object_set_new(ev->obj, "type", json_string(net_kind_name(ev->kind)));
+	json_object_set_new(ev->obj, "type", json_string(ev->type));
 	text = json_dumps(ev->obj, JSON_COMPACT | JSON_ENSURE_ASCII);
 	if (!text)
 		return -ENOMEM;

@@ -47,7 +47,7 @@ static const struct {
 
 static int on_counted_event(void *ctx, struct net_event *ev)
 {
-	uint64_t *c = ctx, n = ev->kind == NETEV_FOLDED ? ev->count : 1;
+	uint64_t *c = ctx, n = net_event_times(ev);
 	enum net_kind kind = ev->kind;
 
 	if (kind == NETEV_FOLDED && ev->folded)

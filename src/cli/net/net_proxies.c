@@ -18,8 +18,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static const char *const columns[] = { "SANDBOX", "POOL",    "PROXY",	"STATE",
-				       "SCORE",	  "LATENCY", "SUCCESS", "USED" };
+static const char *const columns[] = { "SANDBOX", "PROXY SET", "PROXY",	  "STATE",
+				       "SCORE",	  "LATENCY",   "SUCCESS", "USED" };
 
 static json_t *read_snapshot(int run_fd)
 {

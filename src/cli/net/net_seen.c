@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Adds up the network events of the log by destination, as input for net learn, net drift and net metrics.
- * A sandbox chose the names in the log: one that is not a canonical host name is skipped.
+ * Adds up the network events of the log by destination, as input for net learn and net drift. A sandbox
+ * chose the names in the log: one that is not a canonical host name is skipped.
  */
 #include "cli/net/net_seen.h"
 

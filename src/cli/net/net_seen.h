@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A part of the audit log, added up by destination: for net learn, net drift and net metrics. */
+/* A part of the audit log, added up by destination: for net learn and net drift. */
 #ifndef CLI_NET_SEEN_H
 #define CLI_NET_SEEN_H
 

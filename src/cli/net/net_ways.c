@@ -36,7 +36,7 @@ static bool is_policy_loaded(const struct net_ways *w, const char *text)
  * Is this the policy that the run was started with, by its digest? Rules granted during the run are in
  * neither.
  */
-static bool is_as_logged(const struct policy *p, const json_t *start)
+static bool has_logged_digest(const struct policy *p, const json_t *start)
 {
 	const char *base = jsonget_text_or_null(start, "policy_base");
 	const char *digest = base ? base : jsonget_text_or_null(start, "policy_digest");
@@ -46,6 +46,22 @@ static bool is_as_logged(const struct policy *p, const json_t *start)
 	policy_digest(p, d);
 	hash_hex(d, sizeof(d), hex);
 	return digest && str_starts(digest, "sha256:") && str_eq(digest + strlen("sha256:"), hex);
+}
+
+/* --net observe changes the mode of a policy, and with it the digest: the files are loaded again in that mode. */
+static bool is_as_logged(const struct config_policy *cp, const struct config_policy_args *args,
+			 const json_t *start)
+{
+	CLEANUP(config_policy_release) struct config_policy observed = { 0 };
+	struct config_policy_args a = *args;
+	const char *net = jsonget_text_or_null(start, "net");
+	struct err ignored = ERR_INIT;
+
+	if (has_logged_digest(cp->policy, start))
+		return true;
+	a.mode = POLICY_OBSERVE;
+	return net && str_eq(net, "observe") && config_policy_load(&a, &observed, &ignored) == 0 &&
+	       has_logged_digest(observed.policy, start);
 }
 
 /* Loads the policy that a run was started with, once for all runs with the same file and --allow texts. */
@@ -75,7 +91,7 @@ static int load_policy_of_run(struct net_ways *w, const json_t *start, struct er
 	a.allow = (const char *const *)allow.v;
 	a.n_allow = allow.n;
 	if (config_policy_load(&a, &w->cp[w->n], &why) == 0) {
-		w->is_other[w->n] = !is_as_logged(w->cp[w->n].policy, start);
+		w->is_other[w->n] = !is_as_logged(&w->cp[w->n], &a, start);
 		w->n++;
 	} else if (strv_add(&w->failed, why.msg) < 0) {
 		return err_set(e, -ENOMEM, "out of memory");
@@ -137,7 +153,7 @@ static void add_yaml_text(struct buf *out, const char *key, const char *s)
 
 void net_ways_write(void *ctx, const struct learn_dest *d, struct buf *out)
 {
-	const struct net_ways *w = ctx;
+	struct net_ways *w = ctx;
 	struct policy_verdict v;
 	struct host h;
 
@@ -151,6 +167,7 @@ void net_ways_write(void *ctx, const struct learn_dest *d, struct buf *out)
 		policy_connect(w->cp[i].policy, &t, &v);
 		if (!policy_may_allow(&v) || (!v.terms.has_pin && !v.terms.ca))
 			continue;
+		w->looks += w->is_other[i];
 		if (w->is_other[i])
 			buf_adds(
 				out,

@@ -20,6 +20,7 @@ struct net_ways {
 	struct strv known;	     /* keys of the policies loaded: file and --allow texts */
 	struct strv failed;	     /* "FILE: why" of policies that cannot be loaded any more */
 	size_t n;
+	size_t looks; /* destinations that net_ways_write() marked with LOOK */
 };
 
 #define NET_WAYS_INIT ((struct net_ways){ 0 })

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What `coffer policy` prints about a policy's rules for tool calls and for apply: as text, as JSON, and as
+ * The output of `coffer policy` about a policy's rules for tool calls and for apply: as text, as JSON, and as
  * a diff. Rules are compared by their text.
  */
 #include "cli/net/policy_acts.h"

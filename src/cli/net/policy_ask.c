@@ -63,6 +63,9 @@ static int parse_ask_url(struct policy_ask *a, const char *method, const char *u
 	if (ws && method && !str_eq(method, "GET") && !str_eq(method, METHOD_WEBSOCKET_NAME))
 		return err_set(e, -EINVAL,
 			       "a websocket is opened by GET; in rules its method is " METHOD_WEBSOCKET_NAME);
+	if (method && strlen(method) > HTTP1_METHOD_MAX)
+		return err_set(e, -EINVAL, "a request whose method has more than %d bytes is always refused",
+			       HTTP1_METHOD_MAX);
 	if (memchr(host, '@', len))
 		return err_set(e, -EINVAL, "a URL with a user in it (…@…) is always refused");
 	r = parse_ask_target(a, host, len, tls ? 443 : 80, e);
@@ -96,6 +99,7 @@ static int parse_ask_push(struct policy_ask *a, const char *text, struct err *e)
 	static const enum policy_push_act acts[] = { POLICY_PUSH_CREATE, POLICY_PUSH_UPDATE,
 						     POLICY_PUSH_DELETE, POLICY_PUSH_FORCE };
 	const char *eq = strchr(text, '=');
+	/* Without an act the one that rules are strictest about: a forced update. */
 	int act = eq ? opt_one_of("push", eq + 1, "create update delete force", e) : 3;
 
 	if (act < 0)

@@ -6,6 +6,7 @@
 #ifndef CLI_POLICY_ASK_H
 #define CLI_POLICY_ASK_H
 
+#include "codec/http/http1.h"
 #include "policy/policy.h"
 
 struct policy_ask {
@@ -19,7 +20,7 @@ struct policy_ask {
 	struct graphql_doc *gql;
 	const struct graphql_doc *docs[1];
 	struct policy_push push;
-	char method[32];
+	char method[HTTP1_METHOD_MAX + 1];
 };
 
 #define POLICY_ASK_INIT ((struct policy_ask){ 0 })

@@ -17,7 +17,7 @@ struct replay_ask;
 struct replay_asks {
 	struct replay_ask *v;
 	size_t n;
-	struct strv told; /* "SANDBOX ID" */
+	struct strv told; /* "SANDBOX ID" of each question that another line names */
 };
 
 #define REPLAY_ASKS_INIT ((struct replay_asks){ .told = STRV_INIT })

@@ -113,8 +113,7 @@ static int replay_net_event(struct gather *g, const struct net_event *ev)
 
 	if (!read_dial(ev, &s) && (!read_kind(ev, &s) || !read_decision(ev, &s)))
 		return 0;
-	/* A count on an ordinary line is the number of further events like it. */
-	s.count = ev->kind == NETEV_FOLDED || str_eq(s.host, "*") ? ev->count : ev->count + 1;
+	s.count = net_event_times(ev);
 	/* The rule of counted events is unknown, and so is whether there was one. */
 	if (ev->kind == NETEV_FOLDED && s.was == POLICY_DENY)
 		s.rule = "";

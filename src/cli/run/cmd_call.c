@@ -28,26 +28,26 @@ enum { O_READ = O_LIMIT + 100, O_LAYER, O_FROM, O_COLD, O_TOOL, O_ARGS };
 
 static const struct opt call_opts[] = {
 	OPT_SECTION("Files"),
-	{ "read", 0, "PATH", "give it a copy of this file or directory of the current one", O_READ, "file",
+	{ "read", 0, "PATH", "copy a file or directory of the current directory into it", O_READ, "file",
 	  .many = true },
 	{ "from", 0, "SANDBOX", "make the call for this sandbox, with its workspace as it is now", O_FROM,
 	  "sandbox" },
-	{ "workspace", 0, NULL, "show the whole directory under a layer, to be kept or thrown away",
-	  O_LAYER },
-	{ "show", 0, "PATH", "open a file that is hidden for its credentials (. for all)", O_SHOW, "file",
+	{ "workspace", 0, NULL, "show the whole directory under a layer, and keep the changes", O_LAYER },
+	{ "show", 0, "PATH", "show a file that is hidden because of credentials (. for all)", O_SHOW, "file",
 	  .many = true },
-	{ "root", 0, "host|DIR", "what the root file system is made of (default: host)", O_ROOT, "dir" },
-	{ "image", 0, "REF", "an image as the root file system: NAME[:TAG][@sha256:…]", O_IMAGE, "name" },
+	{ "root", 0, "host|DIR", "root file system: that of the host, or DIR (default: host)", O_ROOT,
+	  "dir" },
+	{ "image", 0, "REF", "use an image as the root file system: NAME[:TAG][@sha256:…]", O_IMAGE, "name" },
 	OPT_SECTION("Command"),
-	{ "entrypoint", 0, "COMMAND", "instead of the image's own entry point", O_ENTRYPOINT },
+	{ "entrypoint", 0, "COMMAND", "replace the image's own entry point", O_ENTRYPOINT },
 	{ "env", 'e', "NAME[=VALUE]", "set or copy an environment variable", O_ENV, .many = true },
 	{ "workdir", 'w', "DIR", "working directory inside (default: /workspace)", O_WORKDIR },
 	{ "user", 0, "UID[:GID]", "user inside (default: your own); root is never root outside", O_USER },
 	{ "map-ids", 0, NULL, "map a whole range of ids, not only one (newuidmap)", O_MAP_IDS },
 	{ "cold", 0, NULL, "make a new sandbox, even if a warm one is ready", O_COLD },
 	OPT_SECTION("Tool"),
-	{ "tool", 0, "NAME", "the tool's name: the list tools: of the policy decides", O_TOOL },
-	{ "args", 0, "JSON", "its arguments, an object", O_ARGS },
+	{ "tool", 0, "NAME", "name of the tool: the policy's list tools: decides about it", O_TOOL },
+	{ "args", 0, "JSON", "arguments of the tool, a JSON object", O_ARGS },
 	OPT_SECTION("Wall"),
 	RUN_OPTS_WALL,
 	{ "net", 0, "MODE", "none, observe or enforce (default: none, or what --allow needs)", O_NET,
@@ -168,10 +168,6 @@ static int parse_call(struct call_args *a, int argc, char **argv, struct err *e)
 		return id;
 	a->run.o.argc = p.argc - p.index;
 	a->run.o.argv = p.argv + p.index;
-	/* A tool call may be an act that an agent was talked into, so gVisor's kernel is put before the
-	 * host's by default. */
-	if (!a->run.engine)
-		a->run.engine = "gvisor";
 	a->run.o.ephemeral = !a->layer;
 	/* Without an option about it, there is no network. */
 	a->run.o.has_net = a->run.o.allow.n || a->run.o.policy || a->run.o.resolvers.n || a->run.o.secret.n;
@@ -252,6 +248,7 @@ static int set_from_sandbox(struct call_args *a, struct session *s, struct err *
 	return a->layer ? call_from_populate(&a->of, &s->run, &a->run.o.show, e) : 0;
 }
 
+/* -EAGAIN: the sandbox has died, and its directory is removed or being removed. */
 static int give_files_to_warm(struct call_args *a, struct session *s, const char *id, struct err *e)
 {
 	autoclose int run = -1, upper = -1;
@@ -261,10 +258,11 @@ static int give_files_to_warm(struct call_args *a, struct session *s, const char
 		return 0;
 	run = state_run_open(&s->st, id, &alive, e);
 	if (run < 0)
-		return run;
+		return run == -ENOENT ? -EAGAIN : run;
 	upper = openat(run, "upper", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-	return upper < 0 ? err_sys(e, -errno, "cannot open the sandbox's workspace")
-			 : give_read_files(a, upper, e);
+	if (upper < 0)
+		return errno == ENOENT ? -EAGAIN : err_sys(e, -errno, "cannot open the sandbox's workspace");
+	return give_read_files(a, upper, e);
 }
 
 static int copy_warm_report(struct session *s, int from, struct err *e)
@@ -293,15 +291,20 @@ static int call_warm(struct call_args *a, struct session *s)
 	if (r < 0)
 		return -EAGAIN;
 	r = give_files_to_warm(a, s, id, &e);
+	if (r == -EAGAIN)
+		return r;
 	if (r == 0)
 		r = call_tool_log(&a->tool, s, a->from ? a->of.run.id : id, &e);
 	if (r < 0)
 		return say_error(&e);
 	a->logged = true;
 	r = standby_use(sock, &s->spec, stdio, s->report >= 0 ? STANDBY_F_REPORT : 0, &end, &report, &e);
-	/* The warm sandbox died before it received the command. */
-	if (r == -EPIPE || r == -ECONNRESET)
+	/* The warm sandbox died before it received the command. The call is logged again, with the run that it
+	 * becomes, unless it is logged under the sandbox of --from. */
+	if (r == -EPIPE || r == -ECONNRESET) {
+		a->logged = a->from != NULL;
 		return -EAGAIN;
+	}
 	if (r < 0)
 		return say_error(&e);
 	s->run.end = end.end;
@@ -395,6 +398,7 @@ static int run_call(struct call_args *a)
 {
 	CLEANUP(session_release) struct session s = SESSION_INIT;
 	struct err e = ERR_INIT;
+	struct choice shown;
 	int r = open_from_sandbox(a, &e), code;
 
 	if (r == 0)
@@ -417,7 +421,10 @@ static int run_call(struct call_args *a)
 	r = set_from_sandbox(a, &s, &e);
 	if (r < 0)
 		return say_error(&e);
-	run_say_before(&s.spec, &s.choice, &s.note);
+	/* Calls are many: of the engine, only a fallback is worth a line in each. */
+	shown = s.choice;
+	shown.by_itself = shown.why[0] != '\0';
+	run_say_before(&s.spec, &shown, &s.note);
 	run_say_conflicts(&s.net);
 	r = may_be_warm(a, &s) ? call_warm(a, &s) : -EAGAIN;
 	return r == -EAGAIN ? call_cold(a, &s) : r;
@@ -482,55 +489,63 @@ const struct verb verb_call = {
 	.name = "call",
 	.group = VERB_RUN,
 	.synopsis = "[OPTIONS] [--] COMMAND [ARG…]",
-	.help = "run one tool call in a fresh sandbox that is gone afterwards",
+	.help = "run one tool call in a fresh sandbox that is removed afterwards",
 	.opts = call_opts,
 	.n_opts = ARRAY_SIZE(call_opts),
 	.run = cmd_call,
-	.text = "Runs COMMAND in a fresh sandbox that is used for nothing else, on engine gvisor unless *--engine* or "
-		"*COFFER_ENGINE* says otherwise. It sees no file of yours: its workspace is empty, and wiped at the end. "
-		"*--read* PATH (any number of them) gives it a copy of a file or directory of the current one at the same "
-		"place; files that usually hold credentials need *--show* too. *--workspace* shows the whole current "
-		"directory under a layer instead, as coffer-run(1) does: what was written is kept for coffer-diff(1), "
+	.text = "Runs COMMAND in a fresh sandbox that is used once. The engine is chosen as coffer-run(1) "
+		"chooses it: gvisor where it works, unless *--engine* or *COFFER_ENGINE* names another. It sees none of your files: its workspace is empty, "
+		"and wiped at the end. *--read* PATH (may be repeated) copies a file or directory "
+		"below the current directory to the same place inside; files that usually hold "
+		"credentials also need *--show*. *--workspace* shows the whole current directory under "
+		"a layer instead, as coffer-run(1) does, and the changes are kept for coffer-diff(1), "
 		"coffer-apply(1) and coffer-discard(1).\n"
 		"\n"
-		"With *--from* SANDBOX the call is made for that sandbox, and the log says so. *--read* then copies files of its "
-		"workspace as it is now, the directory with its layer over it, whether it runs or has ended: *.* copies all of "
-		"it. A link there is not followed. What the call writes is wiped; coffer-cp(1) copies files into a running "
-		"sandbox.\n"
+		"With *--from* SANDBOX the call is made for that sandbox, and the log records it. "
+		"*--read* then copies files from that sandbox's workspace as it is now, with its "
+		"changes, whether the sandbox runs or has ended: *--read .* copies the whole "
+		"workspace. A symlink in it is not followed. The files that the call writes are wiped; "
+		"coffer-cp(1) copies files into a running sandbox.\n"
 		"\n"
-		"*--from* SANDBOX *--workspace* shows all of it, under a layer of the call's own: a copy of what the sandbox has "
-		"changed, taken while it stands still, over its directory. Files that usually hold credentials are hidden, those "
-		"that the sandbox made too; its home and its root file system are not there. What the call wrote is kept: "
-		"coffer-diff(1) shows it against what the sandbox had, coffer-discard(1) throws it away, and coffer-apply(1) puts it "
-		"into the sandbox's workspace, not into the directory: what the sandbox changed meanwhile is a conflict. A sandbox "
-		"that runs on engine gvisor must have ended for that.\n"
+		"*--from* SANDBOX *--workspace* shows the whole workspace of that sandbox under a "
+		"layer of the call: the original directory with a copy of the sandbox's changes, for "
+		"which the sandbox is paused. Files that usually hold credentials are hidden, even "
+		"those that the sandbox made; the sandbox's home and root file system are not shown. "
+		"The changes of the call are kept: coffer-diff(1) compares them with the sandbox's "
+		"workspace, coffer-discard(1) throws them away, and coffer-apply(1) writes them to the "
+		"sandbox's workspace, not to the original directory. A file that the sandbox changed "
+		"meanwhile is a conflict. A sandbox on engine gvisor must have ended first.\n"
 		"\n"
-		"Sandboxes are made ahead, by the options that describe them (engine, root, user, limits): the first call "
-		"starts a small process, *cofferd*, that keeps some ready, more when they are asked for often, within a "
-		"memory budget (*COFFER_POOL_MEMORY*; a thirty-second part of the memory). Each is used once. Where none is "
-		"ready, one is made on the spot. cofferd exits after a minute without a call.\n"
+		"Sandboxes are made ahead, for each set of options (engine, root, user, limits) that "
+		"calls use: the first call starts *cofferd*, which keeps some ready, and more if calls "
+		"are frequent, within a memory budget (*COFFER_POOL_MEMORY*; by default 1/32 of the "
+		"memory). Each is used once. If none is ready, the call makes its own. cofferd exits "
+		"after a minute without a call.\n"
 		"\n"
-		"With *--tool* NAME the policy's list of tools decides, before anything of the sandbox is made, by that name and the "
-		"arguments (*--args*, a JSON object): allowed, denied, or a person is asked and the call waits (*coffer ask ls*). With "
-		"*--from* SANDBOX the policy that this one was started with counts too, the stricter wins, and the question is one "
-		"of that sandbox's, so that *coffer approve --sandbox* holds for its next calls. The answer holds for this very "
-		"command line. A policy without a list of tools has no opinion. It is hygiene: what the command does is held by the "
-		"sandbox, not by the name that its caller gives it.\n"
+		"With *--tool* NAME the policy's list of tools decides by that name and the arguments "
+		"(*--args*, a JSON object), before the sandbox is made: the call is allowed, denied, "
+		"or waits until a person answers (*coffer ask ls*). With *--from* SANDBOX the policy "
+		"of that sandbox decides too, and the stricter decision applies; the question belongs "
+		"to that sandbox, so that *coffer approve --sandbox* also covers its later calls. An "
+		"answer covers exactly this command line. A policy without a list of tools does not "
+		"restrict them. The list is no wall: the sandbox confines what the command does, "
+		"whatever name its caller gives to it.\n"
 		"\n"
-		"There is no network inside unless *--allow*, *--policy*, *--secret* or *--net* grant one, as with coffer-run(1).\n"
+		"There is no network inside unless *--allow*, *--policy*, *--secret* or *--net* grants "
+		"one, as with coffer-run(1).\n"
 		"\n"
-		"A call with a terminal as its input, with a network, with *--workspace* or with *--cold* always makes its own; "
-		"as root, so does one with both *--read* and *--disk*.",
-	.examples =
-		"coffer call --read talk.mp4 -- ffprobe talk.mp4\n"
-		"\t# one file, and nothing else of yours\n"
-		"coffer call --policy tools.yaml --tool deploy --args '{\"env\":\"staging\"}' -- ./deploy staging\n"
-		"\t# if the policy's tools: allows it, or a person does\n"
-		"coffer call --from agent --workspace -- make test\n"
-		"\t# in a copy of what the sandbox named agent sees\n"
-		"coffer call --allow api.github.com -- curl -s https://api.github.com/zen\n"
-		"\t# this name, and nothing else\n"
-		"echo '2^100' | coffer call --timeout 5s -- bc\n"
-		"\t# no file at all\n",
+		"A call never uses the warm pool if its input is a terminal, if it has a network, or "
+		"with *--workspace* or *--cold*; as root, also not with both *--read* and *--disk*.",
+	.examples = "coffer call --read talk.mp4 -- ffprobe talk.mp4\n"
+		    "\t# one file, and nothing else of yours\n"
+		    "coffer call --policy team.yaml --tool deploy --args '{\"env\":\"qa\"}' "
+		    "--read deploy -- ./deploy qa\n"
+		    "\t# if the policy's tools: allows it, or a person does\n"
+		    "coffer call --from agent --workspace -- make test\n"
+		    "\t# in a copy of what the sandbox named agent sees\n"
+		    "coffer call --allow api.github.com -- curl -s https://api.github.com/zen\n"
+		    "\t# this host and no other\n"
+		    "echo '2^100' | coffer call --timeout 5s -- bc\n"
+		    "\t# no file at all\n",
 	.args = "command",
 };

@@ -17,7 +17,8 @@ enum { OPT_NAME = 1, OPT_HOME };
 
 static const struct opt fork_opts[] = {
 	{ "name", 0, "NAME", "the new sandbox's name", OPT_NAME, "name" },
-	{ "home", 0, "NAME", "its home, when it has one (default: the new name)", OPT_HOME, "name" },
+	{ "home", 0, "NAME", "the name of its home, if it has one (default: the new name)", OPT_HOME,
+	  "name" },
 };
 
 struct fork_job {
@@ -175,9 +176,11 @@ const struct verb verb_fork = {
 	.n_opts = ARRAY_SIZE(fork_opts),
 	.run = cmd_fork,
 	.args = "sandbox",
-	.text = "Starts a new sandbox in the way that REF was started, in the background, over the same original directory, with "
-		"layers of its own that hold what checkpoint ID (the last one when none is named) holds. REF itself is not touched, "
-		"and need not run. A named home becomes a new one, called like the new sandbox unless *--home* says otherwise. Content "
-		"is shared on the disk where the file system can. Prints the new id.",
+	.text = "Starts a new sandbox in the background with the options of REF, over the same "
+		"original directory. Its own layers begin with the content of checkpoint ID (by "
+		"default the newest). REF itself is not touched, and need not run. A named home is "
+		"copied to a new one, which has the name of the new sandbox unless *--home* gives "
+		"another. Content is shared on the disk where the file system supports it. Prints the "
+		"new id.",
 	.examples = "coffer fork web c3 --name web2\n",
 };

@@ -14,7 +14,7 @@
 enum { OPT_STAY = 1 };
 
 static const struct opt rollback_opts[] = {
-	{ "no-start", 0, NULL, "leave it ended when it ran", OPT_STAY },
+	{ "no-start", 0, NULL, "do not start it again", OPT_STAY },
 };
 
 struct rollback_job {
@@ -135,13 +135,17 @@ const struct verb verb_rollback = {
 	.n_opts = ARRAY_SIZE(rollback_opts),
 	.run = cmd_rollback,
 	.args = "sandbox",
-	.text = "Makes all that a sandbox wrote what it was at checkpoint ID (c1, c2, …; the last one that was made when none is "
-		"named): content, modes, owners, attributes, links, times, and what was deleted. Every byte is checked by its hash on "
-		"the way back.\n\n"
-		"What runs in the sandbox is ended first, and whoever waits for it is told why. A sandbox that was started with -d is "
-		"then started again as it was, with the same id and name; one in the foreground stays ended.\n\n"
-		"The state that is given up becomes a checkpoint itself, so a rollback can be undone. A crash in the middle loses "
-		"neither: the next coffer that takes the sandbox finishes or forgets it.",
+	.text = "Restores everything that a sandbox wrote to its state at checkpoint ID (c1, c2, …; by "
+		"default the newest): content, modes, owners, attributes, links, times, and deletions. "
+		"Every byte is verified by its hash.\n"
+		"\n"
+		"Commands that run in the sandbox are ended first, and the programs that wait for them "
+		"get the reason. A sandbox that was started with *-d* is then started again, with the "
+		"same id and name; one in the foreground stays ended.\n"
+		"\n"
+		"The state before the rollback becomes a checkpoint itself, so that a rollback can be "
+		"undone. A crash during the rollback loses neither state: the next coffer command on "
+		"this sandbox completes the rollback or cancels it.",
 	.examples = "coffer rollback web\n"
 		    "\t# as it was at its last checkpoint\n"
 		    "coffer rollback web c3\n",

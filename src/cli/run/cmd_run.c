@@ -32,30 +32,32 @@ static const struct opt run_opts_table[] = {
 	OPT_SECTION("Files"),
 	{ "workspace", 'C', "DIR[:ro|rw]", "show DIR at /workspace (default: here, under a layer)",
 	  O_WORKSPACE, "dir" },
-	{ "ephemeral", 0, NULL, "an empty workspace, wiped at the end", O_EPHEMERAL },
+	{ "ephemeral", 0, NULL, "use an empty workspace, wiped at the end", O_EPHEMERAL },
 	{ "volume", 'v', "SRC:DST[:ro|rw]", "show a file or directory inside (ro by default)", O_VOLUME,
 	  "file", .many = true },
-	{ "show", 0, "PATH", "open a file that is hidden for its credentials (. for all)", O_SHOW, "file",
+	{ "show", 0, "PATH", "show a file that is hidden because of credentials (. for all)", O_SHOW, "file",
 	  .many = true },
-	{ "root", 0, "host|DIR", "what the root file system is made of (default: host)", O_ROOT, "dir" },
-	{ "image", 0, "REF", "an image as the root file system: NAME[:TAG][@sha256:…]", O_IMAGE, "name" },
-	{ "home", 0, "NAME", "a named home that persists (default: an empty one)", O_HOME, "name" },
-	{ "checkpoint", 0, "WHEN", "each: after every command in it (off; agents: each)", O_CHECKPOINT,
-	  "each off" },
-	{ "keep", 0, "N", "keep at most N checkpoints (100 with each)", O_KEEP },
-	{ "i-know", 0, NULL, "let -v show sockets, keys and the like", O_I_KNOW },
+	{ "root", 0, "host|DIR", "root file system: that of the host, or DIR (default: host)", O_ROOT,
+	  "dir" },
+	{ "image", 0, "REF", "use an image as the root file system: NAME[:TAG][@sha256:…]", O_IMAGE, "name" },
+	{ "home", 0, "NAME", "use a named home that persists (default: an empty one)", O_HOME, "name" },
+	{ "checkpoint", 0, "WHEN", "each: one after every command (default: off; with --profile: each)",
+	  O_CHECKPOINT, "each off" },
+	{ "keep", 0, "N", "keep at most N checkpoints (default with each: 100)", O_KEEP },
+	{ "i-know", 0, NULL, "allow -v for sockets, keys and similar files", O_I_KNOW },
 	OPT_SECTION("Command"),
-	{ "profile", 0, "NAME|FILE", "what a known agent needs: see coffer-profile(1)", O_PROFILE, "name" },
-	{ "settings", 0, NULL, "with your own settings of the agent, but for credentials", O_SETTINGS },
-	{ "entrypoint", 0, "COMMAND", "instead of the image's own entry point", O_ENTRYPOINT },
+	{ "profile", 0, "NAME|FILE", "add what a known agent needs: see coffer-profile(1)", O_PROFILE,
+	  "name" },
+	{ "settings", 0, NULL, "copy your own settings of the agent, without credentials", O_SETTINGS },
+	{ "entrypoint", 0, "COMMAND", "replace the image's own entry point", O_ENTRYPOINT },
 	{ "env", 'e', "NAME[=VALUE]", "set or copy an environment variable", O_ENV, .many = true },
 	{ "env-file", 0, "FILE", "set the variables of a .env file; keys belong in the vault", O_ENV_FILE,
 	  "file", .many = true },
 	{ "workdir", 'w', "DIR", "working directory inside (default: /workspace)", O_WORKDIR },
 	{ "user", 0, "UID[:GID]", "user inside (default: your own); root is never root outside", O_USER },
 	{ "map-ids", 0, NULL, "map a whole range of ids, not only one (newuidmap)", O_MAP_IDS },
-	{ "tty", 't', NULL, "give the command a terminal (default: when you are on one)", O_TTY },
-	{ "no-tty", 'T', NULL, "give it none", O_NO_TTY },
+	{ "tty", 't', NULL, "give the command a terminal (default: if you are on one)", O_TTY },
+	{ "no-tty", 'T', NULL, "give the command no terminal", O_NO_TTY },
 	{ "detach", 'd', NULL, "run in the background and print the id", O_DETACH },
 	{ "name", 0, "NAME", "a name for the sandbox", O_NAME, "name" },
 	{ "restart", 0, "WHEN", "with -d: no, on-failure[:N] or always (default: no)", O_RESTART,
@@ -64,12 +66,12 @@ static const struct opt run_opts_table[] = {
 	RUN_OPTS_WALL,
 	OPT_SECTION("Network"),
 	RUN_OPTS_NET,
-	{ "ask-prompt", 0, "WHEN", "auto: questions are asked on your terminal; never (default: auto)",
+	{ "ask-prompt", 0, "WHEN", "auto (the default): ask questions on your terminal; never: do not",
 	  O_ASK_PROMPT, RUN_PROMPT_NAMES },
 	OPT_SECTION("Limits"),
 	RUN_OPTS_LIMITS,
 	OPT_SECTION("Afterwards"),
-	{ "rm", 0, NULL, "remove it at its end, with all that it changed", O_RM },
+	{ "rm", 0, NULL, "remove the run and its changes when it ends", O_RM },
 	{ "report", 0, "FILE", "write one JSON object about the run", O_REPORT, "file" },
 	{ "quiet", 'q', NULL, "print only errors and warnings", O_QUIET },
 };
@@ -187,6 +189,59 @@ static int report_run_error(const struct err *e, const struct run_line *l)
 	return l->again && e->code == -VAULT_LOCKED ? KEEPER_EXIT_LOCKED : code;
 }
 
+/* Finds another running sandbox that has this port of the host. "127.0.0.1:8000->80, …" are the ports of one. */
+static bool find_port_holder(struct state *st, const char *own_id, const char *port, char ret[80])
+{
+	autostrv struct strv ids = STRV_INIT;
+	autobuf struct buf want = BUF_INIT;
+	struct err ignored = ERR_INIT;
+	bool found = false;
+
+	buf_addf(&want, ":%s->", port);
+	if (state_run_list(st, &ids, &ignored) < 0 || buf_error(&want))
+		return false;
+	for (size_t i = 0; !found && i < ids.n; i++) {
+		CLEANUP(run_meta_release) struct run_meta m = { 0 };
+		bool alive = false;
+		autoclose int fd = state_run_open(st, ids.v[i], &alive, &ignored);
+
+		found = fd >= 0 && alive && !str_eq(ids.v[i], own_id) &&
+			run_meta_read(fd, &m, &ignored) == 0 && m.ports && strstr(m.ports, buf_cstr(&want));
+		if (found)
+			snprintf(ret, 80, "%s", m.name ? m.name : m.id);
+	}
+	return found;
+}
+
+/* coffer start and coffer fork have no -p: the port of the run has to become free. */
+static void hint_to_free_port(struct session *s, const struct strv *publish, struct err *e)
+{
+	const char *text = s->ports.n < publish->n ? publish->v[s->ports.n] : "";
+	const char *end = strrchr(text, ':'), *begin = end;
+	char port[8], holder[80];
+
+	while (begin && begin > text && begin[-1] != ':')
+		begin--;
+	if (!end || (size_t)snprintf(port, sizeof(port), "%.*s", (int)(end - begin), begin) >= sizeof(port))
+		return;
+	if (find_port_holder(&s->st, s->spec.id, port, holder))
+		err_hint(e, e->code, "stop the sandbox that uses port %s: coffer stop %s", port, holder);
+	else
+		err_hint(e, e->code, "stop the program that uses port %s", port);
+}
+
+/* If the same line was typed twice, the port is in use by the sandbox of that name; that error says more. */
+static void explain_taken_port(struct session *s, const struct run_args *a, const struct run_line *l,
+			       struct err *e)
+{
+	struct err taken = ERR_INIT;
+
+	if (l->again)
+		hint_to_free_port(s, &a->o.publish, e);
+	else if (s->spec.name && state_name_check(&s->st, s->spec.name, &taken) < 0)
+		*e = taken;
+}
+
 /* Runs the sandbox, from opening the state directory to the report. Returns the exit code. */
 static int run_session(struct run_args *a, const struct run_line *l, int ready_fd, const struct rm_keeper *rm)
 {
@@ -194,17 +249,15 @@ static int run_session(struct run_args *a, const struct run_line *l, int ready_f
 	CLEANUP(session_release) struct session s = SESSION_INIT;
 	struct run_io io = RUN_IO_INIT;
 	struct prompt_opts prompt;
-	struct err e = ERR_INIT, taken = ERR_INIT;
+	struct err e = ERR_INIT;
 	int r;
 
 	/* A restart keeps its id: the vault knows the sandbox by it. */
 	if (l->again && l->again->origin.kind == RUN_RESUMED)
 		memcpy(s.spec.id, l->again->id, sizeof(s.spec.id));
 	r = session_open(&s, a, &e);
-	/* If the same line was typed twice, the port is in use by the sandbox of that name; that error says
-	 * more. */
-	if (r == -EADDRINUSE && !l->again && s.spec.name && state_name_check(&s.st, s.spec.name, &taken) < 0)
-		e = taken;
+	if (r == -EADDRINUSE)
+		explain_taken_port(&s, a, l, &e);
 	if (r < 0 && s.usage && !l->again)
 		return say_usage(&verb_run, &e);
 	if (r == 0 && a->rm)
@@ -251,11 +304,11 @@ static int run_here(struct run_args *a, const struct run_line *l, int ready_fd)
 	return removed ? removed : code;
 }
 
-/* Forks the launcher of a detached sandbox. The child writes the run's id into a pipe once the sandbox is
- * ready; if it ends without doing so, its exit code is returned. */
+/* Forks the launcher of a detached sandbox. The child writes the run's id into a pipe once the command
+ * was started; if it ends without doing so, it has printed the reason, and its exit code is returned. */
 static int start_detached(struct run_args *a, const struct run_line *l, char id[RUN_ID_LEN + 1])
 {
-	int p[2], status;
+	int p[2], status = 0;
 	ssize_t n;
 	pid_t pid;
 
@@ -356,83 +409,116 @@ const struct verb verb_run = {
 	.opts = run_opts_table,
 	.n_opts = ARRAY_SIZE(run_opts_table),
 	.run = cmd_run,
-	.text = "Runs COMMAND in a fresh sandbox: its own user, process, mount, network, IPC, host name, control group and "
-		"time namespaces, a private root file system with a read-only view of the host's /usr, no capability, a "
-		"system call allowlist, Landlock where the kernel has it, and a network that leads nowhere but to a decision.\n"
+	.text = "Runs COMMAND in a fresh sandbox. The sandbox has its own user, process, mount, "
+		"network, IPC, host name, control group and time namespaces, a private root file "
+		"system with a read-only view of the host's /usr, no capabilities, a system call "
+		"allowlist, Landlock where the kernel has it, and a network on which a policy decides "
+		"about every connection.\n"
 		"\n"
-		"That is engine ns. Engine gvisor puts gVisor's own kernel (runsc) between the command and the host's, inside "
-		"the same namespaces; it starts in a fraction of a second instead of milliseconds, and system calls cost "
-		"more. auto, the default, takes gvisor where runsc works, ns elsewhere, and says which; an engine that was "
-		"named or chosen is never replaced by another. An ordinary user needs subordinate ids for gvisor, or --user 0.\n"
+		"That is engine ns. Engine gvisor puts gVisor's own kernel (runsc) between the command "
+		"and the host's kernel, inside the same namespaces; it starts in a fraction of a "
+		"second instead of milliseconds, and system calls cost more. *--engine auto*, the "
+		"default, chooses gvisor where runsc works and ns elsewhere, and prints its choice. An "
+		"engine that was named or chosen is never replaced by another. An ordinary user needs "
+		"subordinate ids for gvisor, or *--user 0*.\n"
 		"\n"
-		"The current directory (or -C DIR) appears at /workspace under a layer: the command may write, the original "
-		"stays as it is. Afterwards coffer says how many files changed; coffer-diff(1) shows them, coffer-apply(1) "
-		"brings them out, coffer-discard(1) throws them away. A home directory, anything above one, and the root "
-		"directory are refused as workspaces; where the current directory is such a one and no -C was given, the "
-		"workspace is empty and wiped at the end. Renaming a directory of the original gives EXDEV inside, as on any "
-		"overlay in a user namespace; mv(1), git(1) and the like copy instead.\n"
+		"The current directory (or *-C* DIR) appears at /workspace under a layer: the command "
+		"may write, and the original stays unchanged. Afterwards coffer prints how many files "
+		"changed; coffer-diff(1) shows the changes, coffer-apply(1) writes them to the "
+		"original, coffer-discard(1) throws them away. A home directory, a directory that "
+		"contains one, and the root directory are refused as workspaces; if the current "
+		"directory is one of these and there is no *-C*, the workspace is empty and wiped at "
+		"the end. Renaming a directory of the original fails with EXDEV inside, as on any "
+		"overlay in a user namespace; mv(1), git(1) and similar programs copy it instead.\n"
 		"\n"
-		"Files that usually hold credentials (.env, .ssh, .aws, .netrc, private keys and the like) appear empty "
-		"inside; --show PATH opens one. A .git/config that carries a token appears without it.\n"
+		"Files that usually hold credentials (.env, .ssh, .aws, .netrc, private keys and "
+		"similar files) appear empty inside; *--show* PATH makes one readable. A .git/config "
+		"that contains a token appears without the token.\n"
 		"\n"
-		"With --root DIR the root file system is that directory, under a layer of the run's own: the command may write "
-		"everywhere, DIR stays as it is, and the layer counts against --disk and is removed at the end (that of a run "
-		"with a name: by *coffer rm*). /proc, /dev, /sys, /tmp, /var/tmp, and of /etc hosts, hostname and resolv.conf are "
-		"the sandbox's own. An ordinary user cannot change what others own in DIR, not even in the layer.\n"
+		"With *--root* DIR that directory is the root file system, under a layer of the run: "
+		"the command may write everywhere, and DIR stays unchanged. The layer counts against "
+		"*--disk* and is removed when the run ends; the layer of a run with a name is removed "
+		"by *coffer rm*. /proc, /dev, /sys, /tmp, /var/tmp, /etc/hosts, /etc/hostname and "
+		"/etc/resolv.conf are the sandbox's own. An ordinary user cannot change files in DIR "
+		"that belong to others, not even in the layer.\n"
 		"\n"
-		"With --image REF it is an image of *coffer image*, the same way. What its configuration says counts as with "
-		"docker: entry point and command (--entrypoint, COMMAND), variables (-e), working directory (-w; without one: "
-		"/workspace), and the user, by name or number in the image's own /etc/passwd; without one: root, which is you, or as "
-		"root nobody, outside.\n"
+		"With *--image* REF an image of *coffer image* is the root file system, in the same "
+		"way. Its configuration applies as with docker: entry point and command "
+		"(*--entrypoint*, COMMAND), variables (*-e*), working directory (*-w*; /workspace if "
+		"the image names none), and the user, by name or number in the image's own "
+		"/etc/passwd. If the image names no user, the command runs as root inside, which "
+		"outside is you, or an unprivileged user if you are root.\n"
 		"\n"
-		"Every connection and name of the command's is decided by a policy outside (" DOCS_EGRESS
-		"): --allow and --policy say "
-		"what is let through; without either, nothing is. The file is the ceiling, --allow and --profile are the need, and what both allow is allowed; --allow @policy needs all of the file. Hosts of --allow that the file does not allow are reported before the start. --resolver (any number "
-		"of them) says whom to ask for names instead of /etc/resolv.conf's; where the policy file names resolvers too, only those "
-		"that both name are asked. A name that is not allowed "
-		"does not exist inside, other connections are refused with the reason, each in one line on the terminal and in the "
-		"log (coffer-why(1), coffer-net(1)); while the command draws a screen of its own, such lines wait for its end. --net observe lets through and writes down what no rule denies, never private "
-		"addresses; --net none leaves loopback. A policy file is watched: a change counts at once, one that is broken leaves "
-		"the policy as it was. It must be where neither the sandbox nor others can write. Where a rule looks into TLS, "
-		"programs inside find a certificate authority of the sandbox's own by the usual variables and in the system's bundle "
-		"(not Java's); where a change of the file brings the first such rule, those that start afterwards do. If the processes that carry the network cannot be kept running, the sandbox is ended.\n"
+		"A policy outside of the sandbox decides about every connection and every name that "
+		"the command looks up (" DOCS_EGRESS
+		"). *--allow* and *--policy* define what is allowed; without them, nothing is. With "
+		"both, the policy file is the ceiling: a host is reachable only if the file allows it "
+		"and *--allow* or *--profile* requests it. *--allow @policy* requests everything that "
+		"the file allows. Hosts of *--allow* that the file does not allow are reported before "
+		"the start. *--resolver* (may be repeated) names the DNS servers to use instead of "
+		"those in /etc/resolv.conf; if the policy file names resolvers too, only resolvers "
+		"that are in both lists are used.\n"
 		"\n"
-		"An act that a rule leaves to a person waits for an answer (coffer-ask(1)). In the foreground the question is asked on the "
-		"terminal: the command's output is held back, input typed before is discarded, and the answer is the code that is shown, "
-		"followed by _sandbox_, _2h_ or _3x_ to allow more than once; or _deny_, _later_, _never_. Ctrl-C leaves the question open. "
-		"With --ask-prompt never, a line on the terminal reports the question instead.\n"
+		"A name that is not allowed does not exist inside, and other connections are refused "
+		"with the reason. Each denial is one line on the terminal and in the log "
+		"(coffer-why(1), coffer-net(1)); while the command draws a full-screen display, these "
+		"lines wait for its end. *--net observe* allows and logs everything that no rule "
+		"denies, except private addresses; *--net none* leaves only loopback.\n"
 		"\n"
-		"With -p a port of this machine leads to one inside, also with --net none; 127.0.0.1 unless an address is named, and "
-		"one that others can reach needs --public. Port 0 takes any that is free; *coffer ps --json* tells.\n"
+		"A policy file is watched: a change is in force at once, and a file with an error "
+		"leaves the previous policy in force. The file must be where neither the sandbox nor "
+		"other users can write. If a rule inspects TLS, programs inside find the sandbox's own "
+		"certificate authority through the usual environment variables and in the system's "
+		"bundle; if a change of the file adds the first such rule, programs that start "
+		"afterwards find it (Java only after *coffer restart*). If the processes that carry "
+		"the network cannot be kept running, the sandbox is ended.\n"
 		"\n"
-		"The environment is empty but for PATH, HOME, USER, TERM, LANG, TZ and what -e and --env-file name. A .env file has "
-		"lines NAME=VALUE, which the sandbox sees as they are: keys and tokens belong in the vault (coffer-secret(1)). Nothing of the caller's "
-		"is inherited: no descriptor, no terminal. On a terminal the command gets a private one of its own.\n"
+		"An act that a rule leaves to a person waits for an answer (coffer-ask(1)). For a run "
+		"in the foreground, the question appears on the terminal: the command's output is held "
+		"back, input that was typed before is discarded, and the answer is the displayed code, "
+		"followed by _sandbox_, _2h_ or _3x_ to allow the act more than once; or _deny_, "
+		"_later_, _never_. Ctrl-C leaves the question open. With *--ask-prompt never*, a line "
+		"on the terminal reports the question instead.\n"
 		"\n"
-		"With --restart a sandbox that runs in the background under a name is started again when it has ended: *on-failure* "
-		"unless it exited with 0 (*:N*: at most N times in a row), *always* however it ended; with all that it wrote, its "
-		"id and its name. The pause before each start doubles, from a tenth of a second up to a minute, and begins again "
-		"after a run of ten seconds. *coffer stop* ends it for good. It is *cofferd* that does so (coffer-gateway(1)), "
-		"which is started when there is none; to have sandboxes come back after a reboot, have it started at boot.\n"
+		"*-p* publishes a port of the sandbox on this machine, also with *--net none*. It "
+		"listens on 127.0.0.1 unless an address is given; an address that other machines can "
+		"reach needs *--public*. Port 0 takes any free port, which *coffer ps --json* shows.\n"
 		"\n"
-		"A limit that was named and cannot be enforced here is an error; a default that cannot be is said in one line, "
-		"once until the machine is started again, and always in the report and by coffer-doctor(1).\n"
+		"The environment has only PATH, HOME, USER, TERM, LANG, TZ and the variables of *-e* "
+		"and *--env-file*. A .env file has lines NAME=VALUE, and the sandbox sees these "
+		"values: keys and tokens belong in the vault (coffer-secret(1)). The command inherits "
+		"nothing else from the caller, neither open files nor the terminal: on a terminal it "
+		"gets a private one.\n"
 		"\n"
-		"With --rm nothing is kept of the run, neither its changes nor its name, also when its launcher is killed.\n"
+		"With *--restart*, a named sandbox in the background is started again after it has "
+		"ended: with *on-failure* unless it exited with 0 (*on-failure:N*: at most N times in "
+		"a row), with *always* however it ended. It keeps its id, its name and everything that "
+		"it wrote. The pause before each start doubles, from a tenth of a second up to a "
+		"minute, and is reset after a run of ten seconds. *coffer stop* ends the sandbox for "
+		"good. *cofferd* (coffer-gateway(1)) does the restarts, and is started if it does not "
+		"run; for restarts after a reboot, start it at boot.\n"
 		"\n"
-		"Some options of docker run are accepted as those of coffer (--network as --net, --pids-limit as --pids, --cap-add "
-		"as --cap, -u as --user); -i, --init and --cap-drop ask for what always holds, and are ignored.\n"
+		"A limit that was named and cannot be enforced on this machine is an error. A default "
+		"limit that cannot be enforced is reported in one line, once after each boot, and "
+		"always in the report and by coffer-doctor(1).\n"
 		"\n"
-		"Exit status: that of COMMAND, 128+N when it died of signal N; 124 when the time limit was reached; 125 when "
-		"coffer itself failed, 126 when COMMAND could not be executed, 127 when it was not found; 2 for a wrong "
-		"command line.",
+		"With *--rm* nothing of the run is kept, neither its changes nor its name, even if its "
+		"launcher is killed.\n"
+		"\n"
+		"Some options of docker run are accepted for those of coffer (--network for --net, "
+		"--pids-limit for --pids, --cap-add for --cap, -u for --user). -i, --init and "
+		"--cap-drop request what coffer always does, and are ignored.\n"
+		"\n"
+		"The exit status is that of COMMAND, or 128+N if signal N killed it; 124 if the time "
+		"limit was reached; 125 if coffer itself failed, 126 if COMMAND could not be executed, "
+		"127 if it was not found; 2 for a wrong command line.",
 	.examples = "coffer run -- make test\n"
 		    "\t# build in a layer over the current directory\n"
 		    "coffer run --ephemeral --memory 1g --timeout 60s -- python3 -c 'print(1)'\n"
-		    "\t# nothing of the host, a minute at most\n"
+		    "\t# no files of yours, a minute at most\n"
 		    "coffer run -d --name web -- python3 -m http.server\n"
 		    "\t# in the background; then: coffer exec web -- ps\n"
 		    "coffer run --allow @pypi --allow api.example.com -- pip install -r requirements.txt\n"
-		    "\t# these and nothing else\n",
+		    "\t# these hosts and no others\n",
 	.args = "command",
 };

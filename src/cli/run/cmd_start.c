@@ -14,7 +14,7 @@
 enum { OPT_TIME = 1 };
 
 static const struct opt restart_opts[] = {
-	{ "time", 't', "SECONDS", "wait so long before killing it (10)", OPT_TIME },
+	{ "time", 't', "SECONDS", "time to wait before killing it (default: 10)", OPT_TIME },
 };
 
 static int start_one(const char *ref)
@@ -90,13 +90,14 @@ const struct verb verb_start = {
 	.name = "start",
 	.group = VERB_MANAGE,
 	.synopsis = "REF",
-	.help = "start a kept sandbox once more",
+	.help = "start an ended sandbox again",
 	.run = cmd_start,
 	.args = "sandbox",
-	.text = "Starts a sandbox that has ended and was kept (one with *-d*, or with a name and changes), in the background, with "
-		"the same command line, id, name and all that it wrote, and prints its id. One that runs already is left alone. "
-		"A policy file, a profile and secrets are read again, and what is denied now is denied. A sandbox with a "
-		"restart policy is kept going again.",
+	.text = "Starts an ended sandbox that was kept (one with *-d*, or with a name and changes) in "
+		"the background, with the same command line, id and name and with everything that it "
+		"wrote, and prints its id. A sandbox that already runs is left alone. The policy file, "
+		"profile and secrets are read again, and their current content applies. A sandbox with "
+		"a restart policy is restarted again when it ends.",
 	.examples = "coffer start web\n",
 };
 
@@ -109,6 +110,7 @@ const struct verb verb_restart = {
 	.n_opts = ARRAY_SIZE(restart_opts),
 	.run = cmd_restart,
 	.args = "sandbox",
-	.text = "*coffer stop*, then *coffer start*. A sandbox in the foreground of another command is left alone.",
+	.text = "Does *coffer stop*, then *coffer start*. A sandbox in the foreground of another "
+		"command is left alone.",
 	.examples = "coffer restart -t 2 web\n",
 };

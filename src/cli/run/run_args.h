@@ -54,7 +54,7 @@ enum {
 
 /* Rows that several verbs share in their tables of options. */
 #define RUN_OPTS_WALL                                                                                         \
-	{ "engine", 0, "ENGINE", "how to isolate", O_ENGINE, ENGINE_NAMES },                                  \
+	{ "engine", 0, "ENGINE", "the engine that isolates the sandbox", O_ENGINE, ENGINE_NAMES },            \
 		{ "runsc", 0, "PATH[@sha256:HEX]", "the runsc that engine gvisor runs on", O_RUNSC, "file" }, \
 		{ "cap", 0, "NAME[,…]", "keep a capability (within the sandbox only)", O_CAP, .many = true }, \
 	{                                                                                                     \
@@ -63,43 +63,45 @@ enum {
 
 #define NET_NAMES "none observe enforce"
 
-#define RUN_OPTS_REACH                                                                                       \
-	{ "allow", 0,		"DOMAIN[:PORT]|@PRESET", "what may be reached (port 443 by default)",        \
-	  O_ALLOW, .many = true },                                                                           \
-		{ "policy", 0,	   "FILE", "a policy file: the ceiling for --allow and --profile",           \
-		  O_POLICY, "file" },                                                                        \
-		{ "resolver",	 0,                                                                          \
-		  "ADDR[:PORT]", "ask this resolver for names (default: the system's)",                      \
-		  O_RESOLVER,	 .many = true },                                                             \
-		{ "ask-timeout", 0, "TIME",                                                                  \
-		  "how long a question waits for an answer before it is denied (5m)", O_ASK_TIMEOUT },       \
-	{                                                                                                    \
-		"secret", 0, "NAME[@HOST,…]", "a secret of the vault to use there; inside is a placeholder", \
-			O_SECRET, .many = true                                                               \
+#define RUN_OPTS_REACH                                                                                    \
+	{ "allow", 0,		"DOMAIN[:PORT]|@PRESET", "allow a host (default port: 443) or a preset",  \
+	  O_ALLOW, .many = true },                                                                        \
+		{ "policy", 0,	   "FILE", "a policy file: the ceiling for --allow and --profile",        \
+		  O_POLICY, "file" },                                                                     \
+		{ "resolver",	 0,                                                                       \
+		  "ADDR[:PORT]", "look up names at this resolver (default: the system's)",                \
+		  O_RESOLVER,	 .many = true },                                                          \
+		{ "ask-timeout", 0, "TIME",                                                               \
+		  "how long a question waits for an answer before it is denied (5m)", O_ASK_TIMEOUT },    \
+	{                                                                                                 \
+		"secret", 0, "NAME[@HOST,…]", "use a secret of the vault; the sandbox has a placeholder", \
+			O_SECRET, .many = true                                                            \
 	}
 
 #define RUN_OPTS_NET                                                                                        \
 	{ "net", 0, "MODE", "none, observe or enforce (default: enforce)", O_NET, NET_NAMES },              \
 		RUN_OPTS_REACH, { "publish",	      'p',                                                  \
-				  "[ADDR:]PORT:PORT", "a port of this machine that leads to one inside",    \
+				  "[ADDR:]PORT:PORT", "forward a port of this machine to a port inside",    \
 				  O_PUBLISH,	      .many = true },                                       \
 	{                                                                                                   \
 		"public", 0, NULL, "let -p listen on an address that the whole network can reach", O_PUBLIC \
 	}
 
 #define RUN_OPTS_LIMITS                                                                                    \
-	{ "limits", 0, "PRESET", "default, strict, best-effort", O_LIMITS, "default strict best-effort" }, \
+	{ "limits", 0,                                                                                     \
+	  "PRESET", "set of limits: default, strict or best-effort",                                       \
+	  O_LIMITS, "default strict best-effort" },                                                        \
 		{ "memory", 'm', "SIZE", "memory and swap together", O_LIMIT + 0 },                        \
-		{ "memory-reservation", 0, "SIZE", "memory that is kept for it", O_LIMIT + 1 },            \
+		{ "memory-reservation", 0, "SIZE", "memory that is reserved for it", O_LIMIT + 1 },        \
 		{ "cpus", 0, "N", "CPUs, as in 1.5", O_LIMIT + 2 },                                        \
 		{ "pids", 0, "N", "processes and threads", O_LIMIT + 3 },                                  \
 		{ "nofile", 0, "SOFT[:HARD]", "open files of one process", O_LIMIT + 4 },                  \
-		{ "timeout", 0, "TIME", "wall time: 90s, 10m, 2h", O_LIMIT + 5 },                          \
+		{ "timeout", 0, "TIME", "time limit: 90s, 10m, 2h", O_LIMIT + 5 },                         \
 		{ "tmp-size", 0, "SIZE", "/tmp, /run and the empty home together", O_LIMIT + 6 },          \
 		{ "shm-size", 0, "SIZE", "/dev/shm", O_LIMIT + 7 },                                        \
-		{ "output-limit", 0, "SIZE", "what it may print to a file or pipe", O_LIMIT + 8 },         \
+		{ "output-limit", 0, "SIZE", "bytes that it may print to a file or pipe", O_LIMIT + 8 },   \
 	{                                                                                                  \
-		"disk", 0, "SIZE[,FILES]", "what it may write to the workspace", O_LIMIT + 9               \
+		"disk", 0, "SIZE[,FILES]", "disk space and number of files that it may write", O_LIMIT + 9 \
 	}
 
 /* Memory that --profile added to the options, freed by run_profile_release(). */

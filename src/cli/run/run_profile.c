@@ -179,10 +179,11 @@ static int add_agent_script(const struct run_args *a, const struct profile *p, c
 
 	buf_adds(&b, "#!/bin/sh\n");
 	if (a->settings)
-		buf_adds(&b, "if mkdir /tmp/.coffer-settings 2>/dev/null; then\n"
-			     "(cd " RUN_SETTINGS_DIR " && find . -type f -exec sh -c 'for f; do mkdir -p "
-			     "\"$HOME/${f%/*}\" && cat \"$f\" >\"$HOME/$f\"; done' sh {} +)\n"
-			     "fi\n");
+		buf_adds(&b,
+			 "if [ -d " RUN_SETTINGS_DIR " ] && mkdir /tmp/.coffer-settings 2>/dev/null; then\n"
+			 "(cd " RUN_SETTINGS_DIR " && find . -type f -exec sh -c 'for f; do mkdir -p "
+			 "\"$HOME/${f%/*}\" && cat \"$f\" >\"$HOME/$f\"; done' sh {} +)\n"
+			 "fi\n");
 	if (p->start)
 		buf_addf(&b, "%s\n", p->start);
 	/* In another root the agent is found by its name in PATH; without this line, that would be this

@@ -94,17 +94,48 @@ static void warn_of_limit(const struct run *r, enum limit_kind k, const char *wh
 		 limit_format(k, r->spec->limits.l[k].value, text), limit_name(k));
 }
 
+/* Can the words be typed as they are, without quotes for a shell? */
+static bool is_plain(const char *words)
+{
+	for (const char *p = words; *p; p++) {
+		if ((unsigned char)*p <= ' ' ? *p != ' ' : strchr("\"'`$\\|&;<>()*?[]{}~#!", *p) != NULL)
+			return false;
+		if ((unsigned char)*p >= 0x7f)
+			return false;
+	}
+	return *words && strlen(words) < 200;
+}
+
 /* A person may have typed `coffer run IMAGE COMMAND`, as with docker. */
-static void hint_run_image(const struct run *r, struct err *e)
+static bool hint_run_image(const struct run *r, struct err *e)
 {
 	CLEANUP(image_record_release) struct image_record rec = { 0 };
+	autobuf struct buf words = BUF_INIT;
 	struct err ignored = ERR_INIT;
 
-	if (r->end.exit_code == EXIT_NOCMD && r->spec->root_mode != ROOT_IMAGE &&
-	    faccessat(r->st->fd, "images", F_OK, AT_SYMLINK_NOFOLLOW) == 0 &&
-	    image_find(r->st, r->spec->argv.v[0], &rec, &ignored) == 0)
-		err_hint(e, e->code, "coffer run --image %s -- COMMAND (there is an image of that name)",
-			 rec.name);
+	if (r->spec->root_mode == ROOT_IMAGE ||
+	    faccessat(r->st->fd, "images", F_OK, AT_SYMLINK_NOFOLLOW) < 0 ||
+	    image_find(r->st, r->spec->argv.v[0], &rec, &ignored) < 0)
+		return false;
+	for (size_t i = 1; i < r->spec->argv.n && words.len < 200; i++)
+		buf_addf(&words, "%s%s", i > 1 ? " " : "", r->spec->argv.v[i]);
+	err_hint(e, e->code, "coffer run --image %s -- %s (there is an image of that name)", rec.name,
+		 is_plain(buf_cstr(&words)) ? buf_cstr(&words) : "COMMAND");
+	return true;
+}
+
+/* A command that was not found may be an image, or a whole command line in quotes. */
+static void hint_not_found(const struct run *r, struct err *e)
+{
+	const char *word = r->spec->argv.v[0];
+
+	if (r->end.exit_code != EXIT_NOCMD || hint_run_image(r, e) || r->spec->argv.n != 1 ||
+	    !strchr(word, ' '))
+		return;
+	if (is_plain(word))
+		err_hint(e, e->code, "coffer run -- %s (without quotes: this is one word)", word);
+	else
+		err_hint(e, e->code, "coffer run -- sh -c 'COMMAND' (the quoted command line is one word)");
 }
 
 static void say_end_cause(const struct run *r)
@@ -127,7 +158,7 @@ static void say_end_cause(const struct run *r)
 		break;
 	case CAUSE_NOT_STARTED:
 		proto_exit_text(&end->claim, r->spec->argv.v[0], r->spec->cwd, &e);
-		hint_run_image(r, &e);
+		hint_not_found(r, &e);
 		say_error(&e);
 		break;
 	case CAUSE_BROKEN:
@@ -148,6 +179,10 @@ static void say_end_cause(const struct run *r)
 	}
 	if (end->pids_hit && end->cause != CAUSE_PIDS)
 		warn_of_limit(r, LIMIT_PIDS, "some processes could not be started");
+	if (end->disk_full && end->cause != CAUSE_DISK)
+		warn_of_limit(r, LIMIT_DISK, "its disk is full");
+	if (end->inodes_full && end->cause != CAUSE_DISK)
+		warn_of_limit(r, LIMIT_INODES, "it could not make more files");
 	if (end->output_cut)
 		warn_of_limit(r, LIMIT_OUTPUT, "its output was cut");
 }

@@ -60,14 +60,14 @@ int run_settings_real_name(int home_fd, const char *path, int fd, char **ret)
 	if (n <= 0 || m <= n + 1 || memcmp(home, real, (size_t)n) != 0 || real[n] != '/')
 		return -ENAMETOOLONG;
 	real[m] = '\0';
-	if (str_eq(real + n + 1, path))
-		return 0;
 	/* For a deleted file the kernel gives "NAME (deleted)", which matches no rule for credentials. So the
 	 * name must still lead to the same inode. */
 	if (fstat(fd, &st) < 0 || fstatat(home_fd, real + n + 1, &named, AT_SYMLINK_NOFOLLOW) < 0)
 		return -errno;
 	if (st.st_dev != named.st_dev || st.st_ino != named.st_ino)
 		return -ESTALE;
+	if (str_eq(real + n + 1, path))
+		return 0;
 	*ret = strdup(real + n + 1);
 	return *ret ? 1 : -ENOMEM;
 }

@@ -18,35 +18,35 @@
 static const struct opt secret_opts[] = {
 	OPT_SECTION("Where a value comes from (default: typed, without echo)"),
 	{ "file", 0, "FILE", "set, rotate: from a file", OPT_FILE, "file" },
-	{ "command", 0, "CMD", "set, rotate: what a command prints; with --every it is remembered",
+	{ "command", 0, "CMD", "set, rotate: from the output of a command; stored with --every",
 	  OPT_COMMAND },
 	OPT_SECTION("About a secret"),
 	{ "expires", 0, "WHEN", "set, rotate, change, import: a date, a span (30d), or never", OPT_EXPIRES },
 	{ "every", 0, "SPAN", "set, rotate, change: how often --command is run; or never", OPT_EVERY },
-	{ "weak", 0, NULL, "set, rotate, import: also a value of fewer than 16 bytes", OPT_WEAK },
-	{ "replace", 0, NULL, "set, import: also when there is one of that name; its bindings go",
+	{ "weak", 0, NULL, "set, rotate, import: accept a value of fewer than 16 bytes", OPT_WEAK },
+	{ "replace", 0, NULL, "set, import: replace an existing secret; its bindings are removed",
 	  OPT_REPLACE },
-	{ "due", 0, NULL, "rotate: all whose schedule says so", OPT_DUE },
+	{ "due", 0, NULL, "rotate: all secrets that are due", OPT_DUE },
 	OPT_SECTION("Where it may be sent"),
 	{ "host", 0, "HOST[:PORT][/PATH]", "set, bind, unbind: this host, below this path; may be repeated",
 	  OPT_HOST, .many = true },
 	{ "as", 0, "HOW", "bearer, basic, header:X, query:X, path, cookie, body, ssh, proxy", OPT_AS,
 	  "bearer basic header: query: path body cookie ssh ssh:sshsig ssh:unbound proxy" },
 	{ "ask", 0, NULL, "set, bind --as ssh: a person is asked before each signature", OPT_ASK },
-	{ "user", 0, "USER", "set, bind: the user of basic, ssh and proxy", OPT_USER },
+	{ "user", 0, "USER", "set, bind: the user name for basic, ssh and proxy", OPT_USER },
 	{ "known-host", 0, "KEY", "set, bind --as ssh: the host's key, 'ssh-ed25519 AAAA...'", OPT_KNOWN_HOST,
 	  .many = true },
 	{ "known-hosts", 0, "FILE", "set, bind --as ssh: its keys from a known_hosts file", OPT_KNOWN_HOSTS,
 	  "file", .many = true },
 	{ "address", 0, NULL, "set, bind: HOST may be an address", OPT_ADDRESS },
 	OPT_SECTION("The vault's key"),
-	{ "key-file", 0, "FILE", "a file with the key, made when there is none", OPT_KEY_FILE, "file" },
-	{ "key-credential", 0, "NAME", "a credential of systemd's (coffer-vault-key where there is one)",
+	{ "key-file", 0, "FILE", "a file with the key, created if it is missing", OPT_KEY_FILE, "file" },
+	{ "key-credential", 0, "NAME", "a systemd credential (default: coffer-vault-key if it exists)",
 	  OPT_KEY_CREDENTIAL },
 	{ "passphrase", 0, NULL, "init, rekey: a passphrase, which is then typed each time", OPT_PASSPHRASE },
-	{ "passphrase-fd", 0, "N", "the passphrase from a descriptor; rekey: the new one",
+	{ "passphrase-fd", 0, "N", "read the passphrase from a descriptor; rekey: the new one",
 	  OPT_PASSPHRASE_FD },
-	{ "old-passphrase-fd", 0, "N", "rekey: the one that was", OPT_OLD_PASSPHRASE_FD },
+	{ "old-passphrase-fd", 0, "N", "rekey: the old passphrase", OPT_OLD_PASSPHRASE_FD },
 	OPT_SECTION("Output"),
 	{ "json", 0, NULL, "ls: print JSON", OPT_JSON },
 };
@@ -167,6 +167,7 @@ static int check_secret_args(struct secret_args *a, bool has_act, struct err *e)
 		r = err_set(e, -EINVAL,
 			    a->act == SECRET_IMPORT   ? "import needs the name of a file"
 			    : a->act == SECRET_FORGET ? "forget needs the name of a home"
+			    : a->act == SECRET_SET    ? "secret set needs a name: coffer secret set NAME"
 						      : "no secret is named; `coffer secret ls` shows them");
 	if (r == 0 && a->argc > acts[a->act].args_max)
 		r = err_set(e, -EINVAL, "too many arguments");
@@ -184,34 +185,27 @@ static int check_secret_args(struct secret_args *a, bool has_act, struct err *e)
 /* Options may come before, between and after the other words. Returns 1 for --help. */
 static int parse_secret_args(struct secret_args *a, int argc, char **argv, struct err *e)
 {
-	struct optparse p = OPTPARSE_INIT(argc, argv, secret_opts, ARRAY_SIZE(secret_opts));
-	const char *value;
-	bool has_act = false;
+	struct optparse p = OPTPARSE_MIXED(argc, argv, secret_opts, ARRAY_SIZE(secret_opts));
+	const char *value, *act;
 	int id, r;
 
-	a->argv = argv + 1;
-	for (;;) {
-		while ((id = opt_next(&p, &value, e)) > 0) {
-			if (id == OPT_HELP)
-				return 1;
-			r = secret_take_option(a, id, value, e);
-			if (r < 0)
-				return r;
-		}
-		if (id < 0)
-			return id;
-		if (p.index >= p.argc)
-			return check_secret_args(a, has_act, e);
-		if (has_act) {
-			a->argv[a->argc++] = p.argv[p.index++];
-			continue;
-		}
-		r = opt_one_of("secret", opt_take(&p), act_names, e);
+	while ((id = opt_next(&p, &value, e)) > 0) {
+		if (id == OPT_HELP)
+			return 1;
+		r = secret_take_option(a, id, value, e);
 		if (r < 0)
 			return r;
-		a->act = (enum secret_act)r;
-		has_act = true;
 	}
+	if (id < 0)
+		return id;
+	act = opt_take(&p);
+	r = act ? opt_action("secret", act, act_names, e) : 0;
+	if (r < 0)
+		return r;
+	a->act = (enum secret_act)r;
+	a->argc = p.argc - p.index;
+	a->argv = p.argv + p.index;
+	return check_secret_args(a, act != NULL, e);
 }
 
 static int cmd_secret(int argc, char **argv)
@@ -247,41 +241,51 @@ const struct verb verb_secret = {
 	.n_opts = ARRAY_SIZE(secret_opts),
 	.run = cmd_secret,
 	.args = "path",
-	.text = "The vault is a sealed file; only the process *coffer-vault* ever opens it. *set* puts a value in: typed without echo, from "
-		"standard input (*-*), a file, or what a command prints; never from the command line. One line break at the end is "
-		"dropped. *rotate* gives it a new value and keeps its bindings. *change* sets when it expires or how often a command "
-		"rotates it; *rotate --due* does what is due: *cofferd* calls it, or the timer coffer-rotate. A command has 60 seconds. "
-		"*rm* removes it. *ls* shows names, bindings and dates, "
-		"never a value.\n"
+	.text = "The vault is a sealed file that only the process *coffer-vault* opens. *set* stores a "
+		"value: typed without echo, from standard input (*-*), from a file, or from the output "
+		"of a command; never from the command line. One line break at the end is dropped. "
+		"*rotate* replaces the value and keeps its bindings. *change* sets when a secret "
+		"expires, or how often a command rotates it; *rotate --due* rotates all secrets that "
+		"are due, and is called by *cofferd* or by the timer coffer-rotate. A command has 60 "
+		"seconds. *rm* removes a secret. *ls* shows names, bindings and dates, never a value.\n"
 		"\n"
-		"*bind* says where it may be sent: to one exact host, on one port (443), below one path, in one place of the request. "
-		"No wildcard, no public suffix. Without *--as* it is sent as the host usually wants it, else as bearer. A sandbox that "
-		"uses it (*coffer run --secret NAME*) finds a placeholder of the same shape; the real value is put in on its way to that "
-		"host.\n"
+		"*bind* defines where a secret may be sent: to one exact host, on one port (443 by "
+		"default), below one path, in one place of the request. Wildcards and public suffixes "
+		"are refused. Without *--as* the secret is sent in the form that the host is known to "
+		"expect, otherwise as bearer. A sandbox that uses the secret (*coffer run --secret "
+		"NAME*) has a placeholder of the same shape, which is replaced by the real value in "
+		"requests to that host.\n"
 		"\n"
-		"*--as ssh* is for a private key (unencrypted; ed25519, ECDSA P-256, RSA): it never leaves the vault, and signs logins at "
-		"that host (port 22) for programs in a sandbox, which find an ssh-agent. The host's own key must be known: "
-		"*--known-hosts*, *--known-host*. With *--user git* it signs for that user only. *ssh:sshsig* also signs git's commits; "
-		"*ssh:unbound* also signs for programs that do not tell the agent which host they speak with. With *--ask* a person is asked "
-		"before each signature (*coffer ask*).\n"
+		"*--as ssh* is for a private key (unencrypted; ed25519, ECDSA P-256, RSA). The key "
+		"never leaves the vault: programs in a sandbox find an ssh-agent, and the vault signs "
+		"logins at that host (port 22). The host's own key must be known: *--known-hosts*, "
+		"*--known-host*. With *--user git* it signs for that user only. *ssh:sshsig* also "
+		"signs git commits; *ssh:unbound* also signs for programs that do not tell the agent "
+		"which host they connect to. With *--ask* a person is asked before each signature "
+		"(*coffer ask*).\n"
 		"\n"
-		"*check* says what has expired or will, what is bound nowhere or weak, and looks into each PATH for secrets of the vault "
-		"in any encoding and for what looks like a well-known token. *import* takes what looks like a secret from a .env file.\n"
+		"*check* lists secrets that have expired or soon will, that have no binding, or that "
+		"are weak. It also searches each PATH for secrets of the vault in any encoding, and "
+		"for text that looks like a well-known token. *import* stores the values of a .env "
+		"file that look like secrets.\n"
 		"\n"
-		"The key is a file that only its owner may read, made at first use: _~/.config/cofferdam/vault.key_, for root "
-		"_/etc/cofferdam/vault.key_. *init* and *rekey* choose another: a file, a credential of systemd's, or a passphrase.\n"
+		"The vault's key is a file that only its owner may read, created at first use: "
+		"_~/.config/cofferdam/vault.key_, for root _/etc/cofferdam/vault.key_. *init* and "
+		"*rekey* select another key: a file, a systemd credential, or a passphrase.\n"
 		"\n"
-		"With a passphrase, *unlock* asks for it once and has *cofferd* (coffer-gateway(1)) keep the vault open for all "
-		"sandboxes, those that are started again too, until *lock*, or until cofferd ends. *coffer gateway status* says whether "
-		"it is.\n"
+		"With a passphrase, *unlock* asks for it once, and *cofferd* (coffer-gateway(1)) keeps "
+		"the vault open for all sandboxes, including restarted ones, until *lock*, or until "
+		"cofferd ends. *coffer gateway status* shows whether the vault is open.\n"
 		"\n"
-		"What servers issue to a sandbox (*capture:* in a policy, *--allow @claude-login*) is kept, sealed, for its named home "
-		"(*coffer run --home*). *ls* says for which there is something, *forget* HOME removes it, with the placeholders that "
-		"programs of that home may have saved.\n"
+		"Credentials that servers issue to a sandbox (*capture:* in a policy, *--allow "
+		"@claude-login*) are kept, sealed, for its named home (*coffer run --home*). *ls* "
+		"lists the homes that have some; *forget* HOME removes them, with the placeholders "
+		"that programs of that home may have saved.\n"
 		"\n"
-		"Exit codes: 1 check found something, 2 the command line is wrong, 10 wrong key, 11 wrong passphrase, 12 the file was "
-		"changed, 13 it is cut off, 14 it is no vault file, 15 no such secret, 16 there is one already, 17 the value is refused, "
-		"18 the disk is full, 125 anything else.",
+		"Exit codes: 1 check found something, 2 wrong command line, 10 wrong key, 11 wrong "
+		"passphrase, 12 the vault file was changed, 13 it is cut off, 14 it is not a vault "
+		"file, 15 no such secret, 16 the secret already exists, 17 the value is refused, 18 "
+		"the disk is full, 125 anything else.",
 	.examples = "coffer secret set github --host api.github.com --as bearer\n"
 		    "\t# typed, without echo\n"
 		    "pass show openai | coffer secret set openai - --expires 90d\n"

@@ -46,7 +46,7 @@ struct secret_args {
 
 /* Exit codes of `coffer secret`, in addition to the usual ones. */
 enum secret_exit {
-	SECRET_EXIT_FOUND = 1, /* check: something was found */
+	SECRET_EXIT_FOUND = 1, /* check: something was found; import: nothing was taken */
 	SECRET_EXIT_KEY = 10,
 	SECRET_EXIT_PASSPHRASE = 11,
 	SECRET_EXIT_TAMPERED = 12,

@@ -116,7 +116,7 @@ static int search_paths(struct check *c, const struct secret_args *a, struct err
 
 static void report_item(struct check *c, const struct secret_item *i, uint64_t now, uint64_t *bad)
 {
-	char when[CLOCK_TEXT_LEN];
+	char when[CLOCK_TEXT_LEN], profile[64];
 
 	clock_format(i->expires * NSEC_PER_SEC, when);
 	when[10] = '\0';
@@ -130,7 +130,7 @@ static void report_item(struct check *c, const struct secret_item *i, uint64_t n
 		buf_addf(&c->out, "%s: is due for rotation; coffer secret rotate --due\n", i->name);
 		++*bad;
 	}
-	if (i->n_bindings == 0)
+	if (i->n_bindings == 0 && !secret_find_profile(i->name, profile))
 		buf_addf(&c->out, "%s: is bound to no host; coffer secret bind %s --host HOST\n", i->name,
 			 i->name);
 	if (i->flags & VAULT_SET_WEAK && i->len < VAULT_STRONG_MIN)

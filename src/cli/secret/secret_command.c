@@ -116,13 +116,17 @@ static int wait_for_command(const struct command *c, struct err *e)
 static int reap_command(struct command *c)
 {
 	int status = 0;
+	pid_t pid;
 
 	if (c->pid <= 0)
 		return 0;
 	kill(-c->pid, SIGKILL);
 	kill(c->pid, SIGKILL);
-	while (waitpid(c->pid, &status, 0) < 0 && errno == EINTR)
-		;
+	do {
+		pid = waitpid(c->pid, &status, 0);
+	} while (pid < 0 && errno == EINTR);
+	if (pid < 0)
+		status = SPAWN_STATUS_UNKNOWN;
 	if (c->terminal >= 0)
 		set_foreground_group(c->terminal, getpgrp());
 	c->pid = 0;

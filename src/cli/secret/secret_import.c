@@ -128,12 +128,14 @@ int secret_import(struct secret_session *s, const struct secret_args *a, struct 
 	CLEANUP(strv_release) struct strv taken = { 0 };
 	struct envfile_entry v;
 	struct envfile f;
+	size_t entries = 0;
 	int r = read_env_file(a->argv[0], &text, e);
 
 	if (r < 0)
 		return r;
 	envfile_init(&f, (char *)text.p, text.len);
 	while ((r = envfile_next(&f, &v, e)) > 0) {
+		entries++;
 		r = import_entry(s, &v, a, &taken, e);
 		if (r < 0)
 			break;
@@ -143,8 +145,9 @@ int secret_import(struct secret_session *s, const struct secret_args *a, struct 
 		return r;
 	}
 	if (taken.n == 0) {
-		say_note("nothing of %s went into the vault", a->argv[0]);
-		return 0;
+		say_note("nothing of %s went into the vault: %s", a->argv[0],
+			 entries ? "every variable was left out" : "it has no line NAME=VALUE");
+		return 1;
 	}
 	r = secret_save(s, e);
 	if (r < 0)

@@ -162,7 +162,7 @@ static void say_value_notes(const struct secret_args *a, const char *name, const
 {
 	if (flags & VAULT_ITEM_TRIMMED && !o->terminal)
 		say_note("%s: the line break at its end was dropped", name);
-	if (flags & VAULT_ITEM_LINES)
+	if (flags & VAULT_ITEM_LINES && !(a->as && str_starts(a->as, "ssh")))
 		say_note("%s: it has line breaks or control characters in it, so no header can carry it",
 			 name);
 	if (a->file)

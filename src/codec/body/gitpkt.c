@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The list of commands at the head of a push; which request is about what stands in gitpkt_service.c. */
+/* Parses the list of commands at the start of a push. gitpkt_service.c tells which requests are pushes. */
 #include "codec/body/gitpkt.h"
 
 #include "base/hex.h"
@@ -25,7 +25,7 @@ void gitpkt_push_release(struct gitpkt_push *g)
 	buf_release(&g->text);
 }
 
-/* The length that a pkt-line says it has, its head included; -1 when it is no number. */
+/* The length in the head of a pkt-line, which counts the head itself; -1 when it is no hexadecimal number. */
 static long pkt_len(const char *p)
 {
 	long v = 0;
@@ -40,9 +40,9 @@ static long pkt_len(const char *p)
 	return v;
 }
 
-/* --- what may stand in a line ------------------------------------------------------------------------------- */
+/* --- the parts of a line ------------------------------------------------------------------------------------ */
 
-/* An object id with a space, or nothing, behind it; moves *line past both. */
+/* Takes an object id and the space after it, unless the line ends there; moves *line past both. */
 static bool take_oid(struct gitpkt_push *g, struct slice *line, bool *ret_zero)
 {
 	size_t n = 0;
@@ -85,7 +85,7 @@ static bool has_ref_bytes(struct slice s)
 	return true;
 }
 
-/* As git check-ref-format has it, below refs/. */
+/* gitpkt.G3: the rules of git check-ref-format, for a ref below refs/. */
 static bool is_ref(struct slice s)
 {
 	size_t start = 0;

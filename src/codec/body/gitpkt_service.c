@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which git service an HTTP request is for, by path and query. Reads as generously as any server might, so that no
- * spelling of a push passes as something else.
+ * The git service of an HTTP request, by path and query. Reads both as leniently as any server might, so that no
+ * spelling of a push passes as another request.
  */
 #include "base/hex.h"
 #include "codec/body/gitpkt.h"
 
-/* The last segment, without its ";parameters" and what some file systems drop behind a name; *s is what stands before. */
+/* Cuts the last segment off *s. Returns it without ";parameters" and trailing dots, which some file systems drop. */
 static struct slice last_segment(struct slice *s)
 {
 	const char *slash = s->len ? memrchr(s->p, '/', s->len) : NULL;
@@ -22,7 +22,7 @@ static struct slice last_segment(struct slice *s)
 	return seg;
 }
 
-/* Does the path end with these segments, the last one first? A slash behind counts for nothing. */
+/* Does the path end with the segments `before` (NULL: any) and `last`? A trailing slash is ignored. */
 static bool ends_with_segments(struct slice s, const char *last, const char *before, struct slice *ret_front)
 {
 	if (s.len && s.p[s.len - 1] == '/')
@@ -34,16 +34,21 @@ static bool ends_with_segments(struct slice s, const char *last, const char *bef
 	return true;
 }
 
+/* Finds the text anywhere in the path, in whatever letter case. */
 static bool has_segment(struct slice s, const char *part, struct slice *ret_front)
 {
-	const char *p = s.len ? memmem(s.p, s.len, part, strlen(part)) : NULL;
+	size_t len = strlen(part);
 
-	if (p)
-		*ret_front = (struct slice){ s.p, (size_t)(p - s.p) };
-	return p != NULL;
+	for (size_t i = 0; i + len <= s.len; i++) {
+		if (!slice_eq_nocase((struct slice){ s.p + i, len }, part))
+			continue;
+		*ret_front = (struct slice){ s.p, i };
+		return true;
+	}
+	return false;
 }
 
-/* Is this, percent-decoded, the text? In any case, for whoever folds it. */
+/* Is this, percent-decoded and in lower case, the text? Some servers ignore letter case. */
 static bool decodes_to(struct slice s, const char *text)
 {
 	size_t i = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two passes. The first parses the whole document and notes where operations and fragments have their selection sets.
- * The second goes to those of the operations again and gathers the fields at the root; each fragment is followed once
- * for each operation, and all of it together may look at GRAPHQL_WALK_MAX tokens.
+ * Two passes. The first parses the whole document and records the offset of each operation's and fragment's selection
+ * set. The second reads the selection sets of the operations again and gathers the fields at the root. It follows
+ * each fragment once for each operation, and reads at most GRAPHQL_WALK_MAX tokens in all.
  */
 #include "codec/body/graphql.h"
 
@@ -16,7 +16,7 @@
 struct fragment {
 	struct slice name;
 	size_t at;
-	unsigned used_by; /* number of the operation that has followed it last, from 1 */
+	unsigned used_by; /* gather.number of the last operation that followed it; 0: none */
 };
 
 struct parser {
@@ -25,7 +25,7 @@ struct parser {
 	struct fragment fragments[GRAPHQL_FRAGMENTS_MAX];
 	unsigned n_fragments;
 	unsigned depth;
-	const struct graphql_seek *seek; /* NULL: nothing is looked for */
+	const struct graphql_seek *seek; /* of graphql_uses(); NULL: none */
 	unsigned n_uses;
 	const char *why; /* static text */
 	int code;
@@ -115,7 +115,7 @@ static int take_value(struct parser *p)
 	return next(p);
 }
 
-/* "(name: value …)", which may not be empty; nothing where there is none. */
+/* "(name: value …)", optional, but not empty when it is there. */
 static int take_arguments(struct parser *p)
 {
 	int r;
@@ -130,7 +130,7 @@ static int take_arguments(struct parser *p)
 	return r < 0 ? r : next(p);
 }
 
-/* The value of the member, or of the argument: a text or a variable, or neither. */
+/* Takes the value of the member or of the argument, and sets *u when it is a plain string or a variable. */
 // NOLINTNEXTLINE(misc-no-recursion): enter_nesting() bounds it
 static int seek_value(struct parser *p, struct graphql_use *u, enum graphql_from variable)
 {
@@ -143,14 +143,14 @@ static int seek_value(struct parser *p, struct graphql_use *u, enum graphql_from
 			*u = (struct graphql_use){ variable, p->lex.text };
 		return r < 0 ? r : expect_name(p, NULL);
 	}
-	/* A block string begins with three quotes: what is between the first two is nothing. */
+	/* A block string begins with three quotes, so its second byte is a quote: it is no plain string. */
 	if (variable == GRAPHQL_MEMBER && p->lex.token == GQL_STRING && t.len > 2 && t.p[1] != '"' &&
 	    !memchr(t.p, '\\', t.len))
 		*u = (struct graphql_use){ GRAPHQL_TEXT, { t.p + 1, t.len - 2 } };
 	return take_value(p);
 }
 
-/* "{name: value …}": the member, if it is there once. */
+/* Takes "{name: value …}" and sets *u when the member occurs exactly once. */
 // NOLINTNEXTLINE(misc-no-recursion): enter_nesting() bounds it
 static int seek_member(struct parser *p, struct graphql_use *u)
 {
@@ -176,7 +176,7 @@ static int seek_member(struct parser *p, struct graphql_use *u)
 	return r < 0 ? r : next(p);
 }
 
-/* One "name: value" of a field that is looked for; *times is how often the argument was there. */
+/* Takes one "name: value" of a field that graphql_seek names; *times counts the occurrences of its argument. */
 static int seek_pair(struct parser *p, struct graphql_use *u, unsigned *times)
 {
 	struct slice name = SLICE_NONE;
@@ -191,7 +191,7 @@ static int seek_pair(struct parser *p, struct graphql_use *u, unsigned *times)
 	return gql_is(&p->lex, '{') ? seek_member(p, u) : seek_value(p, u, GRAPHQL_ARGUMENT);
 }
 
-/* As take_arguments(), of such a field. */
+/* take_arguments() of a field that graphql_seek names: records one use of it. */
 static int seek_arguments(struct parser *p)
 {
 	struct graphql_use use = { 0 };
@@ -225,7 +225,7 @@ static int take_directives(struct parser *p)
 	return r;
 }
 
-/* Name, [Type], either with "!" behind. */
+/* "Name" or "[Type]", either with an optional "!" after it. */
 static int take_type(struct parser *p)
 {
 	unsigned lists = 0;
@@ -281,14 +281,14 @@ static int take_variables(struct parser *p)
 
 /* --- selections --------------------------------------------------------------------------------------------- */
 
-/* What to do with a selection at the root: NULL in the first pass, where nothing is gathered. */
+/* The second pass over one operation. Functions that parse a selection get NULL in the first pass and below the root. */
 struct gather {
 	struct graphql_op *op;
-	unsigned number; /* of the operation, from 1 */
+	unsigned number; /* of this walk, from 1, for fragment.used_by */
 	unsigned follow[GRAPHQL_FRAGMENTS_MAX];
 	unsigned n_follow;
 	uint32_t hashes
-		[GRAPHQL_FIELDS_MAX]; /* of its fields: comparing all names each time would cost 10 times as much */
+		[GRAPHQL_FIELDS_MAX]; /* of the operation's fields: 10 times faster to compare than names */
 };
 
 static uint32_t hash_of(struct slice s)
@@ -362,7 +362,7 @@ static int take_spread(struct parser *p, struct gather *g)
 	return r < 0 ? r : take_set(p, g);
 }
 
-/* "alias: name(arguments) @directives {}"; what is below a field is not at the root. */
+/* "alias: name(arguments) @directives {}". The selection below a field is not at the root, so it is not gathered. */
 // NOLINTNEXTLINE(misc-no-recursion): enter_nesting() bounds it
 static int take_field(struct parser *p, struct gather *g)
 {
@@ -590,7 +590,7 @@ static int find_uses(struct parser *p, struct slice op_name, const struct graphq
 
 	if (r < 0)
 		return r;
-	/* Once more through the one that would run. */
+	/* A third walk, over the selected operation only, with a number that no operation of the second pass had. */
 	p->seek = seek;
 	p->lex.left = GRAPHQL_WALK_MAX;
 	d->n_fields = 0;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a GraphQL request would do: its operations and the fields at their root (GraphQL October 2021). Pure; slices are
- * into the document. A field is given by its name, whatever alias it goes by; inline fragments and fragment spreads at
- * the root are followed. Directives (@skip, @include) are not believed: a field counts whether it would run or not.
+ * The effect of a GraphQL request: its operations and the fields at their root (GraphQL October 2021). Pure; slices
+ * are into the document. A field is listed by its name, not by its alias; inline fragments and fragment spreads at
+ * the root are followed. Directives (@skip, @include) are ignored: a field is listed whether it would run or not.
  *
  * Invariants
- *  Q1  The whole document is parsed, also what is not selected: an executable document by the grammar, or -EINVAL.
- *      Definitions of types are refused.
- *  Q2  Depth at most GRAPHQL_DEPTH_MAX, tokens GRAPHQL_TOKENS_MAX, operations, fragments and root fields as below;
- *      time grows with the length of the document. Over a limit is -E2BIG: deny, never a shorter list.
- *  Q3  A fragment that is spread at the root and unknown, one that is defined twice, a second operation of the same
- *      name, an unnamed operation beside others, a root without a field: -EINVAL.
+ *  Q1  The whole document is parsed, operations that would not run included: it is an executable document by the
+ *      grammar, or -EINVAL. Definitions of types are refused.
+ *  Q2  Depth, tokens, operations, fragments and root fields have the limits below, and time is linear in the length
+ *      of the document. A document over a limit is -E2BIG, never a shorter list: the caller must deny it.
+ *  Q3  -EINVAL: an undefined fragment that is spread at the root, a fragment that is defined twice, two operations of
+ *      the same name, an unnamed operation beside others, a root without a field.
  */
 #ifndef CODEC_GRAPHQL_H
 #define CODEC_GRAPHQL_H
@@ -34,7 +34,7 @@ struct graphql_op {
 	enum graphql_type type;
 	struct slice name;		/* empty: unnamed */
 	uint16_t first_field, n_fields; /* in graphql_doc.fields; each name once */
-	uint32_t at;			/* its own: where its selection set begins */
+	uint32_t at;			/* private: offset of its selection set */
 };
 
 struct graphql_doc {
@@ -43,20 +43,23 @@ struct graphql_doc {
 	int selected;	/* which of them would run */
 	struct slice fields[GRAPHQL_FIELDS_MAX];
 	uint16_t times
-		[GRAPHQL_FIELDS_MAX]; /* how often each stands there, under whatever aliases; 65535: that often or more */
+		[GRAPHQL_FIELDS_MAX]; /* uses of each at the root, under any alias; 65535 means that or more */
 	unsigned n_fields;
 };
 
 /*
- * op_name is the request's operationName; NULL or empty when it has none, which is -EINVAL when the document has more than one
- * operation; so is a name that no operation has. *ret is large (6 KiB), and all zeros on failure.
+ * op_name is the request's operationName, NULL or empty when it has none. -EINVAL when it is missing and the document
+ * has more than one operation, or when no operation has that name. *ret is large (6 KiB), and all zeros on failure.
  */
 int graphql_parse(const char *doc, size_t len, const char *op_name, size_t op_name_len,
 		  struct graphql_doc *ret, struct err *e) MUST_CHECK;
 
-/* Where one use of a field has a member of an argument from: `field(arg: {member: "text"})`, `{member: $text}`, or `arg: $text`. */
+/*
+ * The source of an argument's member in one use of a field: `field(arg: {member: "text"})` is GRAPHQL_TEXT,
+ * `field(arg: {member: $text})` is GRAPHQL_MEMBER and `field(arg: $text)` is GRAPHQL_ARGUMENT.
+ */
 enum graphql_from {
-	GRAPHQL_NOWHERE, /* it is not there, there twice, or neither a plain text nor a variable */
+	GRAPHQL_NOWHERE, /* absent, present twice, or neither a plain string nor a variable */
 	GRAPHQL_TEXT,	 /* a string without escapes; `text` without its quotes */
 	GRAPHQL_MEMBER,	 /* a variable that is the member */
 	GRAPHQL_ARGUMENT /* a variable that is the whole argument */
@@ -67,7 +70,7 @@ struct graphql_use {
 	struct slice text;
 };
 
-/* What is looked for, and where it goes. */
+/* The field, argument and member to look for, and the array for the uses that are found. */
 struct graphql_seek {
 	const char *field, *arg, *member;
 	struct graphql_use *v;
@@ -75,8 +78,8 @@ struct graphql_seek {
 };
 
 /*
- * Every use of the field at the root of the operation that would run, whatever its alias, through fragments: how many, or negative as
- * graphql_parse() has it; more than `max` is -E2BIG.
+ * Finds every use of the field at the root of the selected operation, under any alias and in fragments. Returns their
+ * number, or an error as graphql_parse() does; -E2BIG when there are more than `max`.
  */
 int graphql_uses(const char *doc, size_t len, const char *op_name, size_t op_name_len,
 		 const struct graphql_seek *s, struct err *e) MUST_CHECK;

@@ -20,7 +20,7 @@ static bool is_number_digit(char c)
 	return c >= '0' && c <= '9';
 }
 
-/* The byte n places behind the current one; 0, which no document may have, past the end. */
+/* The byte n places after the current one; 0, which no valid document contains, past the end. */
 static char peek(const struct gql_lex *l, size_t n)
 {
 	if (l->len - l->at <= n)
@@ -81,7 +81,7 @@ static void take_number(struct gql_lex *l)
 		token_is_malformed(l, "a number is malformed");
 }
 
-/* Behind "\u": four digits, or some in braces. */
+/* Takes the rest of an escape after "\u": four hex digits, or one to eight in braces. */
 static bool take_unicode(struct gql_lex *l)
 {
 	bool braces = peek(l, 0) == '{';

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tokens of a GraphQL document; between graphql.c and graphql_lex.c. */
+/* The tokens of a GraphQL document: the interface between graphql.c and graphql_lex.c. */
 #ifndef CODEC_GRAPHQL_LEX_H
 #define CODEC_GRAPHQL_LEX_H
 
@@ -11,24 +11,24 @@ enum gql_token {
 	GQL_END,
 	GQL_NAME,
 	GQL_NUMBER,
-	GQL_STRING, /* of both kinds */
+	GQL_STRING, /* a "string" or a """block string""" */
 	GQL_SPREAD, /* ... */
 	GQL_PUNCT,  /* one of !$&():=@[]{|} */
-	GQL_BAD,    /* why */
+	GQL_BAD,    /* gql_lex.why is set */
 };
 
 struct gql_lex {
 	const char *s;
 	size_t len;
-	size_t at;     /* behind the current token */
+	size_t at;     /* offset after the current token */
 	unsigned left; /* how many tokens may still be read */
 	enum gql_token token;
 	struct slice text; /* of the current token */
 	const char *why;   /* static text */
-	bool too_many;	   /* that is why */
+	bool too_many;	   /* GQL_BAD because `left` was used up */
 };
 
-/* Moves to the next token. At the end, and once it was GQL_BAD, it stays there. */
+/* Moves to the next token. Stays at GQL_END and at GQL_BAD. */
 void gql_next(struct gql_lex *l);
 
 static inline bool gql_is(const struct gql_lex *l, char punct)

@@ -100,7 +100,7 @@ static uint64_t get_int(const uint8_t *p, unsigned bytes)
 	return v;
 }
 
-/* Is there a text of exactly `n` bytes at p, of which `left` are there, with a NUL after it? */
+/* Do the `left` bytes at p begin with a text of exactly `n` bytes and a NUL after it? */
 static bool is_nul_text(const uint8_t *p, size_t n, size_t left)
 {
 	return left > n && p[n] == 0 && !memchr(p, 0, n);
@@ -226,7 +226,7 @@ static int check_group(struct manifest_reader *r, const struct manifest_ent *e)
 	return 0;
 }
 
-/* What only some types have. Returns the bytes it took, or -EBADMSG. */
+/* Reads the field that only some types have: a file's hash, a link's target. Returns the bytes it took, or -EBADMSG. */
 static long read_content(const uint8_t *p, size_t left, struct manifest_ent *e)
 {
 	if (e->type == MANIFEST_FILE) {
@@ -244,7 +244,7 @@ static long read_content(const uint8_t *p, size_t left, struct manifest_ent *e)
 	return e->size == 0 ? 0 : -EBADMSG;
 }
 
-/* manifest.M1: a tree begins with its top directory, which has no name; all others have one, in order. */
+/* manifest.M1: a tree begins with its top directory, which has no name; the names of a directory's entries ascend. */
 static int check_entry_order(struct manifest_reader *r, const struct manifest_ent *e, size_t name_at,
 			     size_t name)
 {

@@ -16,7 +16,7 @@
 
 enum { INTEGER = 0x02, OCTETS = 0x04, SEQUENCE = 0x30, EXPLICIT0 = 0xa0 };
 
-/* Object identifiers as they stand in DER. */
+/* Object identifiers, encoded in DER. */
 static const uint8_t oid_data[] = { 0x06, 9, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 7, 1 };
 static const uint8_t oid_cert_bag[] = { 0x06, 11, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 12, 10, 1, 3 };
 static const uint8_t oid_x509[] = { 0x06, 10, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 9, 22, 1 };
@@ -68,7 +68,7 @@ static void add_bag(struct buf *b, const uint8_t *cert, size_t n)
 	ADD(b, trusted);
 }
 
-/* ContentInfo of type data around `len` bytes: what goes before them. */
+/* ContentInfo of type data: its length, and the bytes before its `len` bytes of content. */
 static size_t info_len(size_t len)
 {
 	return sizeof(oid_data) + whole(whole(len));
@@ -82,7 +82,7 @@ static void add_info(struct buf *b, size_t len)
 	add_der_head(b, OCTETS, len);
 }
 
-/* PFX: version, and ContentInfo of a list of one ContentInfo, which has the bags. */
+/* PFX: the version, and a ContentInfo whose content is a list of one ContentInfo, whose content is the bags. */
 static size_t file_len(size_t bags, size_t *ret_list)
 {
 	*ret_list = whole(info_len(whole(bags)));
@@ -105,7 +105,7 @@ static void add_file(struct buf *b, const struct buf *bags)
 #define NO_DIGIT 0xffu
 
 struct base64 {
-	uint8_t value[256]; /* NO_DIGIT: none */
+	uint8_t value[256]; /* NO_DIGIT: no digit of base64 */
 };
 
 static void base64_init(struct base64 *t)
@@ -115,7 +115,7 @@ static void base64_init(struct base64 *t)
 		t->value[(uint8_t)base64_digit(i, false)] = i;
 }
 
-/* Base64 up to the END line, white space anywhere. The number of bytes, or 0 when it is none. */
+/* Decodes base64, with white space anywhere, up to the END line. Returns the number of bytes, 0 when malformed. */
 static size_t decode_pem(const struct base64 *t, const char *s, const char *end, uint8_t *out, size_t cap)
 {
 	uint32_t bits = 0;
@@ -144,12 +144,15 @@ static size_t decode_pem(const struct base64 *t, const char *s, const char *end,
 	return n;
 }
 
-/* One SEQUENCE that begins with one, and nothing behind it: what is inside is for whoever reads the store. */
+/*
+ * Is it one SEQUENCE that begins with another, with nothing after it? That keeps the store well-formed. The program
+ * that reads the store judges the certificate's content.
+ */
 static bool is_certificate(const uint8_t *d, size_t n)
 {
 	size_t len;
 
-	/* Shorter than this no certificate is, so the length has two bytes, or one. */
+	/* No certificate is shorter than this, so the length is in the long form, with one byte or two. */
 	if (n < 0x83 || d[0] != SEQUENCE)
 		return false;
 	if (d[1] == 0x81)

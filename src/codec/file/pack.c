@@ -61,7 +61,7 @@ static void pack_step(struct pack_state *s, unsigned type)
 		s->ended = true;
 }
 
-/* The argument's own limits; *ret_extra gets how many bytes follow the name. */
+/* Checks the argument against its type's limits; *ret_extra gets the number of bytes that follow the name. */
 static bool argument_ok(unsigned type, uint32_t arg, size_t *ret_extra)
 {
 	*ret_extra = 0;

@@ -5,11 +5,11 @@
  *
  * A record is a 16-byte head (u8 type, u8 0, u16 length of name, u32 argument, i64 time of change in ns, little-
  * endian), the name, and for PACK_LINK and PACK_DATA `argument` bytes more. A directory is entered by its record
- * and left by PACK_LEAVE, so a name is always one component and nobody ever resolves a path from the stream.
+ * and left by PACK_LEAVE, so a name is always one component and the receiver never resolves a path from the stream.
  *
  * Invariants
  *  K1  A name is 1 to 255 bytes without '/' and NUL, and is neither "." nor ".."; only the outermost entry has
- *      an empty one: what it is called is the receiver's choice.
+ *      an empty one, because the receiver chooses its name.
  *  K2  Exactly one outermost entry, then PACK_END; a stream that stops before PACK_END is incomplete.
  *  K3  Only directories, regular files and symbolic links exist; a mode has only the bits 0777.
  */
@@ -29,7 +29,7 @@
 #define PACK_DEPTH_MAX 256
 
 enum pack_type {
-	PACK_DIR = 1, /* argument: mode; what follows is inside until PACK_LEAVE */
+	PACK_DIR = 1, /* argument: mode; the entries up to its PACK_LEAVE are inside */
 	PACK_FILE,    /* argument: mode; PACK_DATA follows until PACK_CLOSE */
 	PACK_DATA,    /* argument: bytes, never 0 */
 	PACK_CLOSE,   /* argument: 0, or 1 when the file could not be read to its end */
@@ -45,10 +45,10 @@ struct pack_rec {
 	int64_t mtime;	     /* ns since 1970; PACK_DIR, PACK_FILE, PACK_LINK */
 	const uint8_t *data; /* PACK_DATA, PACK_LINK: into the buffer that was parsed, not NUL-terminated */
 	uint32_t len;
-	bool cut; /* PACK_CLOSE: not the whole file */
+	bool cut; /* PACK_CLOSE: the file could not be read to its end */
 };
 
-/* A name, cut where it is longer than one may be. */
+/* Copies a name, cut at PACK_NAME_MAX. */
 static inline void pack_set_name(char out[PACK_NAME_MAX + 1], const char *s)
 {
 	size_t n = strnlen(s, PACK_NAME_MAX);
@@ -57,7 +57,7 @@ static inline void pack_set_name(char out[PACK_NAME_MAX + 1], const char *s)
 	out[n] = '\0';
 }
 
-/* Where in a stream we are; all zero at its start. */
+/* The position in a stream; all zero at its start. */
 struct pack_state {
 	unsigned depth;
 	bool in_file;
@@ -74,7 +74,7 @@ long pack_parse(struct pack_state *s, const void *data, size_t len, struct pack_
 /* `data` is the target of a link or the bytes of a file; NULL otherwise. */
 void pack_add(struct buf *out, const struct pack_rec *r);
 
-/* Only the head of a PACK_DATA record, for bytes that the caller has put behind it already. */
+/* Writes only the head of a PACK_DATA record, before bytes that the caller has placed already. */
 void pack_put_data_head(uint8_t head[PACK_HEAD], uint32_t len);
 
 #endif

@@ -63,7 +63,7 @@ static int binary_number(const uint8_t *p, size_t len, bool may_be_negative, int
 	if (negative && !may_be_negative)
 		return -EBADMSG;
 	for (size_t i = 1; i < len; i++) {
-		/* What is shifted out must be sign only. */
+		/* The bits that are shifted out must equal the sign. */
 		if ((int64_t)v >> 55 != (negative ? -1 : 0))
 			return -EBADMSG;
 		v = v << 8 | p[i];
@@ -72,7 +72,7 @@ static int binary_number(const uint8_t *p, size_t len, bool may_be_negative, int
 	return 0;
 }
 
-/* Octal digits, with spaces before and a space or NUL behind; an empty field is 0. */
+/* Octal digits, with spaces before and spaces or NULs after them; an empty field is 0. */
 static int octal_number(const uint8_t *p, size_t len, int64_t *ret)
 {
 	uint64_t v = 0;
@@ -109,7 +109,7 @@ static int unsigned_field(const uint8_t *block, unsigned at, size_t len, uint64_
 	return r;
 }
 
-/* The sum of all bytes, the field itself taken as spaces; some old writers summed them as signed. */
+/* The checksum is the sum of all bytes, with its own field as spaces. Some old writers added the bytes as signed. */
 static bool checksum_fits(const uint8_t *block)
 {
 	int64_t want = 0, sum = 0, old = 0;
@@ -152,7 +152,7 @@ static int decimal(const char *s, size_t len, bool may_be_negative, int64_t *ret
 			return -EBADMSG;
 		v = v * 10 + (uint64_t)(s[i] - '0');
 	}
-	/* Times may have a fraction, which nobody needs. */
+	/* A time may have a fraction, which is ignored. */
 	if (i < len && (!may_be_negative || s[i] != '.'))
 		return -EBADMSG;
 	for (i += i < len; i < len; i++) {
@@ -310,7 +310,7 @@ static size_t add_field(char *to, size_t at, const uint8_t *block, unsigned from
 	return at + n;
 }
 
-/* The name as the header has it, behind its prefix where there is one. */
+/* The name in the header, after its prefix if it has one. */
 static void header_name(const uint8_t *block, char *to)
 {
 	size_t n = 0;
@@ -355,7 +355,7 @@ static int entry_type(struct tar *t, enum tar_type *ret)
 
 	if (p)
 		*ret = types[p - kinds];
-	else if (c == '\0' || c == '7') /* before ustar; "contiguous" */
+	else if (c == '\0' || c == '7') /* a file in the format before ustar; a "contiguous" file */
 		*ret = TAR_FILE;
 	else if (c == 'S')
 		return tar_is_malformed(
@@ -397,12 +397,12 @@ static int begin_entry(struct tar *t, uint64_t size, struct tar_entry *e)
 		r = entry_numbers(t, e);
 	if (r < 0)
 		return r;
-	/* The form before ustar has no kind for directories. */
+	/* The format before ustar has no type for directories: their names end with a slash. */
 	if (e->type == TAR_FILE && t->block[F_TYPE] == '\0' && str_ends(e->path, "/"))
 		e->type = TAR_DIR;
 	if (t->has_size)
 		size = t->size;
-	/* Links and directories have no data, though some writers name a size; of a hard link it is the other's. */
+	/* Only files have data. Some writers give a directory or a hard link a size all the same: ignored. */
 	if (e->type != TAR_FILE && size != 0 && e->type != TAR_HARDLINK && e->type != TAR_DIR)
 		return tar_is_malformed(t, "an entry that can have no data has some");
 	if (e->type != TAR_FILE)
@@ -417,7 +417,7 @@ static int begin_entry(struct tar *t, uint64_t size, struct tar_entry *e)
 	return TAR_ENTRY;
 }
 
-/* A whole block where a header is due. */
+/* Takes a complete block at a place where a header must be. */
 static int take_header(struct tar *t, struct tar_entry *e)
 {
 	uint64_t size = 0;
@@ -513,7 +513,7 @@ int tar_finish(struct tar *t)
 {
 	if (t->state == AT_DONE)
 		return 0;
-	/* Of the last entry the zeros behind its data may be missing too. */
+	/* The padding of the last entry's data may be missing too. */
 	if ((t->state != AT_HEADER && t->state != AT_PAD) || t->have || t->has_path || t->has_link ||
 	    t->has_size)
 		return tar_is_malformed(t, "it is cut off");

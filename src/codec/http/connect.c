@@ -71,14 +71,14 @@ long connect_parse_reply(struct connect_reply *c, const char *data, size_t len, 
 	if (n < 0)
 		return err_set(e, -EBADMSG, "the proxy does not speak HTTP/1.1: %s", h.why);
 	if (n == 0 && limit == CONNECT_REPLY_MAX)
-		return err_set(e, -EBADMSG, "the proxy's answer is too large");
+		return err_set(e, -EBADMSG, "the proxy's response is too large");
 	if (n == 0)
 		return 0;
 	c->status = h.status;
 	if (h.status / 100 == 2)
 		return n;
 	if (h.status / 100 == 1)
-		return err_set(e, -EBADMSG, "the proxy answered %u before its answer", h.status);
+		return err_set(e, -EBADMSG, "the proxy sent status %u instead of a final response", h.status);
 	if (h.status == 407)
 		return err_set(e, -EACCES, "the proxy wants other credentials (407)");
 	return err_set(e, -ECONNREFUSED, "the proxy refused with status %u", h.status);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The client's side of CONNECT through an HTTP proxy (RFC 9110, 9.3.6): the request, and a strict reader of the reply's
- * head. Pure, incremental. Nothing behind the head is taken: those bytes belong to the tunnel.
+ * The client's side of CONNECT through an HTTP proxy (RFC 9110, 9.3.6): the request, and a strict reader of the head of
+ * the response. Pure, incremental. Takes no byte after the head: those belong to the tunnel.
  */
 #ifndef CODEC_CONNECT_H
 #define CODEC_CONNECT_H
@@ -13,24 +13,25 @@
 #define CONNECT_CREDENTIAL_MAX 1024
 
 /*
- * Adds the request. user NULL: no Proxy-Authorization. -EINVAL when the user has a colon, or either has a control byte or is
- * over CONNECT_CREDENTIAL_MAX bytes; -ENOMEM. `out` holds the password then: wipe it.
+ * Adds the request, without Proxy-Authorization when user is NULL. -EINVAL when the user name contains a colon, or
+ * when it or the password contains a control byte or is longer than CONNECT_CREDENTIAL_MAX; -ENOMEM. With a user,
+ * `out` contains the password afterwards: the caller must wipe it.
  */
 int connect_add_request(struct buf *out, const struct host *h, uint16_t port, const char *user,
 			const char *password, struct err *e) MUST_CHECK;
 
 struct connect_reply {
-	unsigned status; /* once the head is whole */
-	size_t scanned;	 /* its own */
+	unsigned status; /* once the head is complete */
+	size_t scanned;	 /* this and line: private to connect.c */
 	size_t line;
 };
 
 #define CONNECT_REPLY_INIT ((struct connect_reply){ 0 })
 
 /*
- * `data` is what the proxy sent from its first byte. The length of the head when it said 2xx; 0: more is needed;
- * -EACCES: 407; -ECONNREFUSED: another status; -EBADMSG: no HTTP/1 reply, or over CONNECT_REPLY_MAX. A 1xx
- * before the answer is refused too: none was asked for.
+ * `data` is all that the proxy has sent, from its first byte. Returns the length of the head for a status of 2xx, 0
+ * when it needs more bytes, -EACCES for 407, -ECONNREFUSED for another status, -EBADMSG when it is no HTTP/1 response
+ * or longer than CONNECT_REPLY_MAX. An interim response (1xx) is -EBADMSG too: the request gave no reason for one.
  */
 long connect_parse_reply(struct connect_reply *c, const char *data, size_t len, struct err *e) MUST_CHECK;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finding the end of a head, its first line, and what the head as a whole means. */
+/* Finds the end of a head, parses its first line, and derives the host and the framing from the head as a whole. */
 #include "codec/http/http1_int.h"
 
 #include <stddef.h>
@@ -11,7 +11,7 @@ void http1_head_reset(struct http1_head *h)
 	memset(h, 0, offsetof(struct http1_head, fields));
 }
 
-/* Length of the head, 0 while its end has not come, -EBADMSG. Each byte is looked at once over all calls. */
+/* The length of the head, 0 while its end has not come, -EBADMSG. Reads each byte once over all calls. */
 static long find_end(struct http1_head *h, const char *data, size_t len)
 {
 	size_t limit = len < HTTP1_HEAD_MAX ? len : HTTP1_HEAD_MAX;
@@ -35,7 +35,7 @@ static long find_end(struct http1_head *h, const char *data, size_t len)
 	return len >= HTTP1_HEAD_MAX ? http1_fail(h, 431, "the head is too large") : 0;
 }
 
-/* Takes the line at *at, which is there. */
+/* Takes the line at *at, which find_end() has found to be complete. */
 static struct slice take_head_line(const char *data, size_t len, size_t *at)
 {
 	const char *lf = memchr(data + *at, '\n', len - *at);
@@ -75,7 +75,7 @@ static int take_fields(struct http1_head *h, const char *data, size_t len, size_
 
 /* --- requests ----------------------------------------------------------------------------------------------- */
 
-/* Does an incomplete head begin like a request line? */
+/* http1.P2: an incomplete head must begin like a request line. */
 static int check_beginning(struct http1_head *h, const char *data, size_t len)
 {
 	size_t n = len < HTTP1_METHOD_MAX + 1 ? len : HTTP1_METHOD_MAX + 1;
@@ -118,7 +118,7 @@ static int take_request_line(struct http1_head *h, struct slice line)
 	return take_version(h, (struct slice){ last + 1, line.len - (size_t)(last + 1 - line.p) });
 }
 
-/* "http://host:port/path", split. */
+/* Splits "http://host:port/path". */
 static int take_absolute(struct http1_head *h)
 {
 	struct slice t = h->target, rest;
@@ -162,7 +162,7 @@ static int take_target(struct http1_head *h)
 	return take_absolute(h);
 }
 
-/* The Host header, and whether the target agrees with it. */
+/* http1.P4: parses the Host header, and compares it with the host in the target if there is one. */
 static int check_host(struct http1_head *h)
 {
 	bool said = h->form == HTTP1_ABSOLUTE || h->form == HTTP1_AUTHORITY;
@@ -244,9 +244,9 @@ static int response_body(struct http1_head *h, struct slice method)
 	bool tunnel = h->status == 101 || (slice_eq(method, "CONNECT") && h->status / 100 == 2);
 	bool none = h->status / 100 == 1 || h->status == 204;
 
-	/* These never have a body; a sender that frames one and a reader that skips it would part ways here. */
+	/* These have no body. A response that frames one all the same would be split differently by other readers. */
 	if ((tunnel || none) && (h->has_encoding || h->content_length))
-		return http1_fail(h, 502, "an answer that has no body says that it has one");
+		return http1_fail(h, 502, "a response that cannot have a body announces one");
 	if (tunnel)
 		h->body = HTTP1_BODY_TUNNEL;
 	else if (none || h->status == 304 || slice_eq(method, "HEAD"))
@@ -261,7 +261,7 @@ static int response_body(struct http1_head *h, struct slice method)
 	return 0;
 }
 
-/* The first bytes of what should become a status line. */
+/* An incomplete response must begin like a status line. */
 static int check_greeting(struct http1_head *h, const char *data, size_t len)
 {
 	size_t n = len < 7 ? len : 7;
@@ -284,6 +284,6 @@ long http1_parse_response(struct http1_head *h, const char *data, size_t len, st
 	if (n > 0 && r == 0)
 		r = response_body(h, method);
 	/* A malformed response is the server's fault: the client gets 502. */
-	h->answer = r < 0 || n < 0 ? 502 : 0;
+	h->fail_status = r < 0 || n < 0 ? 502 : 0;
 	return r < 0 ? r : n;
 }

@@ -66,7 +66,7 @@ static int step_ext(struct http1_chunks *c, char ch)
 	return ++c->ext > HTTP1_EXT_MAX ? chunks_are_malformed(c, "a chunk's extension is too long") : 0;
 }
 
-/* The bytes around data, one at a time. */
+/* Takes one byte of a line between two chunks' data. */
 static int step_line(struct http1_chunks *c, char ch)
 {
 	switch (c->state) {
@@ -149,7 +149,7 @@ static int parse_trailers(struct http1_chunks *c)
 	return HTTP1_CHUNK_END;
 }
 
-/* Up to the end of a line; the empty one ends all. */
+/* Takes bytes up to the end of a line. An empty line ends the trailers, and the body. */
 static int step_trailer(struct http1_chunks *c, const char *data, size_t len, size_t *used)
 {
 	const char *lf = memchr(data, '\n', len);

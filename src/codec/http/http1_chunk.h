@@ -3,12 +3,12 @@
  * The chunked coding of HTTP/1.1 (RFC 9112, 7.1), both ways. Pure, incremental.
  *
  * Invariants
- *  C1  What is said does not depend on how the bytes were cut.
- *  C2  A size is 1 to 16 hex digits and at most 2^53, directly followed by CR LF or ";". Extensions are read past, at
- *      most HTTP1_EXT_MAX bytes a line without control bytes (tab allowed), and never given to anybody.
+ *  C1  The result does not depend on how the bytes are divided among calls.
+ *  C2  A size is 1 to 16 hex digits and below 2^53, directly followed by CR LF or ";". Extensions are skipped and never
+ *      forwarded: at most HTTP1_EXT_MAX bytes a line, without control bytes but tab.
  *  C3  Each line ends with CR LF, each chunk's data too; a bare CR or LF is refused.
- *  C4  Trailers: at most HTTP1_TRAILER_MAX bytes and HTTP1_TRAILERS_MAX fields by the rules for headers; one that
- *      would frame or direct the message or carry a credential is refused.
+ *  C4  Trailers have at most HTTP1_TRAILER_MAX bytes and HTTP1_TRAILERS_MAX fields, by the rules for headers. A
+ *      trailer that would change the framing, the host or the credentials of the message is refused.
  */
 #ifndef CODEC_HTTP1_CHUNK_H
 #define CODEC_HTTP1_CHUNK_H
@@ -22,7 +22,7 @@
 enum http1_chunk_event {
 	HTTP1_CHUNK_MORE, /* all bytes are used up */
 	HTTP1_CHUNK_DATA, /* *ret, into the bytes that were given; at least one byte */
-	HTTP1_CHUNK_END,  /* the body is over, trailers are set; comes again each time */
+	HTTP1_CHUNK_END,  /* the body is complete, trailers are set; returned again by each later call */
 };
 
 struct http1_chunks {
@@ -31,9 +31,9 @@ struct http1_chunks {
 	unsigned n_trailers;
 	const char *why; /* static text */
 
-	/* Its own. */
+	/* Private to http1_chunk.c. */
 	int state;
-	uint64_t left; /* of the chunk */
+	uint64_t left; /* bytes of the chunk to come */
 	unsigned digits, ext;
 	struct buf trailer;
 };
@@ -42,11 +42,14 @@ struct http1_chunks {
 
 void http1_chunks_release(struct http1_chunks *c);
 
-/* Takes the bytes of one event: *ret_used. An event, or -EBADMSG (c->why), -ENOMEM. */
+/* Takes the bytes of one event (*ret_used) and returns it; -EBADMSG (c->why), -ENOMEM. */
 int http1_chunks_next(struct http1_chunks *c, const char *data, size_t len, size_t *ret_used,
 		      struct slice *ret) MUST_CHECK;
 
-/* Writers: a chunk's head (len > 0); CR LF goes behind its data. The end: "0", trailers by http1_add_field(), CR LF. */
+/*
+ * Writers. A chunk is its head (len > 0), its data, and its tail. The end of the body is http1_add_last_chunk(),
+ * trailers by http1_add_field(), and http1_add_end().
+ */
 void http1_add_chunk_head(struct buf *out, uint64_t len);
 void http1_add_chunk_tail(struct buf *out);
 void http1_add_last_chunk(struct buf *out);

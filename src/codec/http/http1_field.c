@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Headers, one at a time: their form, and what they say of framing and of the connection. */
+/* Headers, one at a time: their syntax, and their effect on the framing and on the connection. */
 #include "codec/http/http1_int.h"
 
 #include <errno.h>
 
 #define CONTENT_LENGTH_MAX ((uint64_t)1 << 53)
 
-int http1_fail(struct http1_head *h, unsigned answer, const char *why)
+int http1_fail(struct http1_head *h, unsigned status, const char *why)
 {
-	h->answer = answer;
+	h->fail_status = status;
 	h->why = why;
 	return -EBADMSG;
 }
@@ -81,9 +81,9 @@ const char *http1_split_field(struct slice line, struct http1_field *ret)
 	return NULL;
 }
 
-/* --- those that matter here --------------------------------------------------------------------------------- */
+/* --- headers with a meaning here ---------------------------------------------------------------------------- */
 
-/* Known while headers are taken, for the first line comes before them. */
+/* Only valid after the first line, which sets the status. */
 static bool is_response(const struct http1_head *h)
 {
 	return h->status != 0;
@@ -132,7 +132,7 @@ static int take_encoding(struct http1_head *h, struct slice v)
 	return 0;
 }
 
-/* The next element of a comma list, which may be empty. False at the end. */
+/* Takes the next element of a comma list; an element may be empty. False at the end. */
 static bool next_element(struct slice *list, struct slice *ret)
 {
 	const char *comma;
@@ -148,8 +148,9 @@ static bool next_element(struct slice *list, struct slice *ret)
 }
 
 /*
- * Named in Connection, they would be dropped on the way although they decide what the message is. A request that does
- * so is an attempt; some servers do it in earnest (Connection: Transfer-Encoding), and there it means nothing.
+ * http1.P5: headers that decide the framing, the host, the content or the credentials. A proxy drops the headers that
+ * Connection names, so a request that names one of these there is an attempt to make the next server read another
+ * message: refused. Some servers do it by mistake in responses (Connection: Transfer-Encoding): ignored.
  */
 static bool is_vital(struct slice name)
 {
@@ -203,7 +204,7 @@ static int take_expect(struct http1_head *h, struct slice v)
 	return 0;
 }
 
-/* A gateway that turns headers into variables (CGI) makes these the same as the names with a hyphen. */
+/* CGI turns hyphens into underscores, so a gateway may read Content_Length as Content-Length. */
 static int take_lookalike(struct http1_head *h, struct slice v)
 {
 	(void)v;
@@ -253,7 +254,7 @@ int http1_check_fields(struct http1_head *h)
 	return 0;
 }
 
-/* --- asking ------------------------------------------------------------------------------------------------- */
+/* --- queries ------------------------------------------------------------------------------------------------ */
 
 const struct slice *http1_get(const struct http1_head *h, const char *name)
 {

@@ -5,16 +5,16 @@
 
 #include "codec/http/http1.h"
 
-/* Records why, and what to answer the client. Returns -EBADMSG. */
-int http1_fail(struct http1_head *h, unsigned answer, const char *why);
+/* Records the reason, and the status for the client. Returns -EBADMSG. */
+int http1_fail(struct http1_head *h, unsigned status, const char *why);
 
-/* One line without its CR LF. NULL, or static text that says what is wrong with it. */
+/* Splits one line, which is without its CR LF. Returns NULL, or the fault as static text. */
 const char *http1_split_field(struct slice line, struct http1_field *ret);
 
-/* Takes one header: into h->fields, and what it says of framing and connection. 0 or -EBADMSG. */
+/* Adds one header to h->fields, and applies its effect on framing and connection. 0 or -EBADMSG. */
 int http1_take_field(struct http1_head *h, struct slice line) MUST_CHECK;
 
-/* After the last header: what holds for requests and responses alike. */
+/* Checks and derives, after the last header, all that is the same for requests and responses. */
 int http1_check_fields(struct http1_head *h) MUST_CHECK;
 
 struct slice http1_trim(struct slice s);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writing heads. What is written can be parsed again: nothing that could end its line gets in. */
+/* Writes heads. Every part is checked first, so that no byte in it can end its line and begin another header. */
 #include "codec/http/http1.h"
 
 #include <errno.h>

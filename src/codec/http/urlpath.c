@@ -15,9 +15,9 @@ struct walk {
 	const char *s; /* the raw path, without query */
 	size_t len, at;
 	struct buf *out;
-	size_t segment;	 /* where the current one begins in out, behind its slash */
-	bool keep_slash; /* %2F may be kept */
-	/* A character of UTF-8 whose encoded bytes are still to come: how many, and what is there already. */
+	size_t segment;	 /* offset in out of the current segment, after its slash */
+	bool keep_slash; /* URLPATH_KEEP_SLASH */
+	/* The UTF-8 character that is being read: bytes still to come, bytes in all, and its bits so far. */
 	unsigned need, size;
 	uint32_t point;
 };
@@ -29,7 +29,7 @@ static int refuse_path(const struct walk *w, const char *why, struct err *e)
 	return err_set(e, -EINVAL, "path '%s' %s", slice_quote(w->s, w->len, q), why);
 }
 
-/* The byte that "%XY" at s stands for; -1 when it is no such thing. */
+/* The byte that "%XY" at s encodes; -1 when s does not begin with an encoded byte. */
 static int encoded_byte(const char *s, size_t len)
 {
 	return len >= 3 && s[0] == '%' ? hex_byte(s + 1) : -1;
@@ -46,7 +46,7 @@ static bool is_upper(int c)
 	return c >= 'A' && c <= 'Z';
 }
 
-/* Encoded or not, some server takes it for the same. */
+/* Do some servers treat the encoded and the plain form of this character as the same? */
 static bool is_ambiguous(int c)
 {
 	return c > 0x20 && c < 0x7f && c != '%';
@@ -57,7 +57,10 @@ static bool is_control(int c)
 	return c < 0x20 || c == 0x7f;
 }
 
-/* Bytes over 0x7f make up one character after the other, each in its shortest form. */
+/*
+ * Takes one byte over 0x7f of a UTF-8 character. False when it is not UTF-8, not in its shortest form, or a C1
+ * control.
+ */
 static bool take_utf8(struct walk *w, unsigned c)
 {
 	static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
@@ -69,7 +72,7 @@ static bool take_utf8(struct walk *w, unsigned c)
 			return false;
 		if (w->need)
 			return true;
-		if (w->point < 0xa0) /* C1: a control byte too */
+		if (w->point < 0xa0) /* U+0080 to U+009F are control characters (C1) */
 			return false;
 		return w->point >= least[w->size] && w->point <= 0x10ffff &&
 		       (w->point < 0xd800 || w->point > 0xdfff);
@@ -104,23 +107,24 @@ static int take_encoded(struct walk *w, struct err *e)
 	return 0;
 }
 
-/* "." and "..": 1 and 2; 0 for all else. */
+/* 1 for ".", 2 for "..", 0 for any other segment. */
 static int dots_of(struct slice s)
 {
 	return slice_eq(s, ".") ? 1 : slice_eq(s, "..") ? 2 : 0;
 }
 
-/* What a character may be for the server that is most generous. */
+/* The meaning of a character to the most lenient server. */
 enum reading {
 	READ_OTHER,
 	READ_DOT,
-	READ_BLANK, /* a space, or not to be seen at all: some servers drop it from the end of a name */
+	READ_BLANK, /* a space or an invisible character, which some servers drop from the end of a name */
 	READ_SEMICOLON,
 	READ_SLASH,
-	READ_NOTHING, /* dropped when text is compared, but told apart by most */
+	READ_NOTHING, /* ignored by a comparison that folds (asciifold.h); most servers do not ignore it */
 };
 
-/* Servers on Windows and those that normalise text (NFKC, best fit of a code page) fold these to what they look like. */
+/* Servers on Windows, and those that normalise text (NFKC, best fit of a code page), read these as the ASCII characters
+ * that they resemble. */
 static enum reading reading_of(uint32_t c)
 {
 	static const struct {
@@ -153,7 +157,10 @@ static enum reading reading_of(uint32_t c)
 	return c >= 0x80 && asciifold(c, text) && !text[0] ? READ_NOTHING : READ_OTHER;
 }
 
-/* "%XY" at s, and with `twice` also "%25XY"; -1 when it is neither. *used is its length there, 1 for a byte that is itself. */
+/*
+ * The byte that "%XY" at s encodes, with `twice` also "%25XY"; -1 for a plain byte. *used is the number of bytes at
+ * s.
+ */
 static int decoded_byte(const char *s, size_t len, bool twice, size_t *used)
 {
 	int c = encoded_byte(s, len), inner;
@@ -169,8 +176,9 @@ static int decoded_byte(const char *s, size_t len, bool twice, size_t *used)
 }
 
 /*
- * The character at s of what is canonical; *used is its length there. The UTF-8 of what is encoded once is known to be right; what
- * is encoded twice may be anything, and then stands byte by byte.
+ * The character at s in canonical output; *used is the number of bytes at s. Bytes that are encoded once are valid
+ * UTF-8, because take_utf8() has checked them. Bytes that are encoded twice may be anything; where they are not
+ * UTF-8, each counts as a character.
  */
 static uint32_t char_at(const char *s, size_t len, bool twice, size_t *used)
 {
@@ -196,7 +204,7 @@ static uint32_t char_at(const char *s, size_t len, bool twice, size_t *used)
 	return point;
 }
 
-/* One part between slashes of whichever kind, as it is read: how much of it there is before a semicolon. */
+/* The text between two slashes, plain or encoded: how many characters of each kind it has before a semicolon. */
 struct part {
 	size_t dots, blanks, others;
 	bool params;
@@ -215,7 +223,10 @@ static const char *part_fault(const struct part *p, bool whole)
 	return whole ? NULL : "has an encoded slash (%2F) beside nothing or beside dots";
 }
 
-/* A segment that is neither "." nor "..": nobody may take it, or a part of it, for one of them, or for none. */
+/*
+ * Refuses a segment that is neither "." nor ".." if some server may read it, or a part of it between encoded slashes,
+ * as one of them or as empty.
+ */
 static int check_parts(const struct walk *w, struct slice s, struct err *e)
 {
 	struct part p = { 0 };
@@ -257,7 +268,7 @@ static bool has_slash(struct slice s)
 	return false;
 }
 
-/* Back to behind the slash before the segment that is before this one. */
+/* Removes the current segment ("."), or it and the segment before it (".."). Output ends with a slash then. */
 static int drop_segments(struct walk *w, int dots, struct err *e)
 {
 	w->out->len = w->segment;
@@ -268,7 +279,7 @@ static int drop_segments(struct walk *w, int dots, struct err *e)
 
 		while (w->out->data[w->out->len - 1] != '/')
 			w->out->len--;
-		/* With the other reading of an encoded slash, ".." would take away only a part of it. */
+		/* A server that decodes the slash would let ".." remove only the part after it. */
 		if (has_slash((struct slice){ w->out->data + w->out->len, end - w->out->len }))
 			return refuse_path(w, "has an encoded slash (%2F) before a \"..\"", e);
 	}
@@ -276,7 +287,10 @@ static int drop_segments(struct walk *w, int dots, struct err *e)
 	return 0;
 }
 
-/* The current segment is whole, in canonical form. 1: it was dots, and is gone with the slash that would follow. */
+/*
+ * Judges the current segment, now complete. 1: it was "." or ".." and was resolved, so no slash must be added after
+ * it.
+ */
 static int end_segment(struct walk *w, struct err *e)
 {
 	struct slice s = current(w);
@@ -353,8 +367,8 @@ static int check_bytes(const struct walk *w, struct err *e)
 }
 
 /*
- * "%25" and two more digits: does undoing it twice give something that undoing it once must not? Asked of the output,
- * where those digits are no longer encoded themselves.
+ * Is there a "%25XY" that a second decoding turns into a control byte, slash, backslash, percent sign or unreserved
+ * character? Called on the output, where X and Y are no longer encoded themselves.
  */
 static bool has_twice(const char *s, size_t len)
 {
@@ -368,7 +382,7 @@ static bool has_twice(const char *s, size_t len)
 	return false;
 }
 
-/* The character of ASCII for which some server takes what stands at s encoded; 0: there is none. */
+/* The ASCII character that some server reads for the encoded character at s; 0: there is none, or s is not encoded. */
 static char other_reading(const char *s, size_t len, size_t *used)
 {
 	static const char as[] = { [READ_OTHER] = 0,	   [READ_DOT] = '.',   [READ_BLANK] = ' ',
@@ -437,7 +451,7 @@ struct slice urlpath_query(const struct buf *out, const struct urlpath *p)
 	return (struct slice){ out->data + p->path_len + 1, out->len - p->path_len - 1 };
 }
 
-/* A character of a path, as it stands in one. */
+/* Adds a decoded character, encoded again where a path cannot contain it plain. */
 static void add_char(struct buf *out, char c)
 {
 	if (c == ' ' || c == '%')
@@ -460,7 +474,7 @@ int urlpath_slashed(struct slice path, struct buf *out)
 	return buf_error(out);
 }
 
-/* Writes the character at s as the most generous reader has it. True: urlpath_slashed() does not have it like that. */
+/* Writes the character at s as the most lenient server reads it. True when urlpath_slashed() writes another one. */
 static bool add_folded(const char *s, size_t len, size_t *ret_used, struct buf *out)
 {
 	char text[ASCIIFOLD_MAX], plain;
@@ -479,7 +493,7 @@ static bool add_folded(const char *s, size_t len, size_t *ret_used, struct buf *
 	}
 	if (c < 0x80) {
 		add_char(out, (char)c);
-		return once != used; /* it was encoded twice */
+		return once != used; /* true: it was encoded twice */
 	}
 	if (asciifold(c, text)) {
 		for (const char *p = text; *p; p++)
@@ -490,7 +504,7 @@ static bool add_folded(const char *s, size_t len, size_t *ret_used, struct buf *
 		buf_add(out, s, used);
 		return false;
 	}
-	/* Encoded twice, "%25XY" each byte: once is left. */
+	/* Encoded twice, each byte as "%25XY": one level of encoding stays. */
 	for (size_t i = 0; i < used; i += 5)
 		buf_addf(out, "%%%.2s", s + i + 3);
 	return true;

@@ -83,7 +83,10 @@ static bool parse_v4(const char *s, size_t len, uint8_t out[4])
 	return i == len;
 }
 
-/* One group of 1 to 4 hex digits, or an IPv4 tail where `last`. Bytes written to out, 0 when it is neither. */
+/*
+ * Parses a group of 1 to 4 hex digits or, as the last group, an IPv4 address. Returns the bytes written to out, 0:
+ * neither.
+ */
 static size_t parse_group(const char *s, size_t len, bool last, uint8_t out[4])
 {
 	unsigned v = 0;
@@ -104,7 +107,7 @@ static size_t parse_group(const char *s, size_t len, bool last, uint8_t out[4])
 	return 2;
 }
 
-/* Puts the zeros that "::" stands for where it stood. */
+/* Inserts the zeros for "::" at `gap`; SIZE_MAX: the text had none. */
 static bool fill_gap(uint8_t b[16], size_t n, size_t gap)
 {
 	if (gap == SIZE_MAX)
@@ -311,7 +314,7 @@ static struct addr masked(const struct addr *a, unsigned bits)
 	return m;
 }
 
-/* 0 to max, 1 to 3 digits, no leading zero. */
+/* A number from 0 to max of 1 to 3 digits, without leading zero; -1 when it is none. */
 static int parse_bits(const char *s, size_t len, unsigned max)
 {
 	unsigned v = 0;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Internet addresses: one type for both families, strict text, prefixes, and what an address is for. Pure.
+ * Internet addresses: one type for both families, strict text, prefixes, and the class of an address. Pure.
  *
  * Invariants
  *  A1  An IPv4 address is kept as ::ffff:a.b.c.d. The two ways to write it are therefore the same address, in
  *      every comparison, range and class; it is always written a.b.c.d.
- *  A2  Text is what everybody reads alike: IPv4 is four decimal numbers without leading zeros, IPv6 is RFC 4291 (at
- *      most 4 hex digits a group, one "::" that stands for at least one group, an IPv4 tail). No octal, hex or short
- *      forms, no zone, no brackets, no space.
- *  A3  What may be dialled without a word from the policy is ADDR_GLOBAL and nothing else. An IPv6 form that carries
- *      an IPv4 address (NAT64, 6to4, Teredo, compatible, ISATAP) is never that.
+ *  A2  Text has only the form that all programs read alike: IPv4 is four decimal numbers without leading zeros, IPv6
+ *      is RFC 4291 (at most 4 hex digits a group, one "::" that stands for at least one group, an IPv4 tail). No
+ *      octal, hex or short forms, no zone, no brackets, no space.
+ *  A3  Only ADDR_GLOBAL may be dialled without a rule of the policy for the address. An IPv6 form that contains an IPv4
+ *      address (NAT64, 6to4, Teredo, compatible, ISATAP) is never ADDR_GLOBAL.
  *  A4  A range never mixes families: an IPv4 address is only in an IPv4 range, so ::/0 is all of IPv6 and no IPv4.
  */
 #ifndef CODEC_ADDR_H
@@ -26,15 +26,15 @@ struct addr {
 };
 
 struct addr_range {
-	struct addr base; /* no bit set behind the prefix */
-	uint8_t bits;	  /* of 128: 10.0.0.0/8 has 104; addr_range_len() is the 8 */
+	struct addr base; /* no bit is set after the prefix */
+	uint8_t bits;	  /* of the 128: 10.0.0.0/8 has 104; addr_range_len() gives 8 */
 };
 
 #define ADDR_TEXT_LEN 46
 #define ADDR_RANGE_TEXT_LEN 50
 #define ADDR_SOCKADDR_LEN 28
 
-/* What an address is for, by the IANA registries of special addresses and a few that clouds made up. */
+/* The purpose of an address, by IANA's registries of special addresses and by the conventions of clouds. */
 enum addr_class {
 	ADDR_GLOBAL,
 	ADDR_UNSPECIFIED,   /* 0.0.0.0, :: */
@@ -43,7 +43,7 @@ enum addr_class {
 	ADDR_PRIVATE,	    /* 10/8, 172.16/12, 192.168/16 */
 	ADDR_CGNAT,	    /* 100.64.0.0/10 */
 	ADDR_LINK_LOCAL,    /* 169.254/16, fe80::/10 */
-	ADDR_METADATA,	    /* a cloud's instance credentials; see addr.c for the list */
+	ADDR_METADATA,	    /* a cloud's service for instance credentials; the list is in addr_class.c */
 	ADDR_MULTICAST,	    /* 224/4, ff00::/8 */
 	ADDR_BROADCAST,	    /* 255.255.255.255 */
 	ADDR_DOCUMENTATION, /* 192.0.2/24, 198.51.100/24, 203.0.113/24, 2001:db8::/32, 3fff::/20 */
@@ -64,7 +64,7 @@ enum addr_class {
 	ADDR_CLASS_COUNT
 };
 
-/* Exactly one address, all of the text. -EINVAL with what is wrong with it; `e` quotes the text made harmless. */
+/* Parses a text that is exactly one address. -EINVAL with the fault in `e`, which quotes the text made harmless. */
 int addr_parse(const char *s, size_t len, struct addr *ret, struct err *e) MUST_CHECK;
 
 /* a.b.c.d, or RFC 5952. Returns out. */
@@ -87,16 +87,19 @@ int addr_from_sockaddr(const void *sa, size_t len, struct addr *ret, uint16_t *r
 size_t addr_to_sockaddr(const struct addr *a, uint16_t port, uint8_t out[ADDR_SOCKADDR_LEN]);
 
 enum addr_class addr_special(const struct addr *a);
-const char *addr_special_name(enum addr_class c); /* "a private address", to stand behind "is" */
+const char *addr_special_name(enum addr_class c); /* "a private address": completes a sentence after "is" */
 
-/* "10.0.0.0/8"; an address alone is a range of one. Bits behind the prefix are -EINVAL, and `e` names the right form. */
+/*
+ * Parses "10.0.0.0/8"; an address alone is a range of one. -EINVAL when bits are set after the prefix; `e` names the
+ * right form.
+ */
 int addr_range_parse(const char *s, size_t len, struct addr_range *ret, struct err *e) MUST_CHECK;
 char *addr_range_format(const struct addr_range *r, char out[ADDR_RANGE_TEXT_LEN]);
-unsigned addr_range_len(const struct addr_range *r); /* the number behind the slash */
+unsigned addr_range_len(const struct addr_range *r); /* the number after the slash */
 bool addr_range_contains(const struct addr_range *r, const struct addr *a);
 bool addr_range_covers(const struct addr_range *outer, const struct addr_range *inner);
 
-/* How many addresses, UINT64_MAX when there are more; and the n-th of them, which must be there. */
+/* The number of addresses, UINT64_MAX when there are more; and the n-th of them, n below that number. */
 uint64_t addr_range_count(const struct addr_range *r);
 struct addr addr_range_at(const struct addr_range *r, uint64_t n);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What an address is for. The first line that fits decides, so the narrower stands above the wider. After the IANA
- * special-purpose registries; where those say "globally reachable" of something that is no ordinary host (anycast
- * sinks, relays), it is still not ADDR_GLOBAL here.
+ * The class of an address. The first entry that matches decides, so a narrower range is before the wider one that
+ * contains it. The ranges are those of IANA's special-purpose registries. Some that the registries call globally
+ * reachable are no ordinary hosts (anycast sinks, relays): these are not ADDR_GLOBAL here.
  */
 #include "codec/net/addr.h"
 
@@ -15,7 +15,7 @@ static const struct {
 	uint32_t base;
 	uint8_t bits, class;
 } v4_table[] = {
-	/* Clouds: EC2 and most others, ECS, EKS, Alibaba, Azure's wire server, Oracle's old one. */
+	/* Metadata services: EC2 and most other clouds, ECS, EKS, Alibaba, Azure's wire server, Oracle's old one. */
 	{ V4(169, 254, 169, 254), 32, ADDR_METADATA },	{ V4(169, 254, 170, 2), 32, ADDR_METADATA },
 	{ V4(169, 254, 170, 23), 32, ADDR_METADATA },	{ V4(100, 100, 100, 200), 32, ADDR_METADATA },
 	{ V4(168, 63, 129, 16), 32, ADDR_METADATA },	{ V4(192, 0, 0, 192), 32, ADDR_METADATA },
@@ -35,7 +35,7 @@ static const struct {
 	uint64_t hi, lo;
 	uint8_t bits, class;
 } v6_table[] = {
-	/* EC2, EKS, Google. */
+	/* Metadata services: EC2, EKS, Google. */
 	{ 0xfd000ec200000000, 0x254, 128, ADDR_METADATA },
 	{ 0xfd000ec200000000, 0x23, 128, ADDR_METADATA },
 	{ 0xfd2000ce00000000, 0x254, 128, ADDR_METADATA },
@@ -138,7 +138,7 @@ enum addr_class addr_special(const struct addr *a)
 	}
 	if (hi >> 61 != 1)
 		return ADDR_RESERVED;
-	/* The interface id of ISATAP; the first of its bits says whether the IPv4 address is a global one. */
+	/* The interface id of ISATAP; the bit that is masked off tells whether the IPv4 address is global. */
 	if ((lo >> 32 & 0xfdffffff) == 0x00005efe)
 		return ADDR_ISATAP;
 	return ADDR_GLOBAL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading queries; answers are written by dns_reply.c. */
+/* Reads queries. dns_reply.c writes the responses. */
 #include "codec/net/dns.h"
 
 #include <errno.h>
@@ -79,7 +79,7 @@ static bool take_name(struct reader *r, struct dns_query *q)
 	return true;
 }
 
-/* The part of text in front of suffix; 0 when it does not end so. */
+/* The length of text before suffix; 0 when text does not end with suffix, or is nothing else. */
 static size_t before(const char *text, const char *suffix)
 {
 	size_t n = strlen(text), s = strlen(suffix);
@@ -137,7 +137,7 @@ static bool take_question(struct reader *r, struct dns_query *q)
 	return true;
 }
 
-/* The one record that a query may carry: OPT, owned by the root. */
+/* dns.D1: the only record that a query may have is OPT, whose owner is the root. */
 static bool take_opt(struct reader *r, struct dns_query *q)
 {
 	uint16_t type, size, flags, left, code, n;

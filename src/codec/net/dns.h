@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * DNS messages on the sandbox's side (RFC 1035, 6891): one query in, one answer out. What real servers answer is
- * parsed by c-ares elsewhere. Pure.
+ * DNS messages on the sandbox's side (RFC 1035, 6891): one query in, one response out. c-ares parses the responses of
+ * real servers, in coffer-dial. Pure.
  *
  * Invariants
  *  D1  A query has exactly one question and, beside it, nothing but at most one OPT record. Its name is not
- *      compressed, and each byte of a label is printable ASCII without space and dot: everything else is FORMERR.
- *      Nothing may follow the last record.
- *  D2  The name is given as host_canon() has it; one that is well-formed but no host (a wildcard, digits only) is
- *      DNS_NAME_ODD and has only its text. The answer repeats the question in the case in which it was asked.
- *  D3  An answer is never larger than `max`; records that do not fit are left out and TC is set.
- *  D4  The answer has an OPT record exactly when the query had one that could be read. No option is ever echoed.
+ *      compressed, and each byte of a label is printable ASCII without space and dot: everything else is FORMERR,
+ *      bytes after the last record too.
+ *  D2  `host` is the name in the form of host_canon(). A well-formed name that is no host (a wildcard, digits only) is
+ *      DNS_NAME_ODD and has only `text`. The response repeats the question in the letter case of the query.
+ *  D3  A response is never larger than `max`; records that do not fit are left out and TC is set.
+ *  D4  The response has an OPT record exactly when the query had a valid one. No option is ever echoed.
  */
 #ifndef CODEC_DNS_H
 #define CODEC_DNS_H
@@ -19,7 +19,7 @@
 #include "codec/net/host.h"
 
 #define DNS_QUERY_MAX 4096 /* longer than any resolver sends */
-#define DNS_REPLY_MAX 1232 /* also what we say that we take by UDP */
+#define DNS_REPLY_MAX 1232 /* also the size that our OPT record announces for UDP */
 #define DNS_NAME_WIRE_MAX 255
 
 enum dns_type {
@@ -51,8 +51,8 @@ enum dns_rcode {
 };
 
 enum dns_name_kind {
-	DNS_NAME_HOST, /* query.host is a name; an address literal asked as a name is ODD */
-	DNS_NAME_PTR,  /* below in-addr.arpa or ip6.arpa and whole: query.addr; query.host too */
+	DNS_NAME_HOST, /* query.host is a name; an address literal in a query is ODD */
+	DNS_NAME_PTR,  /* a complete address below in-addr.arpa or ip6.arpa: query.addr, and query.host */
 	DNS_NAME_ROOT,
 	DNS_NAME_ODD,
 };
@@ -61,13 +61,13 @@ struct dns_query {
 	uint16_t id;
 	uint8_t opcode;
 	bool rd, cd;
-	bool has_question; /* what follows is set */
+	bool has_question; /* the fields below are set */
 	uint16_t type, klass;
 	enum dns_name_kind kind;
 	struct host host;
 	struct addr addr;
 	char text[HOST_MAX + 1];	 /* lower case, no trailing dot; for the log */
-	uint8_t name[DNS_NAME_WIRE_MAX]; /* as asked */
+	uint8_t name[DNS_NAME_WIRE_MAX]; /* wire format, in the query's letter case */
 	uint8_t name_len;
 	bool edns, dnssec_ok;
 	uint8_t edns_version;
@@ -75,19 +75,22 @@ struct dns_query {
 };
 
 /*
- * 0, or the enum dns_rcode to answer with by dns_reply_empty() (*ret is set as far as it goes), or -EBADMSG when it
- * is no query at all (shorter than a header, or itself an answer) and must not be answered.
+ * 0; or the enum dns_rcode for dns_reply_empty(), with *ret set as far as the message could be read; or -EBADMSG when
+ * it is no query at all (shorter than a header, or itself a response): then the caller must send nothing.
  */
 int dns_parse(const uint8_t *msg, size_t len, struct dns_query *ret) MUST_CHECK;
 
-/* How large an answer to this query may be by UDP: 512, or what it offers up to DNS_REPLY_MAX. */
+/*
+ * The limit for a response by UDP: the size that the query's OPT record offers, from 512 to DNS_REPLY_MAX; 512
+ * without OPT.
+ */
 size_t dns_udp_max(const struct dns_query *q);
 
 /*
- * Answers, written to out; max is dns_udp_max(), or DNS_REPLY_MAX on TCP, at least 512. Each returns the length.
- * Of addresses, those of the family that was asked for are taken; none is NODATA.
- * dns_reply_empty() is NODATA (with DNS_NOERROR), NXDOMAIN or an error; the first two carry an SOA that lets them
- * be remembered for `ttl` seconds.
+ * Each writes a response to out and returns its length. `max` is dns_udp_max(), or DNS_REPLY_MAX on TCP, at least 512.
+ * dns_reply_addrs() takes the addresses of the family that the query wants; without any the response is NODATA.
+ * dns_reply_empty() is NODATA (with DNS_NOERROR), NXDOMAIN or an error; the first two have an SOA record, so that
+ * they may be cached for `ttl` seconds.
  */
 size_t dns_reply_addrs(const struct dns_query *q, const struct addr *a, size_t n, uint32_t ttl, size_t max,
 		       uint8_t out[DNS_REPLY_MAX]);
@@ -97,8 +100,8 @@ size_t dns_reply_empty(const struct dns_query *q, enum dns_rcode rcode, uint32_t
 		       uint8_t out[DNS_REPLY_MAX]);
 
 /*
- * TCP: each message has its length before it. The message at the start of data: bytes taken and *ret (into data),
- * 0 when more are needed, -EBADMSG when it is empty or over DNS_QUERY_MAX.
+ * On TCP each message follows its length. dns_tcp_next() finds the message at the start of data (*ret, into data) and
+ * returns the bytes it takes, 0 when it needs more, -EBADMSG when the message is empty or over DNS_QUERY_MAX.
  */
 long dns_tcp_next(const uint8_t *data, size_t len, const uint8_t **ret, size_t *ret_len) MUST_CHECK;
 void dns_tcp_head(uint8_t out[2], size_t len);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writing answers: header, the question as it was asked, records while they fit, OPT where the query had one. */
+/* Writes responses: header, the question as the query had it, records as long as they fit, OPT if the query had one. */
 #include "codec/net/dns.h"
 
 #include <string.h>
@@ -16,12 +16,12 @@ enum {
 	AT_ADDITIONAL = 10,
 	HEADER = 12,
 	OPT_LEN = 11,
-	RECORD_HEAD = 10, /* behind the owner's name */
+	RECORD_HEAD = 10, /* after the owner's name */
 	MIN_MAX = 512,
 	NAME_OF_QUESTION = 0xc000 | HEADER,
 };
 
-/* `max` keeps room for the OPT record, so that what was put in never has to be taken out again. */
+/* `max` is reduced by the OPT record, so that no record has to be removed again to make room for it. */
 struct writer {
 	uint8_t *out;
 	size_t len, max;
@@ -98,7 +98,7 @@ static size_t end_reply(struct writer *w, const struct dns_query *q, enum dns_rc
 	return w->len;
 }
 
-/* The head of an answer to the question, when all of it fits. */
+/* Writes the head of a record in the answer section if the whole record fits. */
 static bool put_answer_head(struct writer *w, unsigned type, uint32_t ttl, size_t data_len)
 {
 	w->cut = w->cut || w->len + 2 + RECORD_HEAD + data_len > w->max;
@@ -161,7 +161,7 @@ size_t dns_reply_addrs(const struct dns_query *q, const struct addr *a, size_t n
 	return end_reply(&w, q, DNS_NOERROR);
 }
 
-/* "a.bc" as 1 a 2 b c 0. */
+/* Writes "a.bc" as the bytes 1 a 2 b c 0. */
 static size_t wire_name(const struct host *h, uint8_t out[DNS_NAME_WIRE_MAX])
 {
 	size_t at = 0;

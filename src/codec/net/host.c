@@ -47,7 +47,7 @@ static const char *why_no_host_byte(unsigned char c)
 	return "has a character in it that no host name has";
 }
 
-/* What inet_aton() and URL parsers take for a number: digits, or 0x and hex digits (also none). */
+/* Would inet_aton() or a URL parser read this as a number? Digits, or 0x and any number of hex digits. */
 static bool looks_numeric(const char *s, size_t len)
 {
 	bool hex = len >= 2 && s[0] == '0' && s[1] == 'x';
@@ -123,7 +123,7 @@ static int canon_v6(const char *in, size_t len, struct host *ret, struct err *e)
 	return 0;
 }
 
-/* Lower case, without the dot at the end, each byte one that a name may have. */
+/* Copies a name in lower case, without a trailing dot. Refuses a byte that no name may have. */
 static int copy_name(const char *in, size_t len, struct host *h, struct err *e)
 {
 	size_t n = len && in[len - 1] == '.' ? len - 1 : len;
@@ -181,7 +181,7 @@ int host_parse_port(const char *in, size_t len, uint16_t *ret, struct err *e)
 	return 0;
 }
 
-/* Where the host ends in "host", "host:port", "[v6]", "[v6]:port". */
+/* The length of the host in "host", "host:port", "[v6]" or "[v6]:port". */
 static int host_end(const char *in, size_t len, size_t *ret, struct err *e)
 {
 	const char *p = len ? memchr(in, in[0] == '[' ? ']' : ':', len) : NULL;

@@ -25,7 +25,10 @@ static uint32_t adapt(uint32_t delta, uint32_t points, bool first)
 	return k + (BASE - TMIN + 1) * delta / (delta + SKEW);
 }
 
-/* One number of variable length at *at, added to *i. False when it is malformed or would not fit. */
+/*
+ * Decodes one number of variable length at *at and adds it to *i. False when it is malformed or the sum would not
+ * fit.
+ */
 static bool add_variable_number(const char *s, size_t len, size_t *at, uint32_t bias, uint32_t *i)
 {
 	uint64_t value = *i, weight = 1;

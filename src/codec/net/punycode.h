@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Is this the part behind "xn--" of a label, in lower case, that RFC 3492 decodes to at least one character outside
- * ASCII, none of them a surrogate or over U+10FFFF? Decoding is one-to-one, so nothing needs to be kept. Pure.
+ * Is this a valid rest of a label after "xn--"? It must be in lower case, and RFC 3492 must decode it to a text with
+ * at least one character outside ASCII, no surrogate and nothing over U+10FFFF. Decoding is one-to-one, so the
+ * decoded text is not needed to compare two names. Pure.
  */
 #ifndef CODEC_PUNYCODE_H
 #define CODEC_PUNYCODE_H

@@ -105,7 +105,7 @@ static long take_method(struct socks *s, const uint8_t *p, size_t len, struct bu
 static long take_auth(struct socks *s, const uint8_t *p, size_t len, struct buf *out, struct err *e)
 {
 	if (p[0] != AUTH_VERSION)
-		return garbled(e, "its answer to the password is not one");
+		return garbled(e, "its reply to the user name and password is malformed");
 	if (len < 2)
 		return 0;
 	if (p[1] != 0)
@@ -115,7 +115,7 @@ static long take_auth(struct socks *s, const uint8_t *p, size_t len, struct buf 
 	return 2;
 }
 
-/* The length of a reply by its address type, 0 while that is not known. */
+/* The length of a reply by its address type; 0 while the byte with the length of a name is missing. */
 static size_t reply_len(const uint8_t *p, size_t len)
 {
 	if (p[3] == TYPE_V4)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reassembles the ClientHello from records, then parses it once. Every structure is read through struct part, whose takes
- * check the length first. Must not depend on how the bytes were cut (tls_hello.L1).
+ * Reassembles the ClientHello from records, then parses it once. Every structure is read through struct part, whose
+ * take_…() functions check the length first. The result must not depend on how the bytes were divided (tls_hello.L1).
  */
 #include "codec/net/tls_hello.h"
 
@@ -69,7 +69,7 @@ static bool take_part(struct part *s, size_t len, struct part *ret)
 	return true;
 }
 
-/* A vector: its length in so many bytes, then itself. */
+/* Takes a vector: its length, an integer of `bytes` bytes, then its content. */
 static bool take_vector(struct part *s, size_t bytes, struct part *ret)
 {
 	size_t len;
@@ -198,7 +198,7 @@ static size_t message_len(const struct buf *msg)
 	return MESSAGE_HEAD + ((size_t)p[1] << 16 | (size_t)p[2] << 8 | p[3]);
 }
 
-/* All that has come of the message: is it still one, and is it whole? */
+/* Checks the part of the message that has come, and parses the message once it is complete. */
 static enum tls_hello_result check_message(struct tls_hello *h)
 {
 	const char *why;
@@ -226,7 +226,7 @@ static enum tls_hello_result check_message(struct tls_hello *h)
 	return TLS_HELLO_DONE;
 }
 
-/* Judges as much of a record's head as there is. */
+/* Checks the part of a record's head that has come. TLS_HELLO_DONE means that the head is complete. */
 static enum tls_hello_result check_head(struct tls_hello *h, const uint8_t *p, size_t len)
 {
 	bool first = h->seen == 0;

@@ -10,7 +10,10 @@
 
 enum { GROUND, ESCAPE, SEQUENCE, STRING, STRING_ESCAPE };
 
-/* DEC private modes that full-screen programs use, the alternate screen first: what follows belongs to that screen. */
+/*
+ * DEC private modes that full-screen programs use, and their defaults. The modes of the alternate screen are first,
+ * so that termmodes_restore() switches the screen before it sets modes that a terminal keeps for each screen.
+ */
 static const struct {
 	uint16_t n;
 	bool is_default;
@@ -56,7 +59,9 @@ static void set_kitty(struct termmodes *t, unsigned flags)
 	t->kitty[t->n_kitty - 1] = (uint8_t)(flags & 31);
 }
 
-/* Kitty's: CSI > flags u puts them on a stack, CSI < n u takes so many off, CSI = flags u sets those on top. */
+/*
+ * Kitty's keyboard protocol: CSI > flags u pushes flags on a stack, CSI < n u pops n, CSI = flags u replaces the top.
+ */
 static void take_keys(struct termmodes *t, const char *p)
 {
 	unsigned n = 0;
@@ -72,7 +77,7 @@ static void take_keys(struct termmodes *t, const char *p)
 	set_kitty(t, n);
 }
 
-/* CSI held final */
+/* Takes a complete control sequence: CSI, the bytes in `held`, and its final byte. */
 static void take_sequence(struct termmodes *t, char final)
 {
 	const char *p;
@@ -114,7 +119,7 @@ static void in_escape(struct termmodes *t, unsigned char c)
 static void in_sequence(struct termmodes *t, unsigned char c)
 {
 	if (c >= 0x40 && c <= 0x7e) {
-		/* One that is too long is none of ours. */
+		/* A sequence that does not fit `held` is none of the known ones. */
 		if (t->n_held < sizeof(t->held) - 1)
 			take_sequence(t, (char)c);
 		t->at = GROUND;
@@ -157,7 +162,7 @@ void termmodes_feed(struct termmodes *t, const void *data, size_t len)
 	const unsigned char *p = data, *end = p + len;
 
 	while (p < end) {
-		/* Most output is text. */
+		/* Most output is text: skip to the next escape. */
 		if (t->at == GROUND) {
 			p = memchr(p, 0x1b, (size_t)(end - p));
 			if (!p)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which modes a program has set on a terminal, by what it wrote: for who takes the terminal for a moment, resets it, and wants
- * to give it back as it was. Pure. Hostile bytes: whatever comes, the state is one that the program could have set itself, so
- * giving it back gives it nothing.
+ * The modes that a program has set on a terminal, derived from its output. A prompt of ours that interrupts the
+ * program resets the terminal, and restores these modes afterwards. Pure. The output is hostile, but whatever it is,
+ * the restored modes are ones that the program could have set itself, so it gains nothing.
  */
 #ifndef CODEC_TERMMODES_H
 #define CODEC_TERMMODES_H
@@ -12,14 +12,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define TERMMODES_KITTY 8 /* how deep the stack of keyboard flags is remembered */
+#define TERMMODES_KITTY 8 /* levels of the stack of keyboard flags that are kept */
 
 struct termmodes {
-	uint32_t changed; /* a bit for each mode of the table that is not as it is by default */
+	uint32_t changed; /* a bit for each mode of the table that differs from its default */
 	bool keypad;	  /* ESC = */
 	uint8_t keys;	  /* modifyOtherKeys */
 	uint8_t kitty[TERMMODES_KITTY], n_kitty;
-	uint8_t at; /* where in a sequence */
+	uint8_t at; /* state of the parser within a sequence */
 	char held[32];
 	uint8_t n_held;
 };
@@ -28,10 +28,10 @@ struct termmodes {
 
 void termmodes_feed(struct termmodes *t, const void *data, size_t len);
 
-/* Has the program left every mode as a terminal has it by default? */
+/* Does every mode have its default? */
 bool termmodes_is_default(const struct termmodes *t);
 
-/* What sets a terminal with default modes to these. */
+/* Writes the sequences that set these modes on a terminal that has the defaults. */
 void termmodes_restore(const struct termmodes *t, struct buf *out);
 
 #endif

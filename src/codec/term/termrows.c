@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lays out text that may be an attacker's in rows of a known width, so that no part of it can imitate a row of ours
+ * Lays out text, which may be an attacker's, in rows of a known width, so that no part of it can imitate a row of ours
  * (termrows.T1 to termrows.T4).
  */
 #include "codec/term/termrows.h"
@@ -11,8 +11,8 @@
 #include <stdint.h>
 #include <string.h>
 
-#define SPACES 2 /* termrows.T4: spaces in a row that are shown as they are */
-#define EMPTY_LINES 2
+#define SPACES 2      /* termrows.T4: more adjacent spaces are shown as a count */
+#define EMPTY_LINES 2 /* termrows.T4: more adjacent empty lines are shown as a count */
 
 unsigned termrows_cols(unsigned cols)
 {
@@ -23,7 +23,7 @@ unsigned termrows_cols(unsigned cols)
 
 /* ---- termrows.T3: characters that are shown as they are. ---- */
 
-/* Of what str_add_safe() has let through: valid UTF-8. */
+/* Decodes a character of str_add_safe()'s output, which is valid UTF-8. */
 static size_t decode_utf8(const char *s, uint32_t *ret)
 {
 	const unsigned char *p = (const unsigned char *)s;
@@ -35,7 +35,10 @@ static size_t decode_utf8(const char *s, uint32_t *ret)
 	return n;
 }
 
-/* Letters of scripts that are written from left to right without joining, ideographs, and their punctuation. */
+/*
+ * termrows.T3: letters of scripts that are written from left to right without joining, ideographs, and their
+ * punctuation.
+ */
 static bool is_itself(uint32_t cp)
 {
 	static const struct {
@@ -55,7 +58,9 @@ static bool is_itself(uint32_t cp)
 	return false;
 }
 
-enum { FOLD = 1, QUOTED = 2, INDENT = 4 /* of what stands at the beginning more is left */ };
+/* How text is shown. FOLD: many spaces as a count. QUOTED: in ASCII, without double quotes. INDENT: with FOLD, up to
+ * TERMROWS_INDENT spaces at the start of the text are shown as they are. */
+enum { FOLD = 1, QUOTED = 2, INDENT = 4 };
 
 static size_t add_spaces(struct buf *out, const char *s, bool fold, size_t max)
 {
@@ -88,7 +93,7 @@ static void add_plain(struct buf *out, const char *s, size_t len, unsigned how)
 			buf_add(out, p, n);
 		p += n;
 	}
-	/* What was cut for want of memory is nothing to be shown. */
+	/* A text that was cut for want of memory must not be shown: pass the error on. */
 	if (buf_error(&safe))
 		out->error = buf_error(&safe);
 }
@@ -177,7 +182,7 @@ void termrows_more(struct buf *out, unsigned cols, const char *value)
 	add_marked(out, cols, value, strlen(value), FOLD);
 }
 
-/* To its newline, or to the end. */
+/* The length of the line at s: up to its newline, or to the end of the text. */
 static size_t line_len(const char *s, size_t len)
 {
 	const char *nl = memchr(s, '\n', len);
@@ -185,7 +190,7 @@ static size_t line_len(const char *s, size_t len)
 	return nl ? (size_t)(nl - s) : len;
 }
 
-/* Lines at the beginning with nothing but spaces in them, and where they end. */
+/* The number of lines at the start that are empty or only spaces; *ret_end is the offset after them. */
 static size_t count_empty(const char *s, size_t len, size_t *ret_end)
 {
 	size_t n = 0, at = 0;

@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Words for a person's terminal of a known width, row by row, where some of the words are an attacker's. Pure.
+ * Text for a person's terminal, laid out in rows of a known width, where a part of the text may be an attacker's. Pure.
  *
- * A terminal breaks a long line by itself, and goes on at its left edge: with enough letters and spaces whoever wrote the line
- * writes whole rows, and those can look like ours. So the rows are made here.
+ * A terminal wraps a long line and continues at its left edge. With enough letters and spaces the author of a line can
+ * therefore fill whole rows, which then look like rows of ours. So the rows are made here.
  *
  * Invariants
- *  T1  A row begins with a label of the caller's, or with TERMROWS_MARK. Where these stand nothing of a value ever does.
- *  T2  No row has more cells than the terminal has columns, less one. Each byte counts as a cell: no character of UTF-8 takes more
- *      cells than it has bytes, whatever the terminal thinks of its width, and wherever it shows bytes.
- *  T3  What is shown of a value is ASCII and characters that stand for themselves in a place of their own. What joins others, turns the
- *      direction, is a space of another kind or draws frames is shown as \u{NNNN}, what is no text as \xNN.
- *  T4  Spaces in a row are spaces in the value, and at most two; more are counted: [57 spaces]. In lines (termrows_lines) an
- *      indentation of up to TERMROWS_INDENT is shown as it is, and more than two empty lines in a row are counted: [57 empty lines].
- *      The lines of termrows_text() are the caller's.
+ *  T1  A row begins with a label of the caller's, or with TERMROWS_MARK. No byte of a value is ever in those columns.
+ *  T2  A row has at least one cell less than the terminal has columns. Each byte counts as a cell, because no UTF-8
+ *      character takes more cells than it has bytes, whatever width the terminal assumes for it, even if it shows the
+ *      single bytes.
+ *  T3  A value is shown as ASCII and as characters that have a visible form and a cell of their own. Characters that
+ *      join others, change the direction, are special spaces or draw frames are shown as \u{NNNN}, bytes that are no
+ *      text as \xNN.
+ *  T4  At most two adjacent spaces of a value are shown as spaces; more are shown as a count, [57 spaces]. In
+ *      termrows_lines() an indentation of up to TERMROWS_INDENT is shown as it is, and more than two adjacent empty
+ *      lines are shown as a count, [57 empty lines]. T4 does not hold for termrows_text(), whose lines the caller has
+ *      marked.
  */
 #ifndef CODEC_TERMROWS_H
 #define CODEC_TERMROWS_H
@@ -22,41 +25,43 @@
 
 #include <stddef.h>
 
-#define TERMROWS_COLS 80  /* where nobody knows */
-#define TERMROWS_MIN 20	  /* on what is narrower nothing is laid out well */
-#define TERMROWS_LABEL 8  /* letters at most */
-#define TERMROWS_GUTTER 9 /* where values begin */
+#define TERMROWS_COLS 80  /* when the width is unknown */
+#define TERMROWS_MIN 20	  /* a narrower terminal gets rows of this width */
+#define TERMROWS_LABEL 8  /* longest label, in letters */
+#define TERMROWS_GUTTER 9 /* column where values begin */
 #define TERMROWS_INDENT 16
 #define TERMROWS_MARK "         | "
 
-/* Columns to lay out for: those of the terminal, 0 when there is none. */
+/* The width for the functions below, by the terminal's columns; 0: there is no terminal. */
 unsigned termrows_cols(unsigned cols);
 
-/* T3, T4: one line of it. */
+/* Adds a text as one line, by T3 and T4. */
 void termrows_plain(struct buf *out, const char *s, size_t len);
-/* The same in quotes, that nothing in it can end, and in ASCII. */
+/* The same, in ASCII and in double quotes. Quotes in the text become single, so the text cannot end the quotation. */
 void termrows_quote(struct buf *out, const char *s, size_t len);
 
-/* "label    value", and as many marked rows as it takes. No rows for an empty value. */
+/* Adds "label    value", and marked rows for the rest of a long value. An empty value adds nothing. */
 void termrows_add(struct buf *out, unsigned cols, const char *label, const char *value);
-/* Marked rows only: what belongs to the label above. */
+/* Adds marked rows only, which continue the label above. */
 void termrows_more(struct buf *out, unsigned cols, const char *value);
-/* Each line of a text in marked rows, `max` of these at most. Returns how many were left out. */
+/* Adds each line of a text in marked rows, at most `max` rows. Returns how many rows were left out. */
 size_t termrows_lines(struct buf *out, unsigned cols, const char *text, size_t len, size_t max);
 
-/* Goes on in a row of which `used` cells are taken; the following ones begin with `next`. The text is plain already. */
+/* Continues a row that has `used` cells; further rows begin with `next`. The text must have the form of T3 already. */
 void termrows_wrap(struct buf *out, unsigned cols, size_t used, const char *next, const char *text);
 
-/* Each line of a text whose lines begin with marks of our own, a diff say: what does not fit goes on in rows that begin with `next`,
- * which none of its lines does. */
+/*
+ * Adds each line of a text whose lines begin with marks of ours, such as a diff. A long line continues in rows that
+ * begin with `next`; no line of the text may begin so.
+ */
 void termrows_text(struct buf *out, unsigned cols, const char *next, const char *text, size_t len);
 
 size_t termrows_count(const char *rows);
-/* The first n rows, in bytes. */
+/* The length of the first n rows in bytes. */
 size_t termrows_skip(const char *rows, size_t n);
-/* As much of s as `cells` have room for, with an ellipsis where it was cut; no more than that when there are too few. */
+/* Adds s, cut to `cells` with an ellipsis at its end; only the ellipsis where there is room for nothing else. */
 void termrows_cut(struct buf *out, const char *s, size_t cells);
-/* Bytes of s that take no more than `cells`, and end with a character. */
+/* The length of the longest start of s that fits `cells` and does not divide a character. */
 size_t termrows_fit(const char *s, size_t cells);
 
 #endif

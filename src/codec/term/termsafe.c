@@ -19,8 +19,8 @@ static bool is_sgr_digit(char c)
 }
 
 /*
- * The parameters of an SGR sequence, p up to the 'm'. False for the one that hides text (8), which is not to
- * be confused with colour number 8 (38;5;8, 48;2;8;8;8).
+ * Judges the parameters of an SGR sequence, from p up to the 'm'. False for parameter 8, which hides text; the 8 of a
+ * colour number (38;5;8, 48;2;8;8;8) is another one.
  */
 static bool sgr_is_harmless(const char *p, const char *m)
 {
@@ -52,7 +52,7 @@ static bool sgr_is_reset(const char *p, const char *m)
 	return p == m || (m - p == 1 && *p == '0');
 }
 
-/* Judges what begins with ESC at s; an SGR sequence's length goes to *ret_len. */
+/* Classifies the sequence that begins with ESC at s; *ret_len is the length of an SGR sequence. */
 static enum seq judge_escape(const char *s, size_t len, size_t *ret_len)
 {
 	if (len < 2)
@@ -72,7 +72,7 @@ static enum seq judge_escape(const char *s, size_t len, size_t *ret_len)
 	return SEQ_MORE;
 }
 
-/* Bytes at the end of s that may be the beginning of a UTF-8 character: 0 to 3. */
+/* The number of bytes at the end of s that may be an incomplete UTF-8 character: 0 to 3. */
 static size_t partial_utf8(const char *s, size_t len)
 {
 	for (size_t back = 1; back <= 3 && back <= len; back++) {
@@ -89,7 +89,7 @@ static size_t partial_utf8(const char *s, size_t len)
 
 static void add_span(struct buf *out, const char *s, size_t len)
 {
-	/* str_add_safe() knows no carriage return; it ends a span of its own here. */
+	/* str_add_safe() would escape a carriage return, so it is passed separately. */
 	while (len) {
 		const char *cr = memchr(s, '\r', len);
 		size_t n = cr ? (size_t)(cr - s) : len;
@@ -105,7 +105,7 @@ static void add_span(struct buf *out, const char *s, size_t len)
 	}
 }
 
-/* Handles s, holding back an unfinished end unless `last`. Returns how many bytes were taken. */
+/* Writes s, but not an incomplete sequence or character at its end unless `last`. Returns the bytes it took. */
 static size_t make_safe(struct termsafe *t, struct buf *out, const char *s, size_t len, bool last)
 {
 	size_t done = 0;
@@ -140,7 +140,7 @@ void termsafe_feed(struct termsafe *t, struct buf *out, const void *data, size_t
 {
 	const char *p = data;
 
-	/* What is held is completed byte by byte; it is short, and seldom there. */
+	/* Complete the held sequence byte by byte: it is short, and rarely there. */
 	while (t->n_held && len) {
 		size_t took;
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Output of a sandbox on its way to a person's terminal when the command has no terminal of its own: colours
- * pass, everything that could move, hide, rename, answer or reprogram is shown instead of done. Pure.
+ * Makes output of a sandbox safe for a person's terminal when the command has no terminal of its own. Colours pass. A
+ * sequence that could move the cursor, hide text, set the title, make the terminal send bytes or reprogram it is
+ * shown as text and not executed. Pure.
  *
  * Kept: printable text in valid UTF-8, newline, tab, carriage return, and SGR sequences (ESC [ digits ; m)
  * except the one that conceals text. Everything else is written visibly as \xNN or \u{NNNN}.
- * Sequences and characters may be split anywhere between two calls.
+ * A sequence or character may be divided between two calls at any byte.
  */
 #ifndef CODEC_TERMSAFE_H
 #define CODEC_TERMSAFE_H
@@ -16,7 +17,7 @@
 #include <stdint.h>
 
 struct termsafe {
-	char held[48]; /* the beginning of a sequence or character whose end has not come yet */
+	char held[48]; /* an incomplete sequence or character at the end of the last call's bytes */
 	size_t n_held;
 	bool coloured; /* the last SGR was not a reset */
 };
@@ -25,7 +26,7 @@ struct termsafe {
 
 void termsafe_feed(struct termsafe *t, struct buf *out, const void *data, size_t len);
 
-/* The end: what is still held is shown, and colours are reset. */
+/* To be called at the end: shows the held bytes, and resets colours. */
 void termsafe_finish(struct termsafe *t, struct buf *out);
 
 #endif

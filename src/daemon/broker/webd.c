@@ -58,7 +58,7 @@ static void on_listen_again_timer(struct timer *t);
 static void add_stats(struct web_stats *sum, const struct web_stats *s)
 {
 	for (unsigned i = 0; i <= WEB_STATUS_COUNT; i++)
-		sum->answers[i] += s->answers[i];
+		sum->responses[i] += s->responses[i];
 	sum->dropped += s->dropped;
 }
 
@@ -322,8 +322,7 @@ static void on_owner_connection(struct watch *w, uint32_t events)
 	webd_send(d, &a, &fd, 1);
 }
 
-/* --- listening
- * -------------------------------------------------------------------------------------------------- */
+/* --- listening ------------------------------------------------------------------------------------------ */
 
 static int open_api_socket(struct webd *d, struct err *e)
 {
@@ -553,8 +552,7 @@ int webd_control(struct webd *d, const struct webctl *c, int *ret_fd, struct err
 	return 0;
 }
 
-/* --- opening and closing
- * ---------------------------------------------------------------------------------------- */
+/* --- opening and closing -------------------------------------------------------------------------------- */
 
 static void on_rest_over(struct timer *t)
 {

@@ -7,6 +7,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "daemon/broker/webd_int.h"
+#include "daemon/child/child_coffer.h"
 #include "sys/spawn.h"
 
 #include <assert.h>
@@ -169,30 +170,25 @@ struct job *webd_add_job(struct webd *d, const struct webp_req *q, enum webp_sta
 }
 
 /* Starts `coffer` with three descriptors, and the environment that it needs to find the same state and
- * configuration. Work that changes something continues if cofferd dies (SPAWN_OUTLIVES). Returns 0 if it
- * could not be started. */
-static pid_t start_coffer(const struct webd *d, const struct strv *argv, const int fds[3], unsigned flags)
+ * configuration. Work that changes something continues if cofferd dies (`outlives`). Returns 0 if it could not
+ * be started. */
+static pid_t start_coffer(const struct webd *d, const struct strv *argv, const int fds[3], bool outlives)
 {
 	/* To find the owner's configuration and the vault's key. */
 	static const char *const places[] = { "HOME", "XDG_CONFIG_HOME", "CREDENTIALS_DIRECTORY" };
 	autostrv struct strv env = STRV_INIT;
-	struct spawn s = { .exe = d->w.coffer_fd,
-			   .argv = argv->v,
-			   .fds = fds,
-			   .n_fds = 3,
-			   .flags = SPAWN_SAME_ID | SPAWN_MAY_GAIN | SPAWN_KEEP_UMASK | SPAWN_SESSION |
-				    flags };
-	struct spawned got = SPAWNED_INIT;
+	const struct child_coffer c = { .exe = d->w.coffer_fd,
+					.state = d->w.st->path,
+					.argv = argv->v,
+					.fds = fds,
+					.n_fds = 3,
+					.outlives = outlives };
+	pid_t pid = 0;
 
-	if (strv_addf(&env, "COFFER_STATE=%s", d->w.st->path) < 0 ||
-	    strv_add(&env, "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin") < 0 ||
+	if (strv_add(&env, "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin") < 0 ||
 	    spawn_env_copy(&env, places, ARRAY_SIZE(places)) < 0)
 		return 0;
-	s.env = env.v;
-	if (spawn_start(&s, &got, NULL) < 0)
-		return 0;
-	fd_close(got.pidfd);
-	return got.pid;
+	return child_start_coffer(&c, &env, &pid, NULL) < 0 ? 0 : pid;
 }
 
 static int spawn_job(struct webd *d, struct job *x)
@@ -201,8 +197,7 @@ static int spawn_job(struct webd *d, struct job *x)
 	x->err = memfd_create("said", MFD_CLOEXEC);
 	if (x->out < 0 || x->err < 0)
 		return -EAGAIN;
-	x->pid = start_coffer(d, &x->argv, (int[]){ SPAWN_NULL, x->out, x->err },
-			      web_route(x->op)->changes ? SPAWN_OUTLIVES : 0);
+	x->pid = start_coffer(d, &x->argv, (int[]){ SPAWN_NULL, x->out, x->err }, web_route(x->op)->changes);
 	if (!x->pid)
 		return -EAGAIN;
 	d->n_running++;
@@ -246,7 +241,7 @@ int webd_start_exec(struct webd *d, struct job *x)
 		fd_close(out[1]);
 		return -errno;
 	}
-	x->pid = start_coffer(d, &x->argv, (int[]){ x->in, out[1], err[1] }, 0);
+	x->pid = start_coffer(d, &x->argv, (int[]){ x->in, out[1], err[1] }, false);
 	x->in = fd_close(x->in);
 	fd_close(out[1]);
 	fd_close(err[1]);
@@ -276,7 +271,7 @@ static int start_event_feed(struct webd *d, uint64_t last)
 		    0 ||
 	    pipe2(fds, O_CLOEXEC) < 0)
 		return -EAGAIN;
-	d->feed = start_coffer(d, &argv, (int[]){ SPAWN_NULL, fds[1], SPAWN_NULL }, 0);
+	d->feed = start_coffer(d, &argv, (int[]){ SPAWN_NULL, fds[1], SPAWN_NULL }, false);
 	fd_close(fds[1]);
 	if (!d->feed) {
 		fd_close(fds[0]);
@@ -341,8 +336,7 @@ void webd_end_streams_of(struct webd *d, const unsigned char hash[HASH_LEN])
 	}
 }
 
-/* --- results
- * ---------------------------------------------------------------------------------------------------- */
+/* --- results -------------------------------------------------------------------------------------------- */
 
 static unsigned http_status_of(const char *code)
 {

@@ -4,8 +4,22 @@
  */
 #include "daemon/child/helpers.h"
 
+#include "base/str.h"
+
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+void child_first_line(int fd, char *out, size_t size)
+{
+	char line[200];
+	ssize_t n = fd < 0 ? 0 : pread(fd, line, sizeof(line) - 1, 0);
+
+	line[n > 0 ? n : 0] = '\0';
+	line[strcspn(line, "\n")] = '\0';
+	str_safe(line, out, size);
+}
 
 void helpers_add(struct helpers *t, struct helper *h, const char *name)
 {

@@ -39,6 +39,10 @@ void helper_is_up(const struct helpers *t, struct helper *h, uint64_t now);
 /* It died or could not be started. Returns the pause before the next attempt. */
 uint64_t helper_died(struct helpers *t, struct helper *h, uint64_t now, const char *why);
 
+/* Copies the first line of a child's error output, which was written to the file `fd`, made safe for display; "" without one.
+ * `fd` may be -1; it stays open. */
+void child_first_line(int fd, char *out, size_t size);
+
 /* An array of the helpers that have died. */
 void helpers_json(const struct helpers *t, uint64_t now, struct json *j, const char *key);
 

@@ -146,8 +146,7 @@ static int query_int(struct db *d, const char *sql, int64_t *ret, struct err *e)
 	return 0;
 }
 
-/* --- opening
- * ----------------------------------------------------------------------------------------------------- */
+/* --- opening -------------------------------------------------------------------------------------------- */
 
 bool db_exists(const struct state *st)
 {
@@ -427,8 +426,7 @@ int db_open_read_only(struct db **ret, const struct state *st, bool *ret_old, st
 	return 0;
 }
 
-/* --- sandboxes
- * -------------------------------------------------------------------------------------------------- */
+/* --- sandboxes ------------------------------------------------------------------------------------------ */
 
 static int write_sandbox_row(struct db *d, const struct db_sandbox *x, const struct buf *start, struct err *e)
 {
@@ -610,8 +608,7 @@ int db_history(struct db *d, const char *id, int (*fn)(void *ctx, const struct d
 	return r == 0 && n != SQLITE_DONE ? db_fail(d, "cannot read", e) : r;
 }
 
-/* --- starts of cofferd
- * ------------------------------------------------------------------------------------------ */
+/* --- starts of cofferd ---------------------------------------------------------------------------------- */
 
 #define STARTS_MAX 1000 /* number of starts kept */
 

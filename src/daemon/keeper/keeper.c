@@ -18,8 +18,7 @@
 #define KEPT_MAX 4096
 #define START_FILE_MAX (8u << 20)
 
-/* --- logging and saving
- * ------------------------------------------------------------------------------------------ */
+/* --- logging and saving --------------------------------------------------------------------------------- */
 
 static void add_kept_fields(struct json *j, const struct kept *x)
 {
@@ -90,8 +89,7 @@ static void save_with_note(struct kept *x, const char *kind, uint64_t wait)
 					.wait = wait });
 }
 
-/* --- the list
- * ---------------------------------------------------------------------------------------------------- */
+/* --- the list ------------------------------------------------------------------------------------------- */
 
 static void unlink_kept(struct kept *x)
 {
@@ -194,8 +192,7 @@ static struct kept *add_kept(struct keeper *k, const struct db_sandbox *row, str
 	return x;
 }
 
-/* --- finding runs
- * ------------------------------------------------------------------------------------------------ */
+/* --- finding runs --------------------------------------------------------------------------------------- */
 
 static int on_sandbox_row(void *ctx, const struct db_sandbox *row)
 {
@@ -294,8 +291,7 @@ int keeper_look_at_all(struct keeper *k, struct err *e)
 	return find_unregistered_runs(k, e);
 }
 
-/* --- opening
- * ---------------------------------------------------------------------------------------------------- */
+/* --- opening -------------------------------------------------------------------------------------------- */
 
 static int read_boot_id(char ret[DB_BOOT_LEN + 1], struct err *e)
 {
@@ -419,8 +415,7 @@ bool keeper_reaped(struct keeper *k, pid_t pid, int status)
 	return false;
 }
 
-/* --- status
- * ----------------------------------------------------------------------------------------------------- */
+/* --- status --------------------------------------------------------------------------------------------- */
 
 /* A finished sandbox is not watched, so its removal is noticed here. The log has it already (run.rm). */
 static void forget_removed(struct keeper *k)

@@ -2,6 +2,7 @@
 /* Checks a kept sandbox, watches it, and starts it again (keeper.h). */
 #include "base/fd.h"
 #include "base/str.h"
+#include "daemon/child/child_coffer.h"
 #include "daemon/child/helpers.h"
 #include "daemon/keeper/keeper_int.h"
 #include "run/supervise/supervise.h"
@@ -52,8 +53,7 @@ void kept_look_soon(struct kept *x)
 	check_later(x);
 }
 
-/* --- watching
- * ---------------------------------------------------------------------------------------------------- */
+/* --- watching ------------------------------------------------------------------------------------------- */
 
 /* The launcher sends nothing without a request; only the end of the connection matters. */
 static void on_control_link(struct watch *w, uint32_t events)
@@ -124,8 +124,7 @@ static void kept_is_alive(struct kept *x, int run_fd)
 	kept_save(x, NULL);
 }
 
-/* --- the end
- * ----------------------------------------------------------------------------------------------------- */
+/* --- the end -------------------------------------------------------------------------------------------- */
 
 static void kept_has_ended(struct kept *x, int run_fd)
 {
@@ -195,8 +194,7 @@ void kept_look(struct kept *x)
 	kept_has_ended(x, fd);
 }
 
-/* --- starting
- * ---------------------------------------------------------------------------------------------------- */
+/* --- starting ------------------------------------------------------------------------------------------- */
 
 /* Starts `coffer run --again` with nothing of ours but a file for its error output. It continues if cofferd
  * dies: the next cofferd finds the sandbox. */
@@ -208,26 +206,17 @@ static int start_starter(struct kept *x, struct err *e)
 		*argv[] = { (char *)"coffer", (char *)"run", again, NULL };
 	const int fds[] = { SPAWN_NULL, SPAWN_NULL, x->said >= 0 ? x->said : SPAWN_NULL };
 	autostrv struct strv env = STRV_INIT;
-	struct spawn s = { .exe = w->coffer_fd,
-			   .argv = argv,
-			   .fds = fds,
-			   .n_fds = ARRAY_SIZE(fds),
-			   .flags = SPAWN_SAME_ID | SPAWN_OUTLIVES | SPAWN_MAY_GAIN | SPAWN_KEEP_UMASK |
-				    SPAWN_SESSION };
-	struct spawned got = SPAWNED_INIT;
-	int r;
+	const struct child_coffer c = { .exe = w->coffer_fd,
+					.state = w->st->path,
+					.argv = argv,
+					.fds = fds,
+					.n_fds = ARRAY_SIZE(fds),
+					.outlives = true };
 
 	snprintf(again, sizeof(again), "--again=%s", x->row.id);
-	if (strv_addf(&env, "COFFER_STATE=%s", w->st->path) < 0 ||
-	    spawn_env_copy(&env, vars, ARRAY_SIZE(vars)) < 0)
+	if (spawn_env_copy(&env, vars, ARRAY_SIZE(vars)) < 0)
 		return err_set(e, -ENOMEM, "out of memory");
-	s.env = env.v;
-	r = spawn_start(&s, &got, e);
-	if (r < 0)
-		return r;
-	fd_close(got.pidfd);
-	x->starter = got.pid;
-	return 0;
+	return child_start_coffer(&c, &env, &x->starter, e);
 }
 
 static void start_failed(struct kept *x, const char *why)
@@ -364,18 +353,6 @@ void kept_start_at(struct kept *x, uint64_t wait)
 	loop_timer(x->k->w.loop, &x->t, mono_now() + wait);
 }
 
-/* The first line of the starter's error output. */
-static void read_starter_error(struct kept *x, char *out, size_t size)
-{
-	char line[200];
-	ssize_t n = x->said < 0 ? 0 : pread(x->said, line, sizeof(line) - 1, 0);
-
-	line[n > 0 ? n : 0] = '\0';
-	line[strcspn(line, "\n")] = '\0';
-	str_safe(line, out, size);
-	x->said = fd_close(x->said);
-}
-
 /* Not the sandbox's fault: no attempt is counted, and it did not run. */
 static void wait_for_unlocked_vault(struct kept *x)
 {
@@ -407,7 +384,8 @@ void kept_reaped(struct kept *x, int status)
 
 	x->starter = 0;
 	start_next_waiting(x->k);
-	read_starter_error(x, said, sizeof(said));
+	child_first_line(x->said, said, sizeof(said));
+	x->said = fd_close(x->said);
 	if (WIFEXITED(status) && WEXITSTATUS(status) == KEEPER_EXIT_LOCKED) {
 		wait_for_unlocked_vault(x);
 		return;

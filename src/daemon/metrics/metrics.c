@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Serves the metrics (metrics.h): collects the snapshots of all running sandboxes and answers HTTP requests
+ * Serves the metrics (metrics.h): collects the snapshots of all running sandboxes and responds to HTTP requests
  * on a local socket. Changes nothing.
  */
 #include "daemon/metrics/metrics.h"
@@ -62,8 +62,7 @@ static void on_scraper_timeout(struct timer *t)
 	drop_scraper(t->ctx);
 }
 
-/* --- collecting
- * -------------------------------------------------------------------------------------------------- */
+/* --- collecting ----------------------------------------------------------------------------------------- */
 
 static json_t *read_snapshot(int run_fd, const char *name)
 {
@@ -143,13 +142,12 @@ static int make_metrics_text(struct metrics *m, struct buf *out)
 	return r < 0 ? r : buf_error(out);
 }
 
-int metrics_answer(void *metrics, struct buf *out)
+int metrics_make_response(void *metrics, struct buf *out)
 {
 	return make_metrics_text(metrics, out);
 }
 
-/* --- the socket
- * -------------------------------------------------------------------------------------------------- */
+/* --- the socket ----------------------------------------------------------------------------------------- */
 
 static void send_response(struct scraper *a)
 {
@@ -171,7 +169,7 @@ static void send_response(struct scraper *a)
 		drop_scraper(a);
 }
 
-static void answer_scraper(struct scraper *a, unsigned status, bool with_text)
+static void respond_to_scraper(struct scraper *a, unsigned status, bool with_text)
 {
 	autobuf struct buf body = BUF_INIT;
 
@@ -223,13 +221,13 @@ static void on_scraper(struct watch *w, uint32_t events)
 	case METRICS_MORE:
 		return;
 	case METRICS_TEXT:
-		answer_scraper(a, 200, true);
+		respond_to_scraper(a, 200, true);
 		return;
 	case METRICS_HEAD:
-		answer_scraper(a, 200, false);
+		respond_to_scraper(a, 200, false);
 		return;
 	default:
-		answer_scraper(a, status, true);
+		respond_to_scraper(a, status, true);
 	}
 }
 

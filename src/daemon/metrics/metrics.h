@@ -54,7 +54,7 @@ struct metrics;
 int metrics_open(struct metrics **ret, const struct metrics_env *env, struct err *e) MUST_CHECK;
 void metrics_close(struct metrics *m); /* NULL is fine */
 /* The text of a response, made now; the argument is a struct metrics. */
-int metrics_answer(void *metrics, struct buf *out) MUST_CHECK;
+int metrics_make_response(void *metrics, struct buf *out) MUST_CHECK;
 /* Was there a request lately? Then a scraper will come again. */
 bool metrics_is_wanted(const struct metrics *m, uint64_t now);
 

@@ -21,7 +21,7 @@ enum metrics_ask metrics_parse(const char *data, size_t len, unsigned *ret_statu
 
 	http1_head_reset(&h);
 	n = http1_parse_request(&h, data, len > METRICS_ASK_MAX ? METRICS_ASK_MAX : len);
-	*ret_status = h.answer ? h.answer : 400;
+	*ret_status = h.fail_status ? h.fail_status : 400;
 	if (n < 0)
 		return METRICS_REFUSE;
 	if (n == 0) {
@@ -248,15 +248,15 @@ static void add_api_metrics(const struct metrics_web *w, struct buf *out)
 	static const unsigned statuses[WEB_STATUS_COUNT] = WEB_STATUSES;
 
 	add_metric_head(out, "coffer_api_requests_total", COUNTER,
-			"Requests to the API that were answered, by status.");
+			"Requests to the API that got a response, by status.");
 	for (unsigned i = 0; i <= WEB_STATUS_COUNT; i++) {
 		char status[16] = "other";
 
 		if (i < WEB_STATUS_COUNT)
 			snprintf(status, sizeof(status), "%u", statuses[i]);
-		if (w->stats.answers[i])
+		if (w->stats.responses[i])
 			buf_addf(out, "coffer_api_requests_total{status=\"%s\"} %" PRIu64 "\n", status,
-				 w->stats.answers[i]);
+				 w->stats.responses[i]);
 	}
 	add_single_metric(out, "coffer_api_streams", GAUGE, "Streams of events that are open.",
 			  w->stats.streams);

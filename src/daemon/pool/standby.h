@@ -13,7 +13,8 @@
  * Invariants (cited elsewhere as standby.W1 …)
  * W1  One command each. A second go is not read: a sandbox is used once and never again.
  * W2  End of file from the client ends the sandbox at any time: nobody else has the descriptor.
- * W3  A go that was sent is never sent to another sandbox, since the first may have obeyed it.
+ * W3  A go that was sent is never sent to another sandbox, since the first may have obeyed it. The exception is one that
+ *     the kernel reports unread: it resets the connection when the last holder of a socket closes it with a message in it.
  */
 #ifndef DAEMON_STANDBY_H
 #define DAEMON_STANDBY_H

@@ -102,10 +102,17 @@ static int block_user_signals(sigset_t *old)
 	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
+/*
+ * -ECONNRESET: the launcher's end of the socket was closed with the go still unread in it. Its guard holds that end open
+ * for a moment after the launcher's death, so the go could still be sent. A signal that was sent after the go may be the
+ * unread message, so from then on a reset proves nothing.
+ */
 static int wait_for_command_end(int sock, int sig, struct standby_end *ret, int *ret_report)
 {
 	struct pollfd p[] = { { .fd = sock, .events = POLLIN }, { .fd = sig, .events = POLLIN } };
 	struct signalfd_siginfo si;
+	bool sent_signal = false;
+	int r;
 
 	while (!p[0].revents) {
 		if (poll(p, ARRAY_SIZE(p), -1) < 0 && errno != EINTR)
@@ -114,9 +121,11 @@ static int wait_for_command_end(int sock, int sig, struct standby_end *ret, int 
 			unsigned char c = (unsigned char)si.ssi_signo;
 
 			(void)!send(sock, &c, 1, MSG_NOSIGNAL);
+			sent_signal = true;
 		}
 	}
-	return recv_command_end(sock, ret, ret_report);
+	r = recv_command_end(sock, ret, ret_report);
+	return r == -ECONNRESET && sent_signal ? -EIO : r;
 }
 
 int standby_use(int sock, const struct spec *s, const int stdio[3], unsigned flags, struct standby_end *ret,
@@ -131,7 +140,7 @@ int standby_use(int sock, const struct spec *s, const int stdio[3], unsigned fla
 	if (r == 0) {
 		r = wait_for_command_end(sock, sig, ret, ret_report);
 		if (r < 0)
-			r = err_set(e, -EIO, "the sandbox's launcher died");
+			r = err_set(e, r == -ECONNRESET ? r : -EIO, "the sandbox's launcher died");
 	}
 	sigprocmask(SIG_SETMASK, &old, NULL);
 	return r;

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 
 #include <errno.h>
+#include <linux/rtnetlink.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -25,7 +26,13 @@ static int probe_socket(int *fd, int family)
 	return *fd < 0 ? -errno : 0;
 }
 
-int dial_is_own(struct own_probe *p, const struct addr *a)
+int own_probe_open(struct own_probe *p, struct err *e)
+{
+	return route_query_open(&p->routes, e);
+}
+
+/* Is `a` the source of a packet to it? */
+static int is_own_source(struct own_probe *p, const struct addr *a)
 {
 	int *fd = addr_is_v4(a) ? &p->fd4 : &p->fd6;
 	uint8_t to[ADDR_SOCKADDR_LEN];
@@ -36,8 +43,6 @@ int dial_is_own(struct own_probe *p, const struct addr *a)
 	uint16_t port;
 	int r;
 
-	if (p->has_other && addr_eq(&p->other, a))
-		return 0;
 	r = probe_socket(fd, addr_is_v4(a) ? AF_INET : AF_INET6);
 	if (r < 0)
 		return r;
@@ -48,8 +53,29 @@ int dial_is_own(struct own_probe *p, const struct addr *a)
 	r = addr_from_sockaddr(&from, from_len, &source, &port);
 	if (r < 0)
 		return r;
-	if (addr_eq(&source, a))
-		return 1;
+	return addr_eq(&source, a);
+}
+
+/* Also true of broadcast, anycast and multicast: this host may be one of the receivers. */
+static int is_own_route(struct own_probe *p, const struct addr *a)
+{
+	int type = addr_is_v4(a) ? route_query_type(&p->routes, AF_INET, a->b + 12)
+				 : route_query_type(&p->routes, AF_INET6, a->b);
+
+	return type < 0 ? type : type != RTN_UNICAST;
+}
+
+int dial_is_own(struct own_probe *p, const struct addr *a)
+{
+	int r;
+
+	if (p->has_other && addr_eq(&p->other, a))
+		return 0;
+	r = is_own_route(p, a);
+	if (r == 0)
+		r = is_own_source(p, a);
+	if (r != 0)
+		return r;
 	p->other = *a;
 	p->has_other = true;
 	return 0;
@@ -57,6 +83,7 @@ int dial_is_own(struct own_probe *p, const struct addr *a)
 
 void own_probe_release(struct own_probe *p)
 {
+	route_query_close(&p->routes);
 	fd_close(p->fd4);
 	fd_close(p->fd6);
 	*p = OWN_PROBE_INIT;

@@ -10,6 +10,7 @@
 
 #include "codec/net/addr.h"
 #include "ipc/loop.h"
+#include "sys/netlink/route_query.h"
 
 #define RACE_ADDRS_MAX 16
 #define RACE_LEGS_MAX 4
@@ -42,22 +43,27 @@ int race_start(struct race *r, struct loop *loop, const struct addr *addrs, size
 void race_cancel(struct race *r); /* also for a race that never began or has ended */
 
 /*
- * A UDP socket for each family that never sends anything, for dial_is_own(): reusing one is cheaper than
- * creating it.
+ * For dial_is_own(): the kernel's routing, and a UDP socket for each family that never sends anything. Reusing
+ * one is cheaper than creating it.
  */
 struct own_probe {
+	struct route_query routes;
 	int fd4, fd6;	   /* -1 until it is needed */
 	struct addr other; /* the last address that was not ours */
 	bool has_other;
 };
 
-#define OWN_PROBE_INIT ((struct own_probe){ .fd4 = -1, .fd6 = -1 })
+#define OWN_PROBE_INIT ((struct own_probe){ .routes = { .fd = -1 }, .fd4 = -1, .fd6 = -1 })
+
+/* Call before the fence is up: it forbids netlink sockets. */
+int own_probe_open(struct own_probe *p, struct err *e) MUST_CHECK;
 
 /*
- * Is this the host itself? Queries the kernel's routing without a packet: a UDP socket connected to one of
- * the host's own addresses gets that address as its source. 1: yes; 0: no; -ENETUNREACH and the like: there
- * is no route. Another failure counts as no. The last negative answer is cached until own_probe_forget(),
- * which the caller calls in each round, before it waits.
+ * Is this the host itself? Queries the kernel's routing without a packet: only a destination with a unicast
+ * route is another host. As a second check, a UDP socket connected to one of the host's own addresses gets that
+ * address as its source (except a secondary address, and a local route with `src`). 1: yes; 0: no;
+ * -ENETUNREACH and the like: there is no route. After any failure the address must not be dialled. The last
+ * negative answer is cached until own_probe_forget(), which the caller calls in each round, before it waits.
  */
 int dial_is_own(struct own_probe *p, const struct addr *a) MUST_CHECK;
 static inline void own_probe_forget(struct own_probe *p)

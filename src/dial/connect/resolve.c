@@ -152,7 +152,7 @@ static int ares_to_status(int ares, char *why, size_t size)
 	return -EREMOTEIO;
 }
 
-/* Which of two failures matters: a missing name counts only when both families say so. */
+/* The failure to report, of the two families': a missing name only when both of them report it. */
 static int worse_status(int a, int b)
 {
 	const bool a_mild = a == ARES_ENOTFOUND || a == ARES_ENODATA;

@@ -48,8 +48,8 @@ struct resolve_server {
 };
 
 /*
- * A waiting lookup; embedded in its owner's struct. fn may cancel itself and others, but must not start a new
- * lookup.
+ * A waiting lookup; embedded in its owner's struct. fn may cancel itself and others, but must neither start a new
+ * lookup nor set the servers: both may free the answer that is being delivered.
  */
 struct resolve_lookup {
 	void (*fn)(struct resolve_lookup *l, struct resolve_answer *a);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which proxy a domain keeps, and until when: a small bounded table, in which the oldest of a few neighbours
+ * The proxy that a domain keeps, and until when: a small bounded table, in which the oldest of a few neighbours
  * is replaced. The time counts from the choice, not from the last use: nothing is kept for ever. Pure.
  */
 #ifndef DIAL_PROXY_STICKY_H

@@ -202,7 +202,7 @@ static int tunnel_peek(struct tunnel *t)
 	}
 	if ((r == 1 && (used < held || used > t->in.len)) ||
 	    tunnel_take_bytes(t, r == 1 ? used - held : (size_t)n) < 0) {
-		tunnel_fault(t, -EREMOTEIO, "the proxy's answer cannot be read");
+		tunnel_fault(t, -EREMOTEIO, "the proxy's response cannot be read");
 		return -1;
 	}
 	if (r == 1) {

@@ -20,7 +20,7 @@
 #define TUNNEL_CONNECT_MS 5000 /* until the proxy is connected */
 #define TUNNEL_ANSWER_MS 15000 /* until it reports that the target is connected */
 
-/* Who caused the end. */
+/* The result of an attempt, with the side that caused a failure. */
 enum tunnel_end {
 	TUNNEL_OPEN,	/* fd is the tunnel */
 	TUNNEL_FAULT,	/* the proxy's fault */

@@ -25,10 +25,10 @@ static uint64_t rule_key(const char *text)
 	return h ? h : 1;
 }
 
-int limits_init(struct limits *l, struct names *names, struct err *e)
+int limits_init(struct limits *l, struct egress_names *names, struct err *e)
 {
 	*l = (struct limits){ .names = names };
-	l->all.up = names_counter(names, 0);
+	l->all.up = egress_names_counter(names, 0);
 	return l->all.up ? 0 : err_set(e, -ENOSPC, "there is no counter for the sandbox");
 }
 
@@ -54,7 +54,7 @@ static struct limit *add_rule_limit(struct limits *l, uint64_t key)
 	if (!m)
 		return NULL;
 	m->key = key;
-	m->up = names_counter(l->names, key);
+	m->up = egress_names_counter(l->names, key);
 	if (!m->up) {
 		free(m);
 		return NULL;

@@ -13,10 +13,10 @@
 #ifndef EGRESS_EGRESS_LIMITS_H
 #define EGRESS_EGRESS_LIMITS_H
 
-#include "egress/account/names.h"
+#include "egress/account/egress_names.h"
 #include "policy/policy.h"
 
-#define LIMITS_MAX (NAMES_COUNTERS - 2) /* rules that can have limits; two counters belong to the sandbox */
+#define LIMITS_MAX (EGRESS_NAMES_COUNTERS - 2) /* rules with limits; two counters belong to the sandbox */
 
 enum limit_way { LIMIT_UP, LIMIT_DOWN };
 
@@ -33,13 +33,13 @@ struct limit {
 };
 
 struct limits {
-	struct names *names;
+	struct egress_names *names;
 	struct limit all;    /* the sandbox */
 	struct limit *rules; /* every rule met so far; addresses do not change */
 	unsigned n;
 };
 
-int limits_init(struct limits *l, struct names *names, struct err *e) MUST_CHECK;
+int limits_init(struct limits *l, struct egress_names *names, struct err *e) MUST_CHECK;
 void limits_release(struct limits *l);
 
 /* A new policy; NULL: none. A rule's limits are updated when the rule is next used. */

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -17,6 +18,7 @@ static uint64_t fold_key(enum fold_kind kind, const char *what, size_t len, uint
 	for (size_t i = 0; i < len; i++)
 		h = (h ^ (unsigned char)what[i]) * 0x100000001b3ULL;
 	/* The low bits hold the kind, for fold_flush(). */
+	static_assert(FOLD_KIND_COUNT <= 8, "a kind has three bits");
 	h = (h ^ (h >> 31)) * 0x9e3779b97f4a7c15ULL;
 	return (h & ~7ULL) | (uint64_t)kind;
 }

@@ -27,7 +27,15 @@
 #define FOLD_BURST 1000
 #define FOLD_RATE 50
 
-enum fold_kind { FOLD_OPEN, FOLD_DNS_ALLOW, FOLD_DNS_DENY, FOLD_ALERT, FOLD_REQUEST, FOLD_KIND_COUNT };
+enum fold_kind {
+	FOLD_OPEN,
+	FOLD_DNS_ALLOW,
+	FOLD_DNS_DENY,
+	FOLD_DNS_ERROR, /* allowed, but the lookup failed: not a denial */
+	FOLD_ALERT,
+	FOLD_REQUEST,
+	FOLD_KIND_COUNT
+};
 
 struct fold_slot {
 	uint64_t key;

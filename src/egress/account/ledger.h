@@ -28,7 +28,7 @@
 #define LEDGER_RATE 100u
 #define LEDGER_WAIT (10 * 1000000000ULL)
 #define LEDGER_BYTES (1ULL << 30)
-#define LEDGER_COUNTER 0x6c6564676572ULL /* names_counter() */
+#define LEDGER_COUNTER 0x6c6564676572ULL /* egress_names_counter() */
 
 #define LEDGER_WHY_LATE \
 	"it is new, and too much else was new just before: the log of this sandbox accepts 100 new entries a second"

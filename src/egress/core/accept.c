@@ -74,7 +74,7 @@ static bool is_http_port(uint16_t port)
 
 static void judge_new_flow(struct flow *f)
 {
-	struct addr own = names_own(&f->eg->names);
+	struct addr own = egress_names_own(&f->eg->names);
 	struct policy_verdict v;
 
 	if (addr_eq(&f->addr, &own) && f->port == 80) {

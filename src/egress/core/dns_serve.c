@@ -78,7 +78,7 @@ struct dns_decision {
 	enum fold_kind kind;
 	const char *word; /* allow, deny, error */
 	const char *rule, *why;
-	const struct name *name;
+	const struct egress_name *name;
 	const struct policy_verdict *verdict; /* unless NULL: has the rule */
 	const char *said;		      /* policy_journal_note() */
 	bool first;
@@ -140,7 +140,7 @@ static void reply_addr(struct dns_client *c, const struct dns_query *q, const st
 static void reply_servfail(struct dns_serve *s, struct dns_client *c, const struct dns_query *q,
 			   const char *why, bool first)
 {
-	const struct dns_decision d = { .kind = FOLD_DNS_DENY, .word = "error", .why = why, .first = first };
+	const struct dns_decision d = { .kind = FOLD_DNS_ERROR, .word = "error", .why = why, .first = first };
 
 	s->eg->stats.dns_failed++;
 	journal_lookup(s, q, &d);
@@ -247,7 +247,7 @@ static void refuse_unlogged(struct dns_serve *s, struct dns_client *c, const str
 static void reply_absent(struct dns_serve *s, struct dns_client *c, const struct dns_query *q, bool first)
 {
 	const struct dns_decision d = {
-		.kind = FOLD_DNS_DENY, .word = "error", .why = "there is no such name", .first = first
+		.kind = FOLD_DNS_ERROR, .word = "error", .why = "there is no such name", .first = first
 	};
 
 	s->eg->stats.dns_failed++;
@@ -258,7 +258,7 @@ static void reply_absent(struct dns_serve *s, struct dns_client *c, const struct
 
 /* name: NULL before the lookup, when its existence is unknown. */
 static void log_allowed(struct dns_serve *s, const struct dns_query *q, const struct policy_verdict *v,
-			const struct name *name, bool first)
+			const struct egress_name *name, bool first)
 {
 	const struct dns_decision d = { .kind = FOLD_DNS_ALLOW,
 					.word = "allow",
@@ -271,7 +271,7 @@ static void log_allowed(struct dns_serve *s, const struct dns_query *q, const st
 }
 
 static void reply_name(struct dns_serve *s, struct dns_client *c, const struct dns_query *q,
-		       const struct name *name)
+		       const struct egress_name *name)
 {
 	struct addr a = addr_from_v4(name->addr);
 
@@ -280,7 +280,7 @@ static void reply_name(struct dns_serve *s, struct dns_client *c, const struct d
 }
 
 static void allow_name(struct dns_serve *s, struct dns_client *c, const struct dns_query *q,
-		       const struct policy_verdict *v, const struct name *name, bool first)
+		       const struct policy_verdict *v, const struct egress_name *name, bool first)
 {
 	log_allowed(s, q, v, name, first);
 	reply_name(s, c, q, name);
@@ -325,7 +325,7 @@ static void conclude_waiter(struct dns_serve *s, struct dns_waiter *w, const str
 			    const struct dial_rep *rep)
 {
 	struct policy_verdict v = { 0 };
-	const struct name *name = NULL;
+	const struct egress_name *name = NULL;
 	char rule[POLICY_RULE_TEXT_MAX];
 
 	/* The policy may have changed since. */
@@ -341,7 +341,7 @@ static void conclude_waiter(struct dns_serve *s, struct dns_waiter *w, const str
 	else if (rep->status < 0)
 		reply_servfail(s, w->client, &w->q, rep->why[0] ? rep->why : strerror(-rep->status),
 			       w->first);
-	else if (names_add(&s->eg->names, h, &name) < 0)
+	else if (egress_names_add(&s->eg->names, h, &name) < 0)
 		reply_servfail(s, w->client, &w->q, "the table of names is full", w->first);
 	else if (w->first)
 		reply_name(s, w->client, &w->q, name); /* its line is written already */
@@ -462,7 +462,7 @@ static bool is_below_name(const struct host *h, const char *suffix)
 /* Names that do not depend on the policy. */
 static bool reply_own_name(struct dns_serve *s, struct dns_client *c, const struct dns_query *q)
 {
-	struct addr own = names_own(&s->eg->names), loop = addr_from_v4(0x7f000001);
+	struct addr own = egress_names_own(&s->eg->names), loop = addr_from_v4(0x7f000001);
 
 	if (str_eq(q->host.text, OWN_NAME))
 		reply_addr(c, q, &own);
@@ -516,7 +516,7 @@ static void dns_wait_for_room(struct dns_serve *s, struct dns_client *c, const s
 static void reply_host(struct dns_serve *s, struct dns_client *c, const struct dns_query *q, uint64_t until)
 {
 	enum ledger_verdict answer;
-	const struct name *known;
+	const struct egress_name *known;
 	struct policy_verdict v;
 	uint64_t key;
 
@@ -542,12 +542,12 @@ static void reply_host(struct dns_serve *s, struct dns_client *c, const struct d
 		refuse_unlogged(s, c, q, &v);
 		return;
 	}
-	known = names_find(&s->eg->names, &q->host);
+	known = egress_names_find(&s->eg->names, &q->host);
 	/*
 	 * For a name that needs an approval nothing is sent before that: whether it exists shows when it is
 	 * dialled.
 	 */
-	if (!known && v.action == POLICY_ASK && names_add(&s->eg->names, &q->host, &known) < 0) {
+	if (!known && v.action == POLICY_ASK && egress_names_add(&s->eg->names, &q->host, &known) < 0) {
 		reply_servfail(s, c, q, "the table of names is full", false);
 		return;
 	}
@@ -574,8 +574,8 @@ static void on_dns_turn(struct ledger_wait *turn, int status)
 
 static void reply_ptr(struct dns_serve *s, struct dns_client *c, const struct dns_query *q)
 {
-	struct addr own = names_own(&s->eg->names);
-	const struct name *name = names_at(&s->eg->names, &q->addr);
+	struct addr own = egress_names_own(&s->eg->names);
+	const struct egress_name *name = egress_names_at(&s->eg->names, &q->addr);
 	uint8_t out[DNS_REPLY_MAX];
 	struct host h = { .kind = HOST_NAME };
 
@@ -639,7 +639,7 @@ int dns_serve_new(struct egress *eg, struct err *e)
 
 static void free_pending(struct dns_serve *s, struct dns_pending *p)
 {
-	const struct dns_decision ended = { .kind = FOLD_DNS_DENY,
+	const struct dns_decision ended = { .kind = FOLD_DNS_ERROR,
 					    .word = "error",
 					    .why = "the run ended before the lookup was answered",
 					    .first = true };

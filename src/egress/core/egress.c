@@ -138,9 +138,9 @@ static void journal_counted(struct egress *eg, bool all)
 	static const struct {
 		const char *ev, *decision;
 	} kinds[] = {
-		[FOLD_OPEN] = { "open", "deny" },	[FOLD_DNS_ALLOW] = { "dns", "allow" },
-		[FOLD_DNS_DENY] = { "dns", "deny" },	[FOLD_ALERT] = { "alert", NULL },
-		[FOLD_REQUEST] = { "request", "deny" },
+		[FOLD_OPEN] = { "open", "deny" },    [FOLD_DNS_ALLOW] = { "dns", "allow" },
+		[FOLD_DNS_DENY] = { "dns", "deny" }, [FOLD_DNS_ERROR] = { "dns", "error" },
+		[FOLD_ALERT] = { "alert", NULL },    [FOLD_REQUEST] = { "request", "deny" },
 	};
 
 	autobuf struct buf top = BUF_INIT;
@@ -248,12 +248,12 @@ int egress_init_names(struct egress *eg, int fd, struct err *e)
 		return err_sys(e, -errno, "cannot choose addresses");
 	if (eg->policy)
 		(void)policy_synthetic(eg->policy, &range);
-	r = names_open(&eg->names, fd, &range, random, e);
+	r = egress_names_open(&eg->names, fd, &range, random, e);
 	if (r == 0)
 		r = limits_init(&eg->limits, &eg->names, e);
 	if (r < 0)
 		return r;
-	eg->ledger.used = names_counter(&eg->names, LEDGER_COUNTER);
+	eg->ledger.used = egress_names_counter(&eg->names, LEDGER_COUNTER);
 	return eg->ledger.used ? 0 : err_set(e, -ENOSPC, "there is no counter for the log");
 }
 
@@ -279,7 +279,7 @@ void egress_release(struct egress *eg)
 	limits_release(&eg->limits);
 	ledger_release(&eg->ledger);
 	if (eg->names.file)
-		names_close(&eg->names);
+		egress_names_close(&eg->names);
 	journal_release(&eg->journal);
 	pipes_free(eg->pipes);
 	free(eg->pipes);

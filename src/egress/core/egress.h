@@ -19,8 +19,8 @@
 #define EGRESS_EGRESS_H
 
 #include "egress/account/egress_limits.h"
+#include "egress/account/egress_names.h"
 #include "egress/account/ledger.h"
-#include "egress/account/names.h"
 #include "egress/wire/dialc.h"
 #include "egress/wire/journal.h"
 #include "ipc/loop.h"
@@ -113,7 +113,7 @@ struct egress {
 	struct journal journal;
 	struct ledger ledger;
 	struct dialc dial;
-	struct names names;
+	struct egress_names names;
 	struct limits limits;
 	struct egress_times times;
 	struct egress_stats stats;

@@ -29,8 +29,8 @@ struct flow *flow_new(struct egress *eg, int fd, const struct addr *asked, uint1
 		return NULL;
 	}
 	f->eg = eg;
-	f->id = names_next_conn(&eg->names);
-	f->name = names_at(&eg->names, asked);
+	f->id = egress_names_next_conn(&eg->names);
+	f->name = egress_names_at(&eg->names, asked);
 	f->addr = *asked;
 	f->port = port;
 	f->started = f->active = eg->now;
@@ -70,7 +70,7 @@ void flow_judge(const struct flow *f, struct policy_verdict *ret)
 		return;
 	}
 	/* A synthetic address without a name was never handed out. */
-	if (!f->name && names_in_range(&f->eg->names, &f->addr)) {
+	if (!f->name && egress_names_in_range(&f->eg->names, &f->addr)) {
 		snprintf(ret->why, sizeof(ret->why), "no name was looked up that has this address");
 		snprintf(ret->rule_text, sizeof(ret->rule_text), "default");
 		return;

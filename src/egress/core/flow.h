@@ -47,9 +47,9 @@ struct flow_side {
 
 struct flow {
 	struct egress *eg;
-	uint64_t id;		 /* `c` in the journal */
-	const struct name *name; /* NULL: an address was dialled */
-	struct addr addr;	 /* what the client connected to: synthetic when there is a name */
+	uint64_t id;			/* `c` in the journal */
+	const struct egress_name *name; /* NULL: an address was dialled */
+	struct addr addr;		/* what the client connected to: synthetic when there is a name */
 	uint16_t port;
 	uint8_t state; /* enum flow_state */
 	uint8_t depth; /* enum policy_depth */

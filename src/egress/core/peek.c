@@ -156,7 +156,7 @@ static bool peek_parse_http(struct flow *f, const struct policy_verdict *v)
 	if (n == 0)
 		return true;
 	if (n < 0)
-		flow_refuse(f, v, FLOW_REFUSE_HTTP, f->http->answer, f->http->why, NULL);
+		flow_refuse(f, v, FLOW_REFUSE_HTTP, f->http->fail_status, f->http->why, NULL);
 	else
 		on_peeked_head(f, v);
 	return false;

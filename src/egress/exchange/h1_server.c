@@ -159,7 +159,7 @@ static bool h1_read_request_head(struct inspect_conn *c)
 		return false;
 	s->head_since = 0;
 	if (n < 0) {
-		h1_refuse_head(c, s->head->answer ? s->head->answer : 400, s->head->why);
+		h1_refuse_head(c, s->head->fail_status ? s->head->fail_status : 400, s->head->why);
 		return false;
 	}
 	h1_take_request(c, s->head);

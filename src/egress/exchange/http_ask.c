@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Asks a person about a request, or about the use of its secret. Whatever cannot be shown or bound in full is
- * refused, never shortened (http_ask.Q2, Q3).
+ * Asks a person about a request, or about the use of its secret. A request that cannot be shown or
+ * bound in full is refused, never shortened (http_ask.Q2, Q3).
  */
 #include "egress/exchange/http_ask.h"
 

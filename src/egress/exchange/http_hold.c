@@ -188,7 +188,7 @@ static int hold_add_document(struct http_hold *h, const char *doc, size_t len, c
 	h->docs[h->n_docs++] = g;
 	r = graphql_parse(doc, len, op, op_len, g, &e);
 	if (r < 0)
-		snprintf(why, POLICY_WHY_MAX, "the GraphQL document cannot be judged: %.200s", e.msg);
+		snprintf(why, POLICY_WHY_MAX, "%.240s", e.msg);
 	else
 		h->unbound = h->unbound || !merge_is_bound(g, doc, len, op, op_len, variables);
 	return r < 0 ? r : 1;

@@ -198,7 +198,7 @@ static int upstream_begin_io(struct upstream *u, int fd, struct err *e)
 	int r;
 
 	if (u->key.tls) {
-		/* Which certificates are accepted is known only from the exchange it is for. */
+		/* Only the exchange that waits for the connection tells which certificates are accepted. */
 		r = x ? inspect_need_tls(u->in, e) : err_set(e, -EIO, "no exchange waits for it");
 		if (x && r == 0)
 			r = tls_ctx_connect(u->in->tls, &u->key.host, u->key.port, x->verdict.terms.ca,

@@ -24,7 +24,7 @@ enum egress_fd {
 	EGRESS_FD_DNS_TCP4 = 11,
 	EGRESS_FD_DNS_TCP6 = 12,
 	EGRESS_FD_NFLOG = 13,	/* netlink, bound to its group: packets that the wall refused */
-	EGRESS_FD_NAMES = 14,	/* memfd, empty at the first start: names.h */
+	EGRESS_FD_NAMES = 14,	/* memfd, empty at the first start: egress_names.h */
 	EGRESS_FD_CA = 15,	/* memfd, empty at the first start */
 	EGRESS_FD_STORE = 16,	/* certificates to trust upstream, PEM, read-only */
 	EGRESS_FD_SECRETS = 17, /* memfd: which secrets the sandbox may use, struct secrets_head */

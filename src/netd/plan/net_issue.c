@@ -109,8 +109,7 @@ int net_issue_without_file(struct net_secrets *s, struct err *e)
 	return 0;
 }
 
-/* --- storage
- * ----------------------------------------------------------------------------------------------------- */
+/* --- storage -------------------------------------------------------------------------------------------- */
 
 static bool has_issuer(const struct net_secrets *s)
 {

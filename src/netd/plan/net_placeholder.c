@@ -22,8 +22,7 @@
 #define LOCK_PATIENCE_MS 5000	  /* the holder writes a small file */
 #define REMEMBERED_MAX (1u << 20) /* bytes for one home */
 
-/* --- the mark
- * ---------------------------------------------------------------------------------------------------- */
+/* --- the mark ------------------------------------------------------------------------------------------- */
 
 static int read_mark_seed(int dir, uint8_t seed[MARK_SEED_LEN])
 {
@@ -86,8 +85,7 @@ int net_marks_read(int dir, bool make, struct marks *ret, struct err *e)
 	return 0;
 }
 
-/* --- placeholders of a home
- * -------------------------------------------------------------------------------------- */
+/* --- placeholders of a home ----------------------------------------------------------------------------- */
 
 static int open_placeholder_dir(int vault, struct err *e)
 {

@@ -286,8 +286,7 @@ void net_plan_json(const struct net_plan *p, enum net_mode mode, struct json *j)
 	}
 }
 
-/* --- runs/ID/net.json
- * -------------------------------------------------------------------------------------------- */
+/* --- runs/ID/net.json ----------------------------------------------------------------------------------- */
 
 #define PLAN_FILE_MAX (1u << 20)
 

@@ -154,6 +154,8 @@ static void describe_proc_end(const struct net_proc *p, const siginfo_t *si, cha
 {
 	if (p->why[0])
 		snprintf(out, 320, "%s", p->why);
+	else if (si->si_pid == 0)
+		snprintf(out, 320, "it ended with an unknown status");
 	else if (si->si_code == CLD_EXITED)
 		snprintf(out, 320, "it ended with status %d", si->si_status);
 	else
@@ -161,11 +163,13 @@ static void describe_proc_end(const struct net_proc *p, const siginfo_t *si, cha
 			 strsignal(si->si_status));
 }
 
+/* A child that cannot be waited for has ended too. */
 static bool proc_has_ended(const struct net_proc *p, siginfo_t *ret)
 {
 	*ret = (siginfo_t){ 0 };
-	return p->pid >= 0 && waitid(P_PIDFD, (id_t)p->w_pid.fd, ret, WEXITED | WNOHANG | WNOWAIT) == 0 &&
-	       ret->si_pid != 0;
+	if (p->pid < 0)
+		return false;
+	return waitid(P_PIDFD, (id_t)p->w_pid.fd, ret, WEXITED | WNOHANG | WNOWAIT) < 0 || ret->si_pid != 0;
 }
 
 static void on_proc_end(struct watch *w, uint32_t events)

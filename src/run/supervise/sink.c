@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes to a descriptor of the caller without ever waiting for its reader and without O_NONBLOCK, which other processes
- * that share the descriptor would see. What cannot be written now is queued; the queue is bounded by the credit of the
- * source. How not to wait depends on the kind of descriptor: sink_write_some().
+ * Writes to a descriptor of the caller without ever waiting for its reader and without O_NONBLOCK, which other
+ * processes that share the descriptor would see. Bytes that cannot be written now are queued; the queue is bounded by
+ * the credit of the source. The way to write without waiting depends on the kind of descriptor: sink_write_some().
  */
 #include "run/supervise/sink.h"
 

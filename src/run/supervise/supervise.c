@@ -3,7 +3,7 @@
  * The launcher's main loop while a sandbox runs: sends the start of the main command to init, watches init's stream,
  * pid 1, the guard, the engine's log and the process that started us, and tears everything down at the end.
  *
- * Whatever fails, pid 1 is dead and reaped when supervise() returns. Frames from init are judged in supervise_init.c;
+ * Pid 1 is dead and reaped when supervise() returns, also after a failure. Frames from init are judged in supervise_init.c;
  * nothing here believes them.
  */
 #include "run/supervise/supervise.h"
@@ -19,13 +19,13 @@
 #include <sys/wait.h>
 
 /* Stops the loop once nothing is left to wait for: pid 1 is reaped, and the caller has all of the output. */
-void sv_maybe_stop(struct sv *sv)
+void supervise_maybe_stop(struct supervision *sv)
 {
 	if (sv->reaped && pump_is_flushed(&sv->pump))
 		loop_stop(&sv->loop);
 }
 
-static int watch_init_stream(struct sv *sv)
+static int watch_init_stream(struct supervision *sv)
 {
 	if (sv->gone || sv->w_init.fd < 0)
 		return 0;
@@ -33,7 +33,7 @@ static int watch_init_stream(struct sv *sv)
 }
 
 /* A write error is not reported here: reading the stream to its end meets it again, after the frames init still sent. */
-void sv_flush_init(struct sv *sv)
+void supervise_flush_init(struct supervision *sv)
 {
 	if (sv->gone)
 		return;
@@ -42,67 +42,67 @@ void sv_flush_init(struct sv *sv)
 		sv->init.out_off = 0;
 	}
 	if (watch_init_stream(sv) < 0)
-		sv_broken(sv, "its stream cannot be watched");
+		supervise_broken(sv, "its stream cannot be watched");
 }
 
-int sv_event(struct sv *sv, const char *type, const struct buf *fields)
+int supervise_event(struct supervision *sv, const char *type, const struct buf *fields)
 {
 	int r = sv->io->event ? sv->io->event(sv->io->ctx, type, fields) : 0;
 
 	if (r < 0 && !sv->error) {
 		sv->error = err_set(sv->err, r, "the audit log cannot be written, so the sandbox was ended");
-		sv_kill(sv, CAUSE_BROKEN);
+		supervise_kill(sv, CAUSE_BROKEN);
 	}
 	return r;
 }
 
 /* Only gVisor has a log of its own (run->log), so it tells the engines apart. */
-static const char *early_end_text(const struct sv *sv)
+static const char *early_end_text(const struct supervision *sv)
 {
 	return sv->run->log >= 0 ? "gVisor (runsc) died before its command ended"
 				 : "it ended before its command did";
 }
 
-static void stop_reading_init(struct sv *sv)
+static void stop_reading_init(struct supervision *sv)
 {
 	sv->gone = true;
 	loop_unwatch(&sv->loop, &sv->w_init);
 }
 
 /* Handles the frames that have arrived. 1: more may follow, 0: none for now, negative: stop reading for good. */
-static int read_init_frames(struct sv *sv)
+static int read_init_frames(struct supervision *sv)
 {
 	struct frame f;
 	int filled = conn_fill(&sv->init), n;
 
 	while ((n = conn_next(&sv->init, &f)) > 0) {
-		if (sv_init_frame(sv, &f) < 0)
+		if (supervise_init_frame(sv, &f) < 0)
 			return -EPROTO;
 		if (sv->ended)
 			return -EPIPE;
 	}
 	if (n < 0)
-		sv_broken(sv, "it sends what is no message");
+		supervise_broken(sv, "it sends what is no message");
 	return n < 0 ? n : filled;
 }
 
 static void on_init_stream(struct watch *w, uint32_t events)
 {
-	struct sv *sv = w->ctx;
+	struct supervision *sv = w->ctx;
 
 	if (events & (EPOLLIN | EPOLLHUP | EPOLLERR) && read_init_frames(sv) < 0) {
-		/* If the memory limit killed it, sv_settle() finds that out from the control group. */
-		sv_broken(sv, "%s", early_end_text(sv));
+		/* If the memory limit killed it, supervise_settle() finds that out from the control group. */
+		supervise_broken(sv, "%s", early_end_text(sv));
 		stop_reading_init(sv);
 		return;
 	}
-	sv_flush_init(sv);
+	supervise_flush_init(sv);
 }
 
 /* pid 1 has exited. Frames that it wrote before are still in the stream and are read first. */
 static void on_init_exit(struct watch *w, uint32_t events)
 {
-	struct sv *sv = w->ctx;
+	struct supervision *sv = w->ctx;
 	siginfo_t si;
 
 	(void)events;
@@ -114,39 +114,39 @@ static void on_init_exit(struct watch *w, uint32_t events)
 		;
 	stop_reading_init(sv);
 	if (!sv->ended) {
-		sv_broken(sv, "%s", early_end_text(sv));
+		supervise_broken(sv, "%s", early_end_text(sv));
 		pump_finish(&sv->pump);
 	}
 	sv->killed = true;
 	/* After a kill of ours, a caller that does not read its output delays the end by two seconds at most. */
 	if (sv->cause != CAUSE_COUNT)
 		loop_timer(&sv->loop, &sv->t_kill, clock_nsec(CLOCK_MONOTONIC) + 2 * NSEC_PER_SEC);
-	sv_maybe_stop(sv);
+	supervise_maybe_stop(sv);
 }
 
 /* The process that started us: a byte is a signal to pass on, end of file means that it is gone. */
 static void on_starter(struct watch *w, uint32_t events)
 {
-	struct sv *sv = w->ctx;
+	struct supervision *sv = w->ctx;
 	unsigned char c;
 
 	(void)events;
 	if (read(w->fd, &c, 1) > 0) {
 		if (c == SIGINT || c == SIGTERM || c == SIGHUP || c == SIGQUIT)
-			sv_take_signal(sv, c);
+			supervise_take_signal(sv, c);
 		return;
 	}
 	loop_unwatch(&sv->loop, w);
-	sv_kill(sv, CAUSE_CALLER);
+	supervise_kill(sv, CAUSE_CALLER);
 }
 
 /* The log is stored up to a cap and drained beyond it: an engine that cannot write its log blocks. */
 static void on_engine_log(struct watch *w, uint32_t events)
 {
-	struct sv *sv = w->ctx;
+	struct supervision *sv = w->ctx;
 	char chunk[4096];
 	ssize_t n = read(w->fd, chunk, sizeof(chunk));
-	size_t room = SV_ENGINE_LOG_MAX - sv->logged;
+	size_t room = SUPERVISE_ENGINE_LOG_MAX - sv->logged;
 
 	(void)events;
 	if (n <= 0) {
@@ -164,17 +164,17 @@ static void on_engine_log(struct watch *w, uint32_t events)
 /* The pump has queued frames for init, or the caller's stdio failed or was drained. */
 static void on_pump_change(void *ctx)
 {
-	struct sv *sv = ctx;
+	struct supervision *sv = ctx;
 
 	if (sv->pump.out.error == -EPIPE && !sv->ended && !sv->killed) {
 		/* The command ends as a process that writes to a closed pipe does: by SIGPIPE. */
 		sv->end->claim = (struct proto_exit){ PROTO_SIGNALED, SIGPIPE, 0 };
 		sv->ended = true;
 		pump_finish(&sv->pump);
-		sv_kill(sv, CAUSE_COUNT);
+		supervise_kill(sv, CAUSE_COUNT);
 	}
-	sv_flush_init(sv);
-	sv_maybe_stop(sv);
+	supervise_flush_init(sv);
+	supervise_maybe_stop(sv);
 }
 
 /* Builds the main command's start request: strings in *body (cwd, argv, environment), counts and flags in *st. */
@@ -188,8 +188,10 @@ static int build_main_body(const struct spec *s, const struct supervise_io *io, 
 		st->flags |= PROTO_F_BUILTIN;
 	if (pump_has_input(io->in))
 		st->flags |= PROTO_F_STDIN;
-	if (sv_pids_by_rlimit(s))
+	if (supervise_pids_by_rlimit(s))
 		st->flags |= PROTO_F_PIDS;
+	if (io->started)
+		st->flags |= PROTO_F_DETACH;
 	tty_size(s->tty ? io->tty : -1, &st->rows, &st->cols);
 	st->argc = (unsigned)s->argv.n;
 	st->envc = (unsigned)s->env.n;
@@ -219,8 +221,8 @@ int supervise_start(struct supervise_start *ret, const struct spec *s, const str
 	/* The ssh-agent's socket exists before the command starts. */
 	if (io->agent)
 		frame_add(&c.out, PROTO_LISTEN, 0, SPEC_AGENT_PATH, sizeof(SPEC_AGENT_PATH) - 1);
-	proto_add_data(&c.out, PROTO_START_DATA, SV_MAIN_CHAN, body.data, body.len);
-	proto_add_start(&c.out, SV_MAIN_CHAN, &st);
+	proto_add_data(&c.out, PROTO_START_DATA, SUPERVISE_MAIN_CHAN, body.data, body.len);
+	proto_add_start(&c.out, SUPERVISE_MAIN_CHAN, &st);
 	/* The loop sends the rest later and also notices a broken stream; only lack of memory is fatal here. */
 	if (conn_flush(&c) == -ENOMEM) {
 		conn_release(&c);
@@ -234,7 +236,7 @@ int supervise_start(struct supervise_start *ret, const struct spec *s, const str
  * The start request is sent first of all, without waiting for init's greeting: init starts the command on another CPU
  * while we set up the watches.
  */
-static int queue_main_start(struct sv *sv)
+static int queue_main_start(struct supervision *sv)
 {
 	struct supervise_start now = { .out = BUF_INIT }, *st = sv->io->start;
 	struct chan *ch;
@@ -250,17 +252,17 @@ static int queue_main_start(struct sv *sv)
 	sv->init.out = st->out;
 	sv->init.out_off = st->out_off;
 	st->out = BUF_INIT;
-	ch = sv_chan_new(sv, NULL, 0);
+	ch = supervise_chan_new(sv, NULL, 0);
 	if (!ch)
 		return err_set(sv->err, -ENOMEM, "out of memory");
 	ch->is_main = true;
-	ch->id = sv->last_chan = SV_MAIN_CHAN;
+	ch->id = sv->last_chan = SUPERVISE_MAIN_CHAN;
 	ch->state = CHAN_STARTING;
 	ch->flags = st->flags;
 	return 0;
 }
 
-static int open_main_pump(struct sv *sv)
+static int open_main_pump(struct supervision *sv)
 {
 	const struct pump_opts o = {
 		.in = sv->io->in,
@@ -274,10 +276,10 @@ static int open_main_pump(struct sv *sv)
 		.ctx = sv,
 	};
 
-	return pump_open(&sv->pump, &sv->loop, &sv->init, SV_MAIN_CHAN, &o, sv->err);
+	return pump_open(&sv->pump, &sv->loop, &sv->init, SUPERVISE_MAIN_CHAN, &o, sv->err);
 }
 
-static int watch_sandbox(struct sv *sv)
+static int watch_sandbox(struct supervision *sv)
 {
 	int r;
 
@@ -291,16 +293,16 @@ static int watch_sandbox(struct sv *sv)
 	if (r == 0 && sv->w_alive.fd >= 0)
 		r = loop_watch(&sv->loop, &sv->w_alive, EPOLLIN);
 	if (r == 0)
-		r = sv_guard_watch(sv);
+		r = supervise_guard_watch(sv);
 	if (r == 0)
-		r = sv_ports_open(sv);
+		r = supervise_ports_open(sv);
 	if (r < 0)
 		return err_sys(sv->err, r, "cannot watch the sandbox");
-	sv_listen(sv, sv->io->listen_fd);
+	supervise_listen(sv, sv->io->listen_fd);
 	return 0;
 }
 
-void sv_lasts(struct sv *sv)
+void supervise_lasts(struct supervision *sv)
 {
 	int fd;
 
@@ -309,20 +311,31 @@ void sv_lasts(struct sv *sv)
 	sv->lasts = true;
 	fd = sv->io->lasting(sv->io->ctx, sv->err);
 	if (fd >= 0) {
-		sv_listen(sv, fd);
+		supervise_listen(sv, fd);
 		return;
 	}
 	if (!sv->error)
 		sv->error = fd;
-	sv_kill(sv, CAUSE_BROKEN);
+	supervise_kill(sv, CAUSE_BROKEN);
+}
+
+void supervise_main_started(struct supervision *sv)
+{
+	int r = sv->io->started ? sv->io->started(sv->io->ctx, sv->err) : 0;
+
+	if (r == 0)
+		return;
+	if (!sv->error)
+		sv->error = r;
+	supervise_kill(sv, CAUSE_BROKEN);
 }
 
 static void on_lasting_timer(struct timer *t)
 {
-	sv_lasts(t->ctx);
+	supervise_lasts(t->ctx);
 }
 
-static int set_up_supervision(struct sv *sv)
+static int set_up_supervision(struct supervision *sv)
 {
 	int r = queue_main_start(sv);
 
@@ -333,50 +346,50 @@ static int set_up_supervision(struct sv *sv)
 	if (r == 0)
 		r = open_main_pump(sv);
 	if (r == 0)
-		r = sv_take_signals(sv, sv->err);
+		r = supervise_take_signals(sv, sv->err);
 	if (r < 0)
 		return r;
-	sv_start_timeout(sv);
+	supervise_start_timeout(sv);
 	sv->t_lasting = (struct timer){ .fn = on_lasting_timer, .ctx = sv };
 	if (sv->io->lasting)
 		loop_timer(&sv->loop, &sv->t_lasting, sv->started + SUPERVISE_LASTING_MS * NSEC_PER_MSEC);
-	sv_disk_start(sv);
-	sv_flush_init(sv);
+	supervise_disk_start(sv);
+	supervise_flush_init(sv);
 	if (sv->chans && sv->chans->flags & PROTO_F_STDIN)
 		pump_read_input(&sv->pump);
 	/* Last: it adds channels in front of the main one, and the line above takes the first for the main one. */
-	sv_agent_begin(sv);
-	sv_prompt_begin(sv);
+	supervise_agent_begin(sv);
+	supervise_prompt_begin(sv);
 	return 0;
 }
 
 /* Calls io->ended() when the command has ended by itself and its output is written; see supervise.h. */
-static void tell_command_end(struct sv *sv)
+static void tell_command_end(struct supervision *sv)
 {
 	if (!sv->io->ended || !sv->ended || sv->cause != CAUSE_COUNT || sv->error ||
 	    !pump_is_flushed(&sv->pump))
 		return;
-	sv_settle(sv);
+	supervise_settle(sv);
 	sv->told = true;
 	/* The caller may disconnect now, and its stdio must be its own again before it is told. */
 	loop_unwatch(&sv->loop, &sv->w_alive);
 	pump_release(&sv->pump);
-	sv_say_rest(sv);
+	supervise_say_rest(sv);
 	sv->io->ended(sv->io->ctx);
 }
 
-static int run_supervision(struct sv *sv)
+static int run_supervision(struct supervision *sv)
 {
 	int r = 0;
 
 	while (r == 0 && !sv->loop.stopped) {
 		r = loop_round(&sv->loop, sv->err);
 		if (sv->dirty)
-			sv_clients_flush(sv);
-		if (sv->paused && conn_pending(&sv->init) < SV_INIT_HIGH / 2)
-			sv_clients_resume(sv);
+			supervise_clients_flush(sv);
+		if (sv->paused && conn_pending(&sv->init) < SUPERVISE_INIT_HIGH / 2)
+			supervise_clients_resume(sv);
 		if (!sv->told)
-			sv_prompt_round(sv);
+			supervise_prompt_round(sv);
 		if (!sv->told)
 			pump_continue(&sv->pump);
 		if (!sv->told)
@@ -385,41 +398,41 @@ static int run_supervision(struct sv *sv)
 	return r;
 }
 
-static void tear_down_supervision(struct sv *sv)
+static void tear_down_supervision(struct supervision *sv)
 {
 	struct chan *ch, *next;
 
 	sv->gone = true;
-	sv_thaw(sv);
+	supervise_thaw(sv);
 	for (ch = sv->chans; ch; ch = next) {
 		const struct proto_exit x = { PROTO_SIGNALED, SIGKILL, sv->rolled ? PROTO_WHAT_ROLLED : 0 };
 
 		next = ch->next;
 		/* Commands that still ran were killed together with pid 1. */
 		if (!ch->is_main && !ch->is_port && !ch->is_agent && ch->state != CHAN_BODY)
-			sv_exec_ended(ch, &x);
+			supervise_exec_ended(ch, &x);
 	}
-	sv_ports_close(sv);
-	sv_agent_close(sv);
-	sv_prompt_close(sv);
+	supervise_ports_close(sv);
+	supervise_agent_close(sv);
+	supervise_prompt_close(sv);
 	while (sv->clients)
-		sv_client_drop(sv->clients);
+		supervise_client_drop(sv->clients);
 	while (sv->chans)
-		sv_chan_free(sv->chans);
+		supervise_chan_free(sv->chans);
 	pump_release(&sv->pump);
-	sv_say_rest(sv);
+	supervise_say_rest(sv);
 	conn_release(&sv->init);
 	loop_close(&sv->loop);
 }
 
-/* Whatever failed, pid 1 is dead and reaped when supervise() returns. */
-static void kill_and_reap_init(struct sv *sv)
+/* Pid 1 is dead and reaped when supervise() returns, also after a failure. */
+static void kill_and_reap_init(struct supervision *sv)
 {
 	siginfo_t si;
 
 	if (sv->reaped || sv->run->pidfd < 0)
 		return;
-	sv_kill(sv, CAUSE_COUNT);
+	supervise_kill(sv, CAUSE_COUNT);
 	while (waitid(P_PIDFD, (id_t)sv->run->pidfd, &si, WEXITED) < 0 && errno == EINTR)
 		;
 }
@@ -428,7 +441,7 @@ int supervise(const struct spec *s, struct cgroup *cg, struct engine_run *run, c
 	      struct run_end *ret, struct err *e)
 {
 	struct sigaction ignore = { .sa_handler = SIG_IGN }, old;
-	struct sv sv = { .spec = s, .cg = cg, .run = run, .io = io, .end = ret, .err = e };
+	struct supervision sv = { .spec = s, .cg = cg, .run = run, .io = io, .end = ret, .err = e };
 	int r;
 
 	*ret = (struct run_end){ .claim.kind = PROTO_EXIT_KINDS };
@@ -436,7 +449,7 @@ int supervise(const struct spec *s, struct cgroup *cg, struct engine_run *run, c
 	sv.loop = LOOP_INIT;
 	sv.init = CONN_INIT;
 	sv.agent.w = WATCH_INIT;
-	sv.prompt = (struct sv_prompt){ .c = ASKC_INIT, .w = WATCH_INIT, .w_in = WATCH_INIT };
+	sv.prompt = (struct supervise_prompt){ .c = ASKC_INIT, .w = WATCH_INIT, .w_in = WATCH_INIT };
 	sv.started = clock_nsec(CLOCK_MONOTONIC);
 	/* A closed pipe shows as EPIPE of write(), not as a signal that kills the launcher. */
 	sigaction(SIGPIPE, &ignore, &old);
@@ -445,7 +458,7 @@ int supervise(const struct spec *s, struct cgroup *cg, struct engine_run *run, c
 		r = run_supervision(&sv);
 	kill_and_reap_init(&sv);
 	if (r == 0 && !sv.told)
-		sv_settle(&sv);
+		supervise_settle(&sv);
 	tear_down_supervision(&sv);
 	sigaction(SIGPIPE, &old, NULL);
 	return r < 0 ? r : sv.error;

@@ -46,6 +46,8 @@ struct run_end {
 	bool saw_erofs;	   /* the output mentions a read-only file system; used for a hint and nothing else */
 	bool output_cut;   /* the output limit was reached: the rest was dropped */
 	int output_error;  /* negative errno: the caller's stdout or stderr failed, the rest was dropped */
+	bool disk_full;	   /* hardly any space is left in the disk image of its layers */
+	bool inodes_full;  /* no more files can be made there */
 	bool pids_hit;	   /* forks were refused at least once; determined only when the command failed */
 	bool pids_claimed; /* the sandbox claims so: no control group counts its processes */
 	struct proto_exit claim; /* init's claim about the main command; kind PROTO_EXIT_KINDS: none */
@@ -91,6 +93,11 @@ struct supervise_io {
 	struct supervise_start
 		*start; /* result of supervise_start(), or NULL: supervise() starts the command */
 	/*
+	 * Called when init reports that the main command was started, for a caller that waits for that. An error ends
+	 * the sandbox. Not called where the command could not be started. May be NULL.
+	 */
+	int (*started)(void *ctx, struct err *e);
+	/*
 	 * Called once the command has run for SUPERVISE_LASTING_MS, to make the run visible to other commands: that
 	 * costs several files, which a command that ends at once does not need. Returns the control socket; an error
 	 * ends the sandbox. May be NULL: then listen_fd is the only control socket.
@@ -114,7 +121,7 @@ struct supervise_io {
 
 /*
  * Writes the message that starts the main command to init's stream before init exists: init reads it once the sandbox is
- * completely built. Nothing is read here. Of `io` only in, tty and agent are used.
+ * completely built. Nothing is read here. Of `io` only in, tty, started and agent are used.
  */
 int supervise_start(struct supervise_start *ret, const struct spec *s, const struct supervise_io *io,
 		    int stream, struct err *e) MUST_CHECK;

@@ -41,9 +41,9 @@
 #define SAID_MAX (VAULT_ASK_MAX + 8192)
 #define AGENT_FAILURE 5
 
-struct sv_asker {
-	struct sv_asker *next;
-	struct sv *sv;
+struct supervise_asker {
+	struct supervise_asker *next;
+	struct supervision *sv;
 	struct chan *ch;
 	struct buf in;	 /* not a whole message yet, or one that waits for its turn */
 	bool known;	 /* the vault was sent a message of it */
@@ -55,12 +55,12 @@ struct sv_asker {
 	struct net_sign sign;
 };
 
-static void send_next_to_vault(struct sv *sv);
-static void accept_next_asker(struct sv *sv);
+static void send_next_to_vault(struct supervision *sv);
+static void accept_next_asker(struct supervision *sv);
 
 /* --- the vault ---------------------------------------------------------------------------------------------------- */
 
-static int send_to_vault(struct sv *sv, uint32_t chan, bool allowed, const void *data, size_t len)
+static int send_to_vault(struct supervision *sv, uint32_t chan, bool allowed, const void *data, size_t len)
 {
 	struct vault_msg m = { .type = VAULT_ASK, .id = ++sv->agent.last_id, .num = { chan, allowed } };
 	uint8_t out[VAULT_ASK_MAX + 64];
@@ -75,7 +75,7 @@ static int send_to_vault(struct sv *sv, uint32_t chan, bool allowed, const void 
 
 /* --- the guard ---------------------------------------------------------------------------------------------------- */
 
-static int send_to_guard(struct sv *sv, const void *data, size_t len)
+static int send_to_guard(struct supervision *sv, const void *data, size_t len)
 {
 	int fd = sv->w_guard.events ? sv->w_guard.fd : -1;
 
@@ -84,7 +84,7 @@ static int send_to_guard(struct sv *sv, const void *data, size_t len)
 }
 
 /* Reports to the guard how the signature that was asked about ended, and forgets the message. */
-static void close_sign_ask(struct sv_asker *a, enum net_msg_type how)
+static void close_sign_ask(struct supervise_asker *a, enum net_msg_type how)
 {
 	const struct net_msg m = { .type = how, .level = a->ticket };
 
@@ -95,9 +95,9 @@ static void close_sign_ask(struct sv_asker *a, enum net_msg_type how)
 	buf_clear(&a->last);
 }
 
-static struct sv_asker *find_asker(struct sv *sv, uint32_t chan)
+static struct supervise_asker *find_asker(struct supervision *sv, uint32_t chan)
 {
-	for (struct sv_asker *a = sv->agent.askers; a; a = a->next) {
+	for (struct supervise_asker *a = sv->agent.askers; a; a = a->next) {
 		if (a->ch && a->ch->id == chan)
 			return a;
 	}
@@ -105,10 +105,10 @@ static struct sv_asker *find_asker(struct sv *sv, uint32_t chan)
 }
 
 /* Frees the asker. Its channel lives until init reports its end. */
-static void forget_asker(struct sv_asker *a)
+static void forget_asker(struct supervise_asker *a)
 {
-	struct sv *sv = a->sv;
-	struct sv_asker **p = &sv->agent.askers;
+	struct supervision *sv = a->sv;
+	struct supervise_asker **p = &sv->agent.askers;
 
 	while (*p != a)
 		p = &(*p)->next;
@@ -128,17 +128,17 @@ static void forget_asker(struct sv_asker *a)
 	free(a);
 }
 
-static void hang_up_asker(struct sv_asker *a)
+static void hang_up_asker(struct supervise_asker *a)
 {
-	struct sv *sv = a->sv;
+	struct supervision *sv = a->sv;
 
 	proto_add_u32(&sv->init.out, PROTO_SIGNAL, a->ch->id, SIGHUP);
-	sv_flush_init(sv);
+	supervise_flush_init(sv);
 	forget_asker(a);
 	accept_next_asker(sv);
 }
 
-static void reply_to_asker(struct sv_asker *a, const void *data, size_t len)
+static void reply_to_asker(struct supervise_asker *a, const void *data, size_t len)
 {
 	uint8_t out[LENGTH + VAULT_ASK_MAX];
 	uint32_t be = __builtin_bswap32((uint32_t)len);
@@ -146,7 +146,7 @@ static void reply_to_asker(struct sv_asker *a, const void *data, size_t len)
 	uint32_t cost = (uint32_t)(FRAME_HEAD + LENGTH + len);
 
 	if (len > VAULT_ASK_MAX || ch->in_closed || cost > ch->in_room ||
-	    conn_pending(&a->sv->init) > SV_INIT_HIGH) {
+	    conn_pending(&a->sv->init) > SUPERVISE_INIT_HIGH) {
 		hang_up_asker(a);
 		return;
 	}
@@ -154,24 +154,24 @@ static void reply_to_asker(struct sv_asker *a, const void *data, size_t len)
 	memcpy(out + LENGTH, data, len);
 	frame_add(&a->sv->init.out, PROTO_STDIN, ch->id, out, (uint32_t)(LENGTH + len));
 	ch->in_room -= cost;
-	sv_flush_init(a->sv);
+	supervise_flush_init(a->sv);
 }
 
-static void fail_request(struct sv_asker *a)
+static void fail_request(struct supervise_asker *a)
 {
 	static const uint8_t failure = AGENT_FAILURE;
 
 	reply_to_asker(a, &failure, 1);
 }
 
-static void vault_is_gone(struct sv *sv)
+static void vault_is_gone(struct supervision *sv)
 {
-	struct sv_asker *a = find_asker(sv, sv->agent.asked);
+	struct supervise_asker *a = find_asker(sv, sv->agent.asked);
 
 	loop_unwatch(&sv->loop, &sv->agent.w);
 	sv->agent.w.fd = fd_close(sv->agent.w.fd);
 	sv->agent.asked = 0;
-	for (struct sv_asker *p = sv->agent.askers; p; p = p->next)
+	for (struct supervise_asker *p = sv->agent.askers; p; p = p->next)
 		p->known = false;
 	if (a) {
 		close_sign_ask(a, NET_SIGN_UNUSED);
@@ -188,7 +188,7 @@ static void put_slice(struct json *j, const char *key, struct slice s)
 		json_bytes(j, key, s.p, s.len);
 }
 
-static void describe_signature(const struct vault_msg *m, const struct sv_asker *a, struct buf *out)
+static void describe_signature(const struct vault_msg *m, const struct supervise_asker *a, struct buf *out)
 {
 	struct json j = JSON_INIT(out);
 
@@ -211,16 +211,16 @@ static void copy_slice(char *out, size_t size, struct slice s)
 }
 
 /* True: a refusal of a new kind, to be logged now. False: it was added to the count of its kind. */
-static bool is_new_refusal(struct sv *sv, const struct vault_msg *m)
+static bool is_new_refusal(struct supervision *sv, const struct vault_msg *m)
 {
-	struct sv_agent *g = &sv->agent;
-	struct sv_refusal r = { 0 };
+	struct supervise_agent *g = &sv->agent;
+	struct supervise_refusal r = { 0 };
 
 	copy_slice(r.name, sizeof(r.name), m->text[1]);
 	copy_slice(r.host, sizeof(r.host), m->text[2]);
 	copy_slice(r.why, sizeof(r.why), m->text[6]);
 	for (size_t i = 0; i < g->n_refusals; i++) {
-		struct sv_refusal *o = &g->refusals[i];
+		struct supervise_refusal *o = &g->refusals[i];
 
 		if (str_eq(o->name, r.name) && str_eq(o->host, r.host) && str_eq(o->why, r.why)) {
 			o->more++;
@@ -228,18 +228,18 @@ static bool is_new_refusal(struct sv *sv, const struct vault_msg *m)
 		}
 	}
 	/* When the table is full, its last row counts all further kinds. */
-	if (g->n_refusals == SV_REFUSALS) {
-		g->refusals[SV_REFUSALS - 1].more++;
+	if (g->n_refusals == SUPERVISE_REFUSALS) {
+		g->refusals[SUPERVISE_REFUSALS - 1].more++;
 		return false;
 	}
 	g->refusals[g->n_refusals++] = r;
 	return true;
 }
 
-static void log_refusals(struct sv *sv)
+static void log_refusals(struct supervision *sv)
 {
 	for (size_t i = 0; i < sv->agent.n_refusals; i++) {
-		struct sv_refusal *r = &sv->agent.refusals[i];
+		struct supervise_refusal *r = &sv->agent.refusals[i];
 		autobuf struct buf b = BUF_INIT;
 		struct json j = JSON_INIT(&b);
 
@@ -253,7 +253,7 @@ static void log_refusals(struct sv *sv)
 		json_str(&j, "why", r->why);
 		json_u64(&j, "count", r->more);
 		r->more = 0;
-		(void)!sv_event(sv, "secret.refused", &b);
+		(void)!supervise_event(sv, "secret.refused", &b);
 	}
 }
 
@@ -263,7 +263,7 @@ static void on_refusals_timer(struct timer *t)
 }
 
 /* supervise_agent.E1: writes the log line for the vault's reply. Only on 0 may the reply be sent inside. */
-static int log_vault_reply(struct sv *sv, const struct vault_msg *m, const struct sv_asker *a)
+static int log_vault_reply(struct supervision *sv, const struct vault_msg *m, const struct supervise_asker *a)
 {
 	autobuf struct buf b = BUF_INIT;
 
@@ -277,13 +277,13 @@ static int log_vault_reply(struct sv *sv, const struct vault_msg *m, const struc
 	describe_signature(m, a, &b);
 	if (buf_error(&b))
 		return -ENOMEM;
-	return sv_event(sv, m->num[1] == VAULT_SAID_SIGNED ? "secret.use" : "secret.refused", &b);
+	return supervise_event(sv, m->num[1] == VAULT_SAID_SIGNED ? "secret.use" : "secret.refused", &b);
 }
 
 /* --- approval by a person ------------------------------------------------------------------------------------------- */
 
 /* Denials by a person or by the ask server are few, so each is logged by itself and not counted. */
-static void log_denied_signature(struct sv_asker *a, const char *why)
+static void log_denied_signature(struct supervise_asker *a, const char *why)
 {
 	autobuf struct buf b = BUF_INIT;
 	struct json j = JSON_INIT(&b);
@@ -299,11 +299,11 @@ static void log_denied_signature(struct sv_asker *a, const char *why)
 	json_str(&j, "why", why);
 	if (a->ask[0])
 		json_str(&j, "ask", a->ask);
-	(void)!sv_event(a->sv, "secret.refused", &b);
+	(void)!supervise_event(a->sv, "secret.refused", &b);
 }
 
 /* supervise_agent.E5: the vault requires approval. Asks the guard; the request waits here, or fails without a guard. */
-static void hold_for_approval(struct sv_asker *a, const struct vault_msg *m)
+static void hold_for_approval(struct supervise_asker *a, const struct vault_msg *m)
 {
 	struct net_sign *s = &a->sign;
 
@@ -323,16 +323,16 @@ static void hold_for_approval(struct sv_asker *a, const struct vault_msg *m)
 	a->allowed = false;
 }
 
-static struct sv_asker *find_asker_by_ticket(struct sv *sv, uint32_t ticket)
+static struct supervise_asker *find_asker_by_ticket(struct supervision *sv, uint32_t ticket)
 {
-	for (struct sv_asker *a = sv->agent.askers; a; a = a->next) {
+	for (struct supervise_asker *a = sv->agent.askers; a; a = a->next) {
 		if (ticket && a->ticket == ticket && !a->allowed)
 			return a;
 	}
 	return NULL;
 }
 
-static void deny_signature(struct sv_asker *a, const char *why)
+static void deny_signature(struct supervise_asker *a, const char *why)
 {
 	/* No report to the guard: the denial came from there, or the guard is gone. */
 	a->ticket = 0;
@@ -341,9 +341,9 @@ static void deny_signature(struct sv_asker *a, const char *why)
 	fail_request(a);
 }
 
-void sv_agent_verdict(struct sv *sv, uint32_t ticket, bool allow, const char *text)
+void supervise_agent_verdict(struct supervision *sv, uint32_t ticket, bool allow, const char *text)
 {
-	struct sv_asker *a = find_asker_by_ticket(sv, ticket);
+	struct supervise_asker *a = find_asker_by_ticket(sv, ticket);
 	size_t n = strcspn(text, " ");
 
 	/* The asker has disconnected; its NET_SIGN_DROP may have crossed this verdict. The approval is returned unused. */
@@ -362,9 +362,9 @@ void sv_agent_verdict(struct sv *sv, uint32_t ticket, bool allow, const char *te
 	send_next_to_vault(sv);
 }
 
-void sv_agent_unanswered(struct sv *sv)
+void supervise_agent_unanswered(struct supervision *sv)
 {
-	struct sv_asker *a, *next;
+	struct supervise_asker *a, *next;
 
 	for (a = sv->agent.askers; a; a = next) {
 		next = a->next;
@@ -377,9 +377,9 @@ void sv_agent_unanswered(struct sv *sv)
 	send_next_to_vault(sv);
 }
 
-int sv_agent_said(struct sv *sv, const void *data, size_t len)
+int supervise_agent_said(struct supervision *sv, const void *data, size_t len)
 {
-	struct sv_asker *a;
+	struct supervise_asker *a;
 	struct vault_msg m;
 
 	if (vault_msg_parse(VAULT_TO_CLIENT, data, len, 0, &m) < 0 || m.type != VAULT_SAID)
@@ -407,7 +407,7 @@ int sv_agent_said(struct sv *sv, const void *data, size_t len)
 
 static void on_vault_message(struct watch *w, uint32_t events)
 {
-	struct sv *sv = w->ctx;
+	struct supervision *sv = w->ctx;
 	uint8_t in[SAID_MAX];
 	size_t len = 0;
 	int r = fdpass_recv_some(w->fd, in, sizeof(in), &len, NULL, 0);
@@ -415,11 +415,11 @@ static void on_vault_message(struct watch *w, uint32_t events)
 	(void)events;
 	if (r == -EAGAIN || r == -EINTR)
 		return;
-	if (r < 0 || sv_agent_said(sv, in, len) < 0)
+	if (r < 0 || supervise_agent_said(sv, in, len) < 0)
 		vault_is_gone(sv);
 }
 
-void sv_agent_channel(struct sv *sv, int fd)
+void supervise_agent_channel(struct supervision *sv, int fd)
 {
 	if (!sv->io->agent) {
 		fd_close(fd);
@@ -435,7 +435,7 @@ void sv_agent_channel(struct sv *sv, int fd)
 /* --- programs inside ---------------------------------------------------------------------------------------------- */
 
 /* The length of the first message if all of it has arrived; 0: not yet, negative: its length is not legal. */
-static long whole_message_length(const struct sv_asker *a)
+static long whole_message_length(const struct supervise_asker *a)
 {
 	uint32_t be;
 
@@ -449,9 +449,9 @@ static long whole_message_length(const struct sv_asker *a)
 }
 
 /* 1: the message was sent to the vault; 0: there is none to send; negative: the request failed or the asker was hung up on. */
-static int forward_message(struct sv_asker *a)
+static int forward_message(struct supervise_asker *a)
 {
-	struct sv *sv = a->sv;
+	struct supervision *sv = a->sv;
 	long len = a->ticket ? 0 : whole_message_length(a);
 	int r;
 
@@ -479,12 +479,12 @@ static int forward_message(struct sv_asker *a)
 }
 
 /* If the vault is idle, sends it the next waiting message. The asker that was served moves to the end of the list. */
-static void send_next_to_vault(struct sv *sv)
+static void send_next_to_vault(struct supervision *sv)
 {
-	struct sv_asker *a = sv->agent.askers, *next;
+	struct supervise_asker *a = sv->agent.askers, *next;
 
 	for (; a && !sv->agent.asked; a = next) {
-		struct sv_asker **p;
+		struct supervise_asker **p;
 		int r = forward_message(a);
 
 		/* A hang-up may have freed other askers: start again from the head. */
@@ -501,15 +501,15 @@ static void send_next_to_vault(struct sv *sv)
 	}
 }
 
-int sv_agent_output(struct chan *ch, const struct frame *f)
+int supervise_agent_output(struct chan *ch, const struct frame *f)
 {
-	struct sv_asker *a = ch->asker;
+	struct supervise_asker *a = ch->asker;
 	uint32_t cost = f->len + FRAME_HEAD;
 
 	if (!f->len || cost > ch->out_room || f->type == PROTO_STDERR)
 		return -EPROTO;
 	ch->out_room -= cost;
-	sv_drop_output(ch, cost);
+	supervise_drop_output(ch, cost);
 	if (!a)
 		return 0;
 	a->heard = clock_nsec(CLOCK_MONOTONIC);
@@ -523,9 +523,9 @@ int sv_agent_output(struct chan *ch, const struct frame *f)
 	return 0;
 }
 
-void sv_agent_started(struct chan *ch)
+void supervise_agent_started(struct chan *ch)
 {
-	struct sv *sv = ch->sv;
+	struct supervision *sv = ch->sv;
 
 	sv->agent.accepting = false;
 	if (ch->asker)
@@ -533,7 +533,7 @@ void sv_agent_started(struct chan *ch)
 	accept_next_asker(sv);
 }
 
-static void report_agent_down(struct sv *sv, const struct proto_exit *x)
+static void report_agent_down(struct supervision *sv, const struct proto_exit *x)
 {
 	autobuf struct buf b = BUF_INIT;
 	struct json j = JSON_INIT(&b);
@@ -543,17 +543,17 @@ static void report_agent_down(struct sv *sv, const struct proto_exit *x)
 	sv->agent.said_broken = true;
 	json_str(&j, "part", "ssh-agent");
 	json_str(&j, "why", strerror((int)x->value)); // NOLINT(concurrency-mt-unsafe): one thread
-	(void)!sv_event(sv, "agent.down", &b);
+	(void)!supervise_event(sv, "agent.down", &b);
 }
 
-void sv_agent_ended(struct chan *ch, const struct proto_exit *x)
+void supervise_agent_ended(struct chan *ch, const struct proto_exit *x)
 {
-	struct sv *sv = ch->sv;
+	struct supervision *sv = ch->sv;
 	bool waited = ch->state == CHAN_STARTING;
 
 	if (ch->asker)
 		forget_asker(ch->asker);
-	sv_chan_free(ch);
+	supervise_chan_free(ch);
 	if (!waited) {
 		accept_next_asker(sv);
 		return;
@@ -568,9 +568,9 @@ void sv_agent_ended(struct chan *ch, const struct proto_exit *x)
 }
 
 /* supervise_agent.E3: is there a place for one more asker? If not, hangs up on the one that was silent longest. */
-static bool has_asker_place(struct sv *sv, uint64_t now)
+static bool has_asker_place(struct supervision *sv, uint64_t now)
 {
-	struct sv_asker *a, *best = NULL;
+	struct supervise_asker *a, *best = NULL;
 
 	if (sv->agent.n_askers < PLACES && sv->n_chan < PROTO_CHANNELS - 1)
 		return true;
@@ -581,14 +581,14 @@ static bool has_asker_place(struct sv *sv, uint64_t now)
 	/* Not hang_up_asker(), which would call back into this function. */
 	if (best && now - best->heard > SILENT) {
 		proto_add_u32(&sv->init.out, PROTO_SIGNAL, best->ch->id, SIGHUP);
-		sv_flush_init(sv);
+		supervise_flush_init(sv);
 		forget_asker(best);
 	}
 	return sv->agent.n_askers < PLACES && sv->n_chan < PROTO_CHANNELS - 1;
 }
 
 /* supervise_agent.E3: a token bucket over new connections. */
-static bool rate_allows_asker(struct sv_agent *g, uint64_t now)
+static bool rate_allows_asker(struct supervise_agent *g, uint64_t now)
 {
 	g->places += (double)(now - g->places_at) * NEW_RATE / (double)NSEC_PER_SEC;
 	g->places = g->places > NEW_BURST ? NEW_BURST : g->places;
@@ -599,16 +599,16 @@ static bool rate_allows_asker(struct sv_agent *g, uint64_t now)
 	return true;
 }
 
-static void accept_next_asker(struct sv *sv)
+static void accept_next_asker(struct supervision *sv)
 {
 	uint64_t now = clock_nsec(CLOCK_MONOTONIC);
-	struct sv_asker *a;
+	struct supervise_asker *a;
 
 	if (sv->agent.accepting || sv->ended || sv->killed || sv->gone)
 		return;
 	a = has_asker_place(sv, now) && rate_allows_asker(&sv->agent, now) ? calloc(1, sizeof(*a)) : NULL;
 	if (a)
-		a->ch = sv_chan_new(sv, NULL, 0);
+		a->ch = supervise_chan_new(sv, NULL, 0);
 	if (!a || !a->ch) {
 		free(a);
 		loop_timer(&sv->loop, &sv->agent.t, now + PAUSE);
@@ -626,7 +626,7 @@ static void accept_next_asker(struct sv *sv)
 	a->ch->state = CHAN_STARTING;
 	a->ch->flags = PROTO_F_STDIN;
 	frame_add(&sv->init.out, PROTO_ACCEPT, a->ch->id, NULL, 0);
-	sv_flush_init(sv);
+	supervise_flush_init(sv);
 }
 
 static void on_accept_pause(struct timer *t)
@@ -634,7 +634,7 @@ static void on_accept_pause(struct timer *t)
 	accept_next_asker(t->ctx);
 }
 
-void sv_agent_begin(struct sv *sv)
+void supervise_agent_begin(struct supervision *sv)
 {
 	if (!sv->io->agent)
 		return;
@@ -643,11 +643,11 @@ void sv_agent_begin(struct sv *sv)
 	sv->agent.places = NEW_BURST;
 	sv->agent.places_at = clock_nsec(CLOCK_MONOTONIC);
 	if (sv->io->agent_fd >= 0)
-		sv_agent_channel(sv, sv->io->agent_fd);
+		supervise_agent_channel(sv, sv->io->agent_fd);
 	accept_next_asker(sv);
 }
 
-void sv_agent_close(struct sv *sv)
+void supervise_agent_close(struct supervision *sv)
 {
 	if (!sv->io->agent)
 		return;

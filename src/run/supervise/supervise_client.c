@@ -19,7 +19,7 @@
 
 static void on_control_client(struct watch *w, uint32_t events);
 
-int sv_client_add(struct sv *sv, int fd, pid_t pid, uid_t uid)
+int supervise_client_add(struct supervision *sv, int fd, pid_t pid, uid_t uid)
 {
 	struct client *c = calloc(1, sizeof(*c));
 
@@ -35,20 +35,20 @@ int sv_client_add(struct sv *sv, int fd, pid_t pid, uid_t uid)
 	sv->n_client++;
 	if (fd >= 0 && loop_watch(&sv->loop, &c->w, EPOLLIN) < 0) {
 		c->w.fd = -1;
-		sv_client_drop(c);
+		supervise_client_drop(c);
 		return -ENOMEM;
 	}
 	return 0;
 }
 
-void sv_client_drop(struct client *c)
+void supervise_client_drop(struct client *c)
 {
-	struct sv *sv = c->sv;
+	struct supervision *sv = c->sv;
 	struct client **p = &sv->clients;
 	struct chan *ch, *next;
 
 	if (sv->freeze.by == c)
-		sv_thaw(sv);
+		supervise_thaw(sv);
 	while (*p != c)
 		p = &(*p)->next;
 	*p = c->next;
@@ -58,9 +58,9 @@ void sv_client_drop(struct client *c)
 		if (ch->client != c)
 			continue;
 		if (ch->state == CHAN_BODY)
-			sv_chan_free(ch);
+			supervise_chan_free(ch);
 		else
-			sv_exec_hang_up(ch);
+			supervise_exec_hang_up(ch);
 	}
 	for (unsigned i = 0; i < sv->n_ping; i++) {
 		if (sv->ping[i].client == c)
@@ -75,7 +75,7 @@ void sv_client_drop(struct client *c)
 /* A client is not read while its own replies pile up unread, nor while init has too much queued. */
 static bool may_read_client(const struct client *c)
 {
-	return !c->closing && !c->sv->paused && conn_pending(&c->conn) < SV_CLIENT_HIGH;
+	return !c->closing && !c->sv->paused && conn_pending(&c->conn) < SUPERVISE_CLIENT_HIGH;
 }
 
 static int watch_client(struct client *c)
@@ -89,7 +89,7 @@ static int watch_client(struct client *c)
 }
 
 /* A write error only shuts the socket down: on_control_client() drops the client, since our caller still uses it. */
-void sv_client_flush(struct client *c)
+void supervise_client_flush(struct client *c)
 {
 	c->dirty = false;
 	if (conn_flush(&c->conn) < 0 && c->w.fd >= 0)
@@ -98,38 +98,38 @@ void sv_client_flush(struct client *c)
 		shutdown(c->w.fd, SHUT_RDWR);
 }
 
-void sv_client_later(struct client *c)
+void supervise_client_later(struct client *c)
 {
 	c->dirty = c->sv->dirty = true;
 }
 
-void sv_clients_flush(struct sv *sv)
+void supervise_clients_flush(struct supervision *sv)
 {
 	sv->dirty = false;
 	for (struct client *c = sv->clients; c; c = c->next) {
 		if (c->dirty)
-			sv_client_flush(c);
+			supervise_client_flush(c);
 	}
 }
 
-static int forward_ping(struct sv *sv, struct client *c, const struct frame *f)
+static int forward_ping(struct supervision *sv, struct client *c, const struct frame *f)
 {
 	struct ping *p = &sv->ping[sv->n_ping];
 
 	if (f->len > PROTO_PING_MAX)
 		return -EPROTO;
-	if (sv->n_ping == SV_PINGS)
-		return sv_refuse(c, "the sandbox does not answer");
+	if (sv->n_ping == SUPERVISE_PINGS)
+		return supervise_refuse(c, "the sandbox does not answer");
 	p->client = c;
 	p->len = f->len;
 	memcpy(p->data, f->data, f->len);
 	sv->n_ping++;
 	frame_add(&sv->init.out, PROTO_PING, 0, f->data, f->len);
-	sv_flush_init(sv);
+	supervise_flush_init(sv);
 	return 0;
 }
 
-static int take_stop_request(struct sv *sv, struct client *c, const struct frame *f)
+static int take_stop_request(struct supervision *sv, struct client *c, const struct frame *f)
 {
 	autobuf struct buf fields = BUF_INIT;
 	struct json j = JSON_INIT(&fields);
@@ -141,9 +141,9 @@ static int take_stop_request(struct sv *sv, struct client *c, const struct frame
 	json_u64(&j, "grace_ms", grace);
 	json_i64(&j, "client_pid", c->pid);
 	json_u64(&j, "client_uid", c->uid);
-	r = buf_error(&fields) ? -ENOMEM : sv_event(sv, "stop.request", &fields);
+	r = buf_error(&fields) ? -ENOMEM : supervise_event(sv, "stop.request", &fields);
 	if (r == 0)
-		sv_stop(sv, SIGTERM, grace * NSEC_PER_MSEC);
+		supervise_stop(sv, SIGTERM, grace * NSEC_PER_MSEC);
 	return 0;
 }
 
@@ -154,7 +154,7 @@ static void put_enforced_limit(struct json *j, const char *key, const struct lim
 		json_u64(j, key, l->value);
 }
 
-static int reply_stat(struct sv *sv, struct client *c)
+static int reply_stat(struct supervision *sv, struct client *c)
 {
 	autobuf struct buf out = BUF_INIT;
 	struct json j = JSON_INIT(&out);
@@ -193,7 +193,7 @@ static int reply_stat(struct sv *sv, struct client *c)
 	return 0;
 }
 
-static int take_control_frame(struct sv *sv, struct client *c, const struct frame *f)
+static int take_control_frame(struct supervision *sv, struct client *c, const struct frame *f)
 {
 	switch (f->type) {
 	case PROTO_PING:
@@ -203,9 +203,9 @@ static int take_control_frame(struct sv *sv, struct client *c, const struct fram
 	case PROTO_STAT:
 		return f->len ? -EPROTO : reply_stat(sv, c);
 	case PROTO_FREEZE:
-		return sv_freeze(sv, c, f);
+		return supervise_freeze(sv, c, f);
 	case PROTO_ROLLBACK:
-		return sv_rollback(sv, c, f);
+		return supervise_rollback(sv, c, f);
 	default:
 		return -EPROTO;
 	}
@@ -256,7 +256,7 @@ static int forward_resize(struct chan *ch, const struct frame *f)
 }
 
 /* A frame for a command that starts or runs. For one that has ended it is late, not wrong, and is dropped (proto.P2). */
-static int take_command_frame(struct sv *sv, struct client *c, const struct frame *f)
+static int take_command_frame(struct supervision *sv, struct client *c, const struct frame *f)
 {
 	struct chan *ch = sv->chans;
 	int r;
@@ -272,19 +272,19 @@ static int take_command_frame(struct sv *sv, struct client *c, const struct fram
 	    : f->type == PROTO_SIGNAL ? forward_signal(ch, f)
 				      : forward_resize(ch, f);
 	if (r == 0)
-		sv_flush_init(sv);
+		supervise_flush_init(sv);
 	return r;
 }
 
-int sv_client_frame(struct sv *sv, struct client *c, const struct frame *f)
+int supervise_client_frame(struct supervision *sv, struct client *c, const struct frame *f)
 {
 	if (f->chan == 0)
 		return take_control_frame(sv, c, f);
 	switch (f->type) {
 	case PROTO_START_DATA:
-		return sv_exec_body(c, f);
+		return supervise_exec_body(c, f);
 	case PROTO_START:
-		return sv_exec_start(c, f);
+		return supervise_exec_start(c, f);
 	case PROTO_STDIN:
 	case PROTO_CREDIT:
 	case PROTO_SIGNAL:
@@ -296,16 +296,16 @@ int sv_client_frame(struct sv *sv, struct client *c, const struct frame *f)
 }
 
 /* Handles the frames that have arrived; pauses all clients while init has too much queued. */
-static int take_client_frames(struct sv *sv, struct client *c)
+static int take_client_frames(struct supervision *sv, struct client *c)
 {
 	struct frame f;
 	int r = 0;
 
 	while (may_read_client(c) && (r = conn_next(&c->conn, &f)) > 0) {
-		r = sv_client_frame(sv, c, &f);
+		r = supervise_client_frame(sv, c, &f);
 		if (r < 0)
 			return r;
-		if (conn_pending(&sv->init) > SV_INIT_HIGH)
+		if (conn_pending(&sv->init) > SUPERVISE_INIT_HIGH)
 			sv->paused = true;
 	}
 	return r < 0 ? r : 0;
@@ -317,11 +317,11 @@ static void serve_client(struct client *c, int r)
 	if (r >= 0)
 		r = take_client_frames(c->sv, c);
 	if (r == -EPROTO && !c->closing)
-		r = sv_refuse(c, "the request is not well formed");
+		r = supervise_refuse(c, "the request is not well formed");
 	if (r >= 0)
 		r = conn_flush(&c->conn);
 	if (r < 0 || (c->closing && !conn_pending(&c->conn)) || watch_client(c) < 0)
-		sv_client_drop(c);
+		supervise_client_drop(c);
 }
 
 static void on_control_client(struct watch *w, uint32_t events)
@@ -331,7 +331,7 @@ static void on_control_client(struct watch *w, uint32_t events)
 	serve_client(c, events & (EPOLLIN | EPOLLHUP | EPOLLERR) ? conn_fill(&c->conn) : 0);
 }
 
-void sv_clients_resume(struct sv *sv)
+void supervise_clients_resume(struct supervision *sv)
 {
 	struct client *next;
 
@@ -345,7 +345,7 @@ void sv_clients_resume(struct sv *sv)
 
 static void on_control_accept(struct watch *w, uint32_t events)
 {
-	struct sv *sv = w->ctx;
+	struct supervision *sv = w->ctx;
 	autoclose int fd = accept4(w->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	struct ucred cred;
 	socklen_t len = sizeof(cred);
@@ -362,19 +362,20 @@ static void on_control_accept(struct watch *w, uint32_t events)
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0 ||
 	    (cred.uid != geteuid() && cred.uid != 0))
 		return;
-	if (sv->n_client < SV_CLIENTS && !sv->killed && sv_client_add(sv, fd, cred.pid, cred.uid) == 0)
+	if (sv->n_client < SUPERVISE_CLIENTS && !sv->killed &&
+	    supervise_client_add(sv, fd, cred.pid, cred.uid) == 0)
 		fd = -1;
 }
 
 static void listen_for_clients_again(struct timer *t)
 {
-	struct sv *sv = t->ctx;
+	struct supervision *sv = t->ctx;
 
 	if (loop_watch(&sv->loop, &sv->w_listen, EPOLLIN) < 0)
 		loop_timer(&sv->loop, t, clock_nsec(CLOCK_MONOTONIC) + LISTEN_PAUSE);
 }
 
-void sv_listen(struct sv *sv, int fd)
+void supervise_listen(struct supervision *sv, int fd)
 {
 	sv->w_listen = (struct watch){ .fd = fd, .fn = on_control_accept, .ctx = sv };
 	sv->t_listen = (struct timer){ .fn = listen_for_clients_again, .ctx = sv };

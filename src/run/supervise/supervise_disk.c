@@ -2,7 +2,7 @@
 /*
  * The disk limit where the kernel enforces none: the workspace's upper layer is watched from outside.
  *
- * Free space of the file system is cheap to read and tells when a walk of the layer is worth its time: when it decrease by a
+ * Free space of the file system is cheap to read and tells when a walk of the layer is worth its time: when it falls by a
  * good part of what the sandbox may still use, or every WALK_ANYWAY while it changes at all. A walk takes longer the
  * larger the layer is, so the next one waits ten times as long as the last one took. At the limit the sandbox is frozen,
  * counted once more, and killed if the second count is over the limit too. The host's own free space is guarded by a
@@ -24,7 +24,7 @@
 #define STEP_INODES 64
 
 /* Walks the layers and counts bytes and inodes; true when either is over its limit, or cannot be counted. */
-static bool is_over_disk_limit(struct sv *sv)
+static bool is_over_disk_limit(struct supervision *sv)
 {
 	struct disk_watch *d = &sv->disk;
 	uint64_t bytes = 0, inodes = 0, began = clock_nsec(CLOCK_MONOTONIC), took;
@@ -82,15 +82,15 @@ static bool walk_is_due(const struct disk_watch *d, const struct statvfs *v, boo
 }
 
 /* On cgroup v1 a frozen process does not die before it is thawed. */
-static void kill_for_disk(struct sv *sv, bool frozen)
+static void kill_for_disk(struct supervision *sv, bool frozen)
 {
-	sv_kill(sv, CAUSE_DISK);
+	supervise_kill(sv, CAUSE_DISK);
 	if (frozen && cgroup_freeze(sv->cg, false, NULL) < 0 && cgroup_kill(sv->cg, NULL) < 0 && !sv->error)
 		sv->error = err_set(sv->err, -EIO,
 				    "a sandbox over its disk limit is frozen and cannot be killed");
 }
 
-static void enforce_disk_limit(struct sv *sv)
+static void enforce_disk_limit(struct supervision *sv)
 {
 	bool frozen;
 
@@ -109,7 +109,7 @@ static void enforce_disk_limit(struct sv *sv)
 
 static void on_disk_poll(struct timer *t)
 {
-	struct sv *sv = t->ctx;
+	struct supervision *sv = t->ctx;
 	struct disk_watch *d = &sv->disk;
 	uint64_t now = clock_nsec(CLOCK_MONOTONIC);
 	struct statvfs v;
@@ -142,7 +142,7 @@ static uint64_t host_free_floor(const struct statvfs *v, uint64_t block)
 	return free <= floor ? free / 2 : floor;
 }
 
-void sv_disk_start(struct sv *sv)
+void supervise_disk_start(struct supervision *sv)
 {
 	struct disk_watch *d = &sv->disk;
 	struct statvfs v;

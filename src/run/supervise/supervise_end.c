@@ -2,7 +2,7 @@
 /*
  * Signals to coffer, the time limit, killing, and the cause that is reported afterwards.
  *
- * What init claims about the end counts only where neither the launcher nor the kernel knows better (sv_settle()).
+ * A claim of init about the end counts only where neither the launcher nor the kernel knows better (supervise_settle()).
  */
 #include "base/clock.h"
 #include "base/str.h"
@@ -39,18 +39,18 @@ const char *run_cause_name(enum run_cause c)
 	return c < CAUSE_COUNT ? names[c] : "?";
 }
 
-void sv_signal_main(struct sv *sv, int sig)
+void supervise_signal_main(struct supervision *sv, int sig)
 {
 	if (sv->ended || sv->killed)
 		return;
-	proto_add_u32(&sv->init.out, PROTO_SIGNAL, SV_MAIN_CHAN, (uint32_t)sig);
+	proto_add_u32(&sv->init.out, PROTO_SIGNAL, SUPERVISE_MAIN_CHAN, (uint32_t)sig);
 	/* A stopped process takes the signal only after SIGCONT. */
 	if (sig == SIGTERM || sig == SIGHUP)
-		proto_add_u32(&sv->init.out, PROTO_SIGNAL, SV_MAIN_CHAN, SIGCONT);
-	sv_flush_init(sv);
+		proto_add_u32(&sv->init.out, PROTO_SIGNAL, SUPERVISE_MAIN_CHAN, SIGCONT);
+	supervise_flush_init(sv);
 }
 
-void sv_kill(struct sv *sv, enum run_cause cause)
+void supervise_kill(struct supervision *sv, enum run_cause cause)
 {
 	if (cause != CAUSE_COUNT && sv->cause == CAUSE_COUNT && !sv->ended)
 		sv->cause = cause;
@@ -62,10 +62,10 @@ void sv_kill(struct sv *sv, enum run_cause cause)
 	    errno != ESRCH && !sv->error)
 		sv->error = err_sys(sv->err, -errno, "cannot kill the sandbox");
 	/* A frozen process dies only when it is thawed. */
-	sv_thaw(sv);
+	supervise_thaw(sv);
 }
 
-void sv_broken(struct sv *sv, const char *fmt, ...)
+void supervise_broken(struct supervision *sv, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -75,25 +75,25 @@ void sv_broken(struct sv *sv, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(sv->end->broken, sizeof(sv->end->broken), fmt, ap);
 	va_end(ap);
-	sv_kill(sv, CAUSE_BROKEN);
+	supervise_kill(sv, CAUSE_BROKEN);
 }
 
 static void on_kill_deadline(struct timer *t)
 {
-	struct sv *sv = t->ctx;
+	struct supervision *sv = t->ctx;
 
-	sv_kill(sv, CAUSE_STOPPED);
+	supervise_kill(sv, CAUSE_STOPPED);
 	if (sv->reaped)
 		loop_stop(&sv->loop);
 }
 
 static void on_time_limit(struct timer *t)
 {
-	struct sv *sv = t->ctx;
+	struct supervision *sv = t->ctx;
 
 	if (sv->cause == CAUSE_COUNT && !sv->ended)
 		sv->cause = CAUSE_TIMEOUT;
-	sv_signal_main(sv, SIGTERM);
+	supervise_signal_main(sv, SIGTERM);
 	loop_timer(&sv->loop, &sv->t_kill, clock_nsec(CLOCK_MONOTONIC) + TIMEOUT_GRACE);
 }
 
@@ -103,19 +103,19 @@ static void on_time_limit(struct timer *t)
  */
 static void on_oom_poll(struct timer *t)
 {
-	struct sv *sv = t->ctx;
+	struct supervision *sv = t->ctx;
 	struct cgroup_stat st = { 0 };
 
 	if (sv->ended || sv->killed)
 		return;
 	cgroup_read_stat(sv->cg, &st);
 	if (st.oom_kills > 0)
-		sv_kill(sv, CAUSE_OOM);
+		supervise_kill(sv, CAUSE_OOM);
 	else
 		loop_timer(&sv->loop, t, clock_nsec(CLOCK_MONOTONIC) + OOM_LOOK);
 }
 
-void sv_start_timeout(struct sv *sv)
+void supervise_start_timeout(struct supervision *sv)
 {
 	uint64_t limit = sv->spec->limits.l[LIMIT_TIMEOUT].value;
 
@@ -128,13 +128,13 @@ void sv_start_timeout(struct sv *sv)
 		loop_timer(&sv->loop, &sv->t_oom, sv->started + OOM_LOOK);
 }
 
-static void note_stop(struct sv *sv, int sig)
+static void note_stop(struct supervision *sv, int sig)
 {
 	sv->stop_signal = sig;
 	sv->stop_at = clock_nsec(CLOCK_MONOTONIC);
 }
 
-void sv_stop(struct sv *sv, int sig, uint64_t grace_ns)
+void supervise_stop(struct supervision *sv, int sig, uint64_t grace_ns)
 {
 	uint64_t at = clock_nsec(CLOCK_MONOTONIC) + grace_ns;
 
@@ -142,49 +142,49 @@ void sv_stop(struct sv *sv, int sig, uint64_t grace_ns)
 		return;
 	note_stop(sv, sig);
 	if (!grace_ns) {
-		sv_kill(sv, CAUSE_STOPPED);
+		supervise_kill(sv, CAUSE_STOPPED);
 		return;
 	}
-	sv_signal_main(sv, sig);
+	supervise_signal_main(sv, sig);
 	if (!sv->t_kill.armed || sv->t_kill.at > at)
 		loop_timer(&sv->loop, &sv->t_kill, at);
 }
 
 /* Ctrl-C for a command without a terminal of its own: passed on the first time, a kill the second time. */
-static void take_interrupt(struct sv *sv)
+static void take_interrupt(struct supervision *sv)
 {
 	uint64_t now = clock_nsec(CLOCK_MONOTONIC);
 
 	if (sv->last_int && now - sv->last_int < INT_AGAIN) {
-		sv_kill(sv, CAUSE_STOPPED);
+		supervise_kill(sv, CAUSE_STOPPED);
 		return;
 	}
 	sv->last_int = now;
 	note_stop(sv, SIGINT);
-	sv_signal_main(sv, SIGINT);
+	supervise_signal_main(sv, SIGINT);
 }
 
-void sv_take_signal(struct sv *sv, int sig)
+void supervise_take_signal(struct supervision *sv, int sig)
 {
 	switch (sig) {
 	case SIGWINCH:
 		if (!sv->ended && !sv->killed)
 			pump_resized(&sv->pump);
-		sv_prompt_resized(sv);
+		supervise_prompt_resized(sv);
 		break;
 	case SIGTSTP:
 		pump_suspend(&sv->pump);
-		sv_prompt_redraw(sv);
+		supervise_prompt_redraw(sv);
 		break;
 	case SIGINT:
 		take_interrupt(sv);
 		break;
 	case SIGQUIT:
 		note_stop(sv, SIGQUIT);
-		sv_signal_main(sv, SIGQUIT);
+		supervise_signal_main(sv, SIGQUIT);
 		break;
 	default:
-		sv_stop(sv, sig, TERM_GRACE);
+		supervise_stop(sv, sig, TERM_GRACE);
 		break;
 	}
 	/* The sandbox has ended and only unread output keeps us here: the signal means that nobody wants the rest. */
@@ -194,17 +194,17 @@ void sv_take_signal(struct sv *sv, int sig)
 
 static void on_launcher_signal(void *ctx, const struct signalfd_siginfo *si)
 {
-	sv_take_signal(ctx, (int)si->ssi_signo);
+	supervise_take_signal(ctx, (int)si->ssi_signo);
 }
 
-int sv_take_signals(struct sv *sv, struct err *e)
+int supervise_take_signals(struct supervision *sv, struct err *e)
 {
 	sv->pump.resizes = sv->io->prompt;
 	return pump_take_signals(&sv->pump, on_launcher_signal, sv, e);
 }
 
 /* Did a signal that we passed on end it? The command's handler may have taken up to TERM_GRACE. */
-static bool ended_by_stop_signal(const struct sv *sv)
+static bool ended_by_stop_signal(const struct supervision *sv)
 {
 	const struct proto_exit *x = &sv->end->claim;
 
@@ -216,7 +216,7 @@ static bool ended_by_stop_signal(const struct sv *sv)
 }
 
 /* The cause by init's claim, where the launcher did not end the sandbox. */
-static void settle_by_claim(struct sv *sv)
+static void settle_by_claim(struct supervision *sv)
 {
 	struct run_end *end = sv->end;
 
@@ -237,7 +237,7 @@ static void settle_by_claim(struct sv *sv)
 }
 
 /* The cause where the launcher ended the sandbox; the exit code follows from the cause, not from init. */
-static void settle_by_launcher(struct sv *sv)
+static void settle_by_launcher(struct supervision *sv)
 {
 	struct run_end *end = sv->end;
 
@@ -259,7 +259,7 @@ static void settle_by_launcher(struct sv *sv)
 	}
 }
 
-bool sv_pids_by_rlimit(const struct spec *s)
+bool supervise_pids_by_rlimit(const struct spec *s)
 {
 	const struct limit *l = &s->limits.l[LIMIT_PIDS];
 
@@ -267,18 +267,18 @@ bool sv_pids_by_rlimit(const struct spec *s)
 }
 
 /* Where no control group counts processes, only the sandbox can claim that the limit was reached. */
-static bool pids_are_claimed(const struct sv *sv)
+static bool pids_are_claimed(const struct supervision *sv)
 {
 	const struct proto_exit *x = &sv->end->claim;
 
-	if (!sv_pids_by_rlimit(sv->spec))
+	if (!supervise_pids_by_rlimit(sv->spec))
 		return false;
 	return x->what == PROTO_WHAT_PIDS ||
 	       (x->kind == PROTO_NOT_STARTED && x->what == PROTO_WHAT_FORK && x->value == EAGAIN);
 }
 
 /* For a command that failed: the control group's counters tell whether memory or pids were exhausted. */
-static void settle_by_kernel(struct sv *sv)
+static void settle_by_kernel(struct supervision *sv)
 {
 	struct run_end *end = sv->end;
 	struct cgroup_stat st = { 0 };
@@ -297,14 +297,14 @@ static void settle_by_kernel(struct sv *sv)
 			end->exit_code = 128 + SIGKILL;
 	} else if (end->pids_hit && end->cause != CAUSE_BROKEN) {
 		end->cause = CAUSE_PIDS;
-	} else if (st.pids_refused > 0 && sv_pids_by_rlimit(sv->spec)) {
+	} else if (st.pids_refused > 0 && supervise_pids_by_rlimit(sv->spec)) {
 		/* The control group is gVisor's outer limit: gVisor dies when it is reached. */
 		end->cause = CAUSE_PIDS;
 		end->exit_code = 128 + SIGKILL;
 	}
 }
 
-void sv_settle(struct sv *sv)
+void supervise_settle(struct supervision *sv)
 {
 	struct run_end *end = sv->end;
 

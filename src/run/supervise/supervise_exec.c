@@ -22,10 +22,10 @@ static void on_hang_up_deadline(struct timer *t)
 	struct chan *ch = t->ctx;
 
 	proto_add_u32(&ch->sv->init.out, PROTO_SIGNAL, ch->id, SIGKILL);
-	sv_flush_init(ch->sv);
+	supervise_flush_init(ch->sv);
 }
 
-struct chan *sv_chan_new(struct sv *sv, struct client *c, uint32_t client_id)
+struct chan *supervise_chan_new(struct supervision *sv, struct client *c, uint32_t client_id)
 {
 	struct chan *ch = calloc(1, sizeof(*ch));
 
@@ -44,9 +44,9 @@ struct chan *sv_chan_new(struct sv *sv, struct client *c, uint32_t client_id)
 	return ch;
 }
 
-void sv_chan_free(struct chan *ch)
+void supervise_chan_free(struct chan *ch)
 {
-	struct sv *sv = ch->sv;
+	struct supervision *sv = ch->sv;
 	struct chan **p = &sv->chans;
 
 	while (*p != ch)
@@ -71,7 +71,7 @@ static struct chan *find_client_chan(struct client *c, uint32_t id)
 	return NULL;
 }
 
-int sv_refuse(struct client *c, const char *text)
+int supervise_refuse(struct client *c, const char *text)
 {
 	frame_add(&c->conn.out, PROTO_ERROR, 0, text, (uint32_t)strlen(text));
 	c->closing = true;
@@ -80,25 +80,25 @@ int sv_refuse(struct client *c, const char *text)
 
 /* A piece of a start request. Sizes are capped (proto.P1); a client's channel numbers only grow, so a number that was
  * used before is illegal (proto.P2). */
-int sv_exec_body(struct client *c, const struct frame *f)
+int supervise_exec_body(struct client *c, const struct frame *f)
 {
-	struct sv *sv = c->sv;
+	struct supervision *sv = c->sv;
 	struct chan *ch = find_client_chan(c, f->chan);
 
 	if (!ch) {
 		if (f->chan <= c->last_chan)
 			return -EPROTO;
-		if (c->n_chan >= SV_CLIENT_CHANNELS || sv->n_chan >= PROTO_CHANNELS)
-			return sv_refuse(c, "too many commands run in this sandbox");
+		if (c->n_chan >= SUPERVISE_CLIENT_CHANNELS || sv->n_chan >= PROTO_CHANNELS)
+			return supervise_refuse(c, "too many commands run in this sandbox");
 		c->last_chan = f->chan;
-		ch = sv_chan_new(sv, c, f->chan);
+		ch = supervise_chan_new(sv, c, f->chan);
 		if (!ch)
 			return -ENOMEM;
 	}
 	if (ch->state != CHAN_BODY || f->len > PROTO_START_MAX - ch->body.len)
 		return -EPROTO;
 	if (f->len > PROTO_BODIES_MAX - sv->bodies)
-		return sv_refuse(c, "too many commands are being started in this sandbox");
+		return supervise_refuse(c, "too many commands are being started in this sandbox");
 	buf_add(&ch->body, f->data, f->len);
 	if (buf_error(&ch->body))
 		return -ENOMEM;
@@ -124,7 +124,7 @@ static void add_c_string(struct buf *b, const char *s)
 
 /* Builds the request that init gets: the client's command, and the sandbox's environment with the client's variables
  * over it. */
-static void merge_environment(struct sv *sv, const struct proto_body *from, struct proto_start *s,
+static void merge_environment(struct supervision *sv, const struct proto_body *from, struct proto_start *s,
 			      struct buf *out)
 {
 	const struct strv *base = &sv->spec->env;
@@ -184,12 +184,12 @@ static bool client_may_start(const struct proto_start *s, const struct proto_bod
 static int start_exec(struct chan *ch, struct proto_start *s, const struct proto_body *body)
 {
 	autobuf struct buf merged = BUF_INIT;
-	struct sv *sv = ch->sv;
+	struct supervision *sv = ch->sv;
 
 	/* The log line is written first; if that fails, nothing is started. */
 	ch->id = ++sv->last_chan;
 	if (log_exec_start(ch, body, s) < 0)
-		return sv_refuse(ch->client, "the audit log cannot be written, so nothing is started");
+		return supervise_refuse(ch->client, "the audit log cannot be written, so nothing is started");
 	merge_environment(sv, body, s, &merged);
 	if (buf_error(&merged))
 		return -ENOMEM;
@@ -199,21 +199,21 @@ static int start_exec(struct chan *ch, struct proto_start *s, const struct proto
 	ch->flags = s->flags;
 	ch->started = clock_nsec(CLOCK_MONOTONIC);
 	s->flags &= ~(unsigned)(PROTO_F_CAP | PROTO_F_DETACH);
-	if (sv_pids_by_rlimit(sv->spec))
+	if (supervise_pids_by_rlimit(sv->spec))
 		s->flags |= PROTO_F_PIDS;
 	if (merged.len > PROTO_START_MAX) {
 		const struct proto_exit x = { PROTO_NOT_STARTED, E2BIG, PROTO_WHAT_REQUEST };
 
-		sv_exec_ended(ch, &x);
+		supervise_exec_ended(ch, &x);
 		return 0;
 	}
 	proto_add_data(&sv->init.out, PROTO_START_DATA, ch->id, merged.data, merged.len);
 	proto_add_start(&sv->init.out, ch->id, s);
-	sv_flush_init(sv);
+	supervise_flush_init(sv);
 	return 0;
 }
 
-int sv_exec_start(struct client *c, const struct frame *f)
+int supervise_exec_start(struct client *c, const struct frame *f)
 {
 	struct chan *ch = find_client_chan(c, f->chan);
 	struct proto_body body = { 0 };
@@ -224,7 +224,7 @@ int sv_exec_start(struct client *c, const struct frame *f)
 		return -EPROTO;
 	r = proto_body_split(ch->body.data, ch->body.len, &s, &body);
 	if (r == -E2BIG)
-		return sv_refuse(c, "too many arguments and variables");
+		return supervise_refuse(c, "too many arguments and variables");
 	if (r < 0)
 		return r;
 	r = client_may_start(&s, &body) ? start_exec(ch, &s, &body) : -EPROTO;
@@ -232,7 +232,7 @@ int sv_exec_start(struct client *c, const struct frame *f)
 	return r;
 }
 
-void sv_drop_output(struct chan *ch, uint32_t cost)
+void supervise_drop_output(struct chan *ch, uint32_t cost)
 {
 	ch->out_owed += cost;
 	if (ch->out_owed < PROTO_CREDIT_STEP)
@@ -240,10 +240,10 @@ void sv_drop_output(struct chan *ch, uint32_t cost)
 	proto_add_u32(&ch->sv->init.out, PROTO_CREDIT, ch->id, ch->out_owed);
 	ch->out_room += ch->out_owed;
 	ch->out_owed = 0;
-	sv_flush_init(ch->sv);
+	supervise_flush_init(ch->sv);
 }
 
-int sv_exec_output(struct chan *ch, const struct frame *f)
+int supervise_exec_output(struct chan *ch, const struct frame *f)
 {
 	uint64_t limit = ch->sv->spec->limits.l[LIMIT_OUTPUT].value;
 	uint32_t cost = f->len + FRAME_HEAD;
@@ -255,11 +255,11 @@ int sv_exec_output(struct chan *ch, const struct frame *f)
 	if (ch->flags & PROTO_F_CAP && ch->output > limit)
 		ch->cut = true;
 	if (!ch->client || ch->cut) {
-		sv_drop_output(ch, cost);
+		supervise_drop_output(ch, cost);
 		return 0;
 	}
 	frame_add(&ch->client->conn.out, f->type, ch->client_id, f->data, f->len);
-	sv_client_later(ch->client);
+	supervise_client_later(ch->client);
 	return 0;
 }
 
@@ -274,10 +274,10 @@ static int log_exec_end(struct chan *ch, const struct proto_exit *x)
 	json_u64(&j, "output", ch->output);
 	if (!ch->client && !ch->detached)
 		json_bool(&j, "hung_up", true);
-	return buf_error(&fields) ? -ENOMEM : sv_event(ch->sv, "exec.end", &fields);
+	return buf_error(&fields) ? -ENOMEM : supervise_event(ch->sv, "exec.end", &fields);
 }
 
-void sv_exec_ended(struct chan *ch, const struct proto_exit *x)
+void supervise_exec_ended(struct chan *ch, const struct proto_exit *x)
 {
 	struct client *c = ch->client;
 	struct proto_exit told = *x;
@@ -286,24 +286,24 @@ void sv_exec_ended(struct chan *ch, const struct proto_exit *x)
 		told.what = PROTO_WHAT_CUT;
 	if (c) {
 		proto_add_exit(&c->conn.out, ch->client_id, &told);
-		sv_client_flush(c);
+		supervise_client_flush(c);
 	}
 	/* The log line is written after the client was told, for speed: it records a past event. Its failure ends the sandbox. */
 	if (log_exec_end(ch, x) < 0)
-		sv_kill(ch->sv, CAUSE_BROKEN);
-	sv_chan_free(ch);
+		supervise_kill(ch->sv, CAUSE_BROKEN);
+	supervise_chan_free(ch);
 }
 
-void sv_exec_detach(struct chan *ch)
+void supervise_exec_detach(struct chan *ch)
 {
 	ch->client->n_chan--;
 	ch->client = NULL;
 	ch->detached = true;
 }
 
-void sv_exec_hang_up(struct chan *ch)
+void supervise_exec_hang_up(struct chan *ch)
 {
-	struct sv *sv = ch->sv;
+	struct supervision *sv = ch->sv;
 
 	ch->client->n_chan--;
 	ch->client = NULL;
@@ -318,5 +318,5 @@ void sv_exec_hang_up(struct chan *ch)
 		ch->out_owed = PROTO_WINDOW - ch->out_room;
 	}
 	loop_timer(&sv->loop, &ch->kill, clock_nsec(CLOCK_MONOTONIC) + HANG_UP_GRACE);
-	sv_flush_init(sv);
+	supervise_flush_init(sv);
 }

@@ -12,7 +12,7 @@
 
 #include <errno.h>
 
-static enum proto_frozen freeze_sandbox(struct sv *sv)
+static enum proto_frozen freeze_sandbox(struct supervision *sv)
 {
 	if (sv->cg && cgroup_freeze(sv->cg, true, NULL) == 0)
 		return PROTO_FROZEN_GROUP;
@@ -24,7 +24,7 @@ static enum proto_frozen freeze_sandbox(struct sv *sv)
 	return PROTO_FROZEN_NOT;
 }
 
-void sv_thaw(struct sv *sv)
+void supervise_thaw(struct supervision *sv)
 {
 	struct freeze *f = &sv->freeze;
 
@@ -36,22 +36,22 @@ void sv_thaw(struct sv *sv)
 		proctree_continue(&f->tree);
 	/* A sandbox that cannot be thawed is ended. */
 	if (f->how == PROTO_FROZEN_GROUP && cgroup_freeze(sv->cg, false, NULL) < 0 && !sv->killed)
-		sv_broken(sv, "it cannot be thawed");
+		supervise_broken(sv, "it cannot be thawed");
 	f->how = PROTO_FROZEN_NOT;
 }
 
 static void on_freeze_timeout(struct timer *t)
 {
-	struct sv *sv = t->ctx;
+	struct supervision *sv = t->ctx;
 	struct client *c = sv->freeze.by;
 
-	sv_thaw(sv);
-	if (c && sv_refuse(c, "it stood still for too long") == 0)
-		sv_client_flush(c);
+	supervise_thaw(sv);
+	if (c && supervise_refuse(c, "it stood still for too long") == 0)
+		supervise_client_flush(c);
 }
 
 /* The reply carries the descriptor of the layers, so it is sent by itself and not queued after other frames. */
-static int send_frozen_reply(struct sv *sv, struct client *c)
+static int send_frozen_reply(struct supervision *sv, struct client *c)
 {
 	autobuf struct buf b = BUF_INIT;
 	int fd = sv->spec->layers_fd;
@@ -64,7 +64,7 @@ static int send_frozen_reply(struct sv *sv, struct client *c)
 	return c->w.fd < 0 ? 0 : fdpass_send(c->w.fd, b.data, b.len, &fd, fd >= 0);
 }
 
-int sv_freeze(struct sv *sv, struct client *c, const struct frame *f)
+int supervise_freeze(struct supervision *sv, struct client *c, const struct frame *f)
 {
 	uint32_t ms;
 	int r;
@@ -72,20 +72,20 @@ int sv_freeze(struct sv *sv, struct client *c, const struct frame *f)
 	if (proto_get_u32(f, &ms) < 0 || ms == 0 || ms > PROTO_FREEZE_MAX)
 		return -EPROTO;
 	if (sv->freeze.by)
-		return sv_refuse(c, "it stands still for somebody else already");
+		return supervise_refuse(c, "it stands still for somebody else already");
 	if (sv->killed || sv->ended)
-		return sv_refuse(c, "it is ending");
+		return supervise_refuse(c, "it is ending");
 	sv->freeze.how = freeze_sandbox(sv);
 	sv->freeze.by = c;
 	sv->freeze.t = (struct timer){ .fn = on_freeze_timeout, .ctx = sv };
 	loop_timer(&sv->loop, &sv->freeze.t, clock_nsec(CLOCK_MONOTONIC) + ms * NSEC_PER_MSEC);
 	r = send_frozen_reply(sv, c);
 	if (r < 0)
-		sv_thaw(sv);
+		supervise_thaw(sv);
 	return r;
 }
 
-int sv_rollback(struct sv *sv, struct client *c, const struct frame *f)
+int supervise_rollback(struct supervision *sv, struct client *c, const struct frame *f)
 {
 	autobuf struct buf fields = BUF_INIT;
 	struct json j = JSON_INIT(&fields);
@@ -96,10 +96,10 @@ int sv_rollback(struct sv *sv, struct client *c, const struct frame *f)
 	json_bool(&j, "rollback", true);
 	json_i64(&j, "client_pid", c->pid);
 	json_u64(&j, "client_uid", c->uid);
-	r = buf_error(&fields) ? -ENOMEM : sv_event(sv, "stop.request", &fields);
+	r = buf_error(&fields) ? -ENOMEM : supervise_event(sv, "stop.request", &fields);
 	if (r == 0) {
 		sv->rolled = true;
-		sv_kill(sv, CAUSE_ROLLED);
+		supervise_kill(sv, CAUSE_ROLLED);
 	}
 	return 0;
 }

@@ -36,7 +36,7 @@ static const struct frame_rule *find_frame_rule(uint8_t type)
 	return NULL;
 }
 
-struct chan *sv_find_chan(struct sv *sv, uint32_t id)
+struct chan *supervise_find_chan(struct supervision *sv, uint32_t id)
 {
 	for (struct chan *ch = sv->chans; ch; ch = ch->next) {
 		if (ch->id == id && ch->state != CHAN_BODY)
@@ -45,28 +45,28 @@ struct chan *sv_find_chan(struct sv *sv, uint32_t id)
 	return NULL;
 }
 
-static int take_init_hello(struct sv *sv, const struct frame *f)
+static int take_init_hello(struct supervision *sv, const struct frame *f)
 {
 	uint32_t version;
 
 	if (f->type != PROTO_HELLO || f->chan != 0 || proto_get_u32(f, &version) < 0) {
-		sv_broken(sv, "its first message is not a greeting");
+		supervise_broken(sv, "its first message is not a greeting");
 		return -EPROTO;
 	}
 	if (version != PROTO_VERSION) {
-		sv_broken(sv, "it speaks version %u of the protocol, not %d", version, PROTO_VERSION);
+		supervise_broken(sv, "it speaks version %u of the protocol, not %d", version, PROTO_VERSION);
 		return -EPROTO;
 	}
 	sv->hello = true;
 	return 0;
 }
 
-static int take_init_pong(struct sv *sv, const struct frame *f)
+static int take_init_pong(struct supervision *sv, const struct frame *f)
 {
 	struct ping p;
 
 	if (!sv->n_ping || f->len != sv->ping[0].len || memcmp(f->data, sv->ping[0].data, f->len) != 0) {
-		sv_broken(sv, "it answers what nobody asked");
+		supervise_broken(sv, "it answers what nobody asked");
 		return -EPROTO;
 	}
 	p = sv->ping[0];
@@ -74,57 +74,59 @@ static int take_init_pong(struct sv *sv, const struct frame *f)
 	memmove(sv->ping, sv->ping + 1, sv->n_ping * sizeof(p));
 	if (p.client) {
 		frame_add(&p.client->conn.out, PROTO_PONG, 0, p.data, p.len);
-		sv_client_later(p.client);
+		supervise_client_later(p.client);
 	}
 	return 0;
 }
 
-static int take_init_exit(struct sv *sv, struct chan *ch, const struct frame *f)
+static int take_init_exit(struct supervision *sv, struct chan *ch, const struct frame *f)
 {
 	struct proto_exit x;
 
 	if (proto_get_exit(f, &x) < 0 || x.what == PROTO_WHAT_CUT || x.what == PROTO_WHAT_ROLLED ||
-	    (x.what == PROTO_WHAT_PIDS && !sv_pids_by_rlimit(sv->spec)) ||
+	    (x.what == PROTO_WHAT_PIDS && !supervise_pids_by_rlimit(sv->spec)) ||
 	    (x.kind == PROTO_NOT_STARTED) != (ch->state == CHAN_STARTING))
 		return -EPROTO;
 	if (ch->is_port) {
-		sv_port_ended(ch, &x);
+		supervise_port_ended(ch, &x);
 		return 0;
 	}
 	if (ch->is_agent) {
-		sv_agent_ended(ch, &x);
+		supervise_agent_ended(ch, &x);
 		return 0;
 	}
 	if (!ch->is_main) {
-		sv_exec_ended(ch, &x);
+		supervise_exec_ended(ch, &x);
 		return 0;
 	}
 	sv->end->claim = x;
 	sv->ended = true;
 	pump_finish(&sv->pump);
-	sv_chan_free(ch);
+	supervise_chan_free(ch);
 	/* Init exits by itself after the main command; the kill makes sure of it. */
-	sv_kill(sv, CAUSE_COUNT);
+	supervise_kill(sv, CAUSE_COUNT);
 	return 0;
 }
 
-static int take_init_started(struct chan *ch, const struct frame *f)
+static int take_init_started(struct supervision *sv, struct chan *ch, const struct frame *f)
 {
 	uint32_t pid;
 
 	if (proto_get_u32(f, &pid) < 0)
 		return -EPROTO;
 	ch->state = CHAN_RUNNING;
+	if (ch->is_main)
+		supervise_main_started(sv);
 	if (ch->is_port)
-		sv_port_started(ch);
+		supervise_port_started(ch);
 	if (ch->is_agent)
-		sv_agent_started(ch);
+		supervise_agent_started(ch);
 	if (ch->client) {
 		proto_add_u32(&ch->client->conn.out, PROTO_STARTED, ch->client_id, pid);
-		sv_client_later(ch->client);
+		supervise_client_later(ch->client);
 	}
 	if (ch->flags & PROTO_F_DETACH && ch->client)
-		sv_exec_detach(ch);
+		supervise_exec_detach(ch);
 	return 0;
 }
 
@@ -145,35 +147,35 @@ static int take_input_credit(struct chan *ch, const struct frame *f)
 		ch->in_closed = true;
 	}
 	if (ch->is_port)
-		return sv_port_input(ch);
+		return supervise_port_input(ch);
 	if (ch->client) {
 		frame_add(&ch->client->conn.out, f->type, ch->client_id, f->data, f->len);
-		sv_client_later(ch->client);
+		supervise_client_later(ch->client);
 	}
 	return 0;
 }
 
-static int dispatch_init_frame(struct sv *sv, struct chan *ch, const struct frame *f)
+static int dispatch_init_frame(struct supervision *sv, struct chan *ch, const struct frame *f)
 {
 	switch (f->type) {
 	case PROTO_STARTED:
-		return take_init_started(ch, f);
+		return take_init_started(sv, ch, f);
 	case PROTO_EXIT:
 		return take_init_exit(sv, ch, f);
 	case PROTO_STDOUT:
 	case PROTO_STDERR:
 		return ch->is_main    ? pump_frame(&sv->pump, f)
-		       : ch->is_port  ? sv_port_output(ch, f)
-		       : ch->is_agent ? sv_agent_output(ch, f)
-				      : sv_exec_output(ch, f);
+		       : ch->is_port  ? supervise_port_output(ch, f)
+		       : ch->is_agent ? supervise_agent_output(ch, f)
+				      : supervise_exec_output(ch, f);
 	case PROTO_TTY_IS:
-		return ch->is_main ? sv_say_tty(sv, f) : -EPROTO;
+		return ch->is_main ? supervise_say_tty(sv, f) : -EPROTO;
 	default:
 		return ch->is_main ? pump_frame(&sv->pump, f) : take_input_credit(ch, f);
 	}
 }
 
-int sv_init_frame(struct sv *sv, const struct frame *f)
+int supervise_init_frame(struct supervision *sv, const struct frame *f)
 {
 	const struct frame_rule *rule;
 	struct chan *ch;
@@ -184,12 +186,12 @@ int sv_init_frame(struct sv *sv, const struct frame *f)
 		return take_init_pong(sv, f);
 	rule = find_frame_rule(f->type);
 	if (!rule) {
-		sv_broken(sv, "it sends a message of unknown type %u", f->type);
+		supervise_broken(sv, "it sends a message of unknown type %u", f->type);
 		return -EPROTO;
 	}
-	ch = f->chan ? sv_find_chan(sv, f->chan) : NULL;
+	ch = f->chan ? supervise_find_chan(sv, f->chan) : NULL;
 	if (!ch || !(rule->states & (1u << ch->state)) || dispatch_init_frame(sv, ch, f) < 0) {
-		sv_broken(sv, "it sends %s that is not legal now", rule->name);
+		supervise_broken(sv, "it sends %s that is not legal now", rule->name);
 		return -EPROTO;
 	}
 	return 0;

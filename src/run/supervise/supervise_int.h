@@ -28,13 +28,13 @@
 
 #include <sys/types.h>
 
-#define SV_CLIENTS 64		  /* connected at once */
-#define SV_CLIENT_CHANNELS 64	  /* commands of one client */
-#define SV_INIT_HIGH (1u << 20)	  /* bytes queued for init: no client is read above this */
-#define SV_CLIENT_HIGH (1u << 20) /* bytes queued for a client: it is not read above this */
-#define SV_PINGS 16
-#define SV_MAIN_CHAN 1
-#define SV_ENGINE_LOG_MAX (1u << 20)
+#define SUPERVISE_CLIENTS 64		 /* connected at once */
+#define SUPERVISE_CLIENT_CHANNELS 64	 /* commands of one client */
+#define SUPERVISE_INIT_HIGH (1u << 20)	 /* bytes queued for init: no client is read above this */
+#define SUPERVISE_CLIENT_HIGH (1u << 20) /* bytes queued for a client: it is not read above this */
+#define SUPERVISE_PINGS 16
+#define SUPERVISE_MAIN_CHAN 1
+#define SUPERVISE_ENGINE_LOG_MAX (1u << 20)
 
 enum chan_state {
 	CHAN_BODY,     /* the client is still sending the start request; init does not know the channel */
@@ -45,25 +45,25 @@ enum chan_state {
 struct client;
 struct port_conn;
 struct port_listener;
-struct sv;
-struct sv_asker;
+struct supervision;
+struct supervise_asker;
 
 /* One command, or a connection of a port or of the ssh-agent. `client` is NULL for the main command, for a detached one
  * that was started, and for one whose client has disconnected; the last is being hung up on. */
 struct chan {
 	struct chan *next;
-	struct sv *sv;
+	struct supervision *sv;
 	uint32_t id; /* towards init; 0 in CHAN_BODY */
 	struct client *client;
 	uint32_t client_id; /* the client's number of the channel */
 	enum chan_state state;
 	unsigned flags;
 	bool is_main;
-	bool detached;		/* started with PROTO_F_DETACH: runs on without its client */
-	bool is_port;		/* no command: a connection from outside (supervise_port.c) */
-	bool is_agent;		/* no command: a program inside at the ssh-agent (supervise_agent.c) */
-	struct sv_asker *asker; /* NULL when it was hung up on */
-	struct port_conn *port; /* NULL when the peer is gone */
+	bool detached;		       /* started with PROTO_F_DETACH: runs on without its client */
+	bool is_port;		       /* no command: a connection from outside (supervise_port.c) */
+	bool is_agent;		       /* no command: a program inside at the ssh-agent (supervise_agent.c) */
+	struct supervise_asker *asker; /* NULL when it was hung up on */
+	struct port_conn *port;	       /* NULL when the peer is gone */
 	struct buf body;
 	uint32_t out_room; /* output that init may still send (proto.P3) */
 	uint32_t out_owed; /* output dropped, to be granted again */
@@ -77,7 +77,7 @@ struct chan {
 
 struct client {
 	struct client *next;
-	struct sv *sv;
+	struct supervision *sv;
 	struct watch w;
 	struct conn conn;
 	pid_t pid; /* of the process that connected, for the log */
@@ -95,16 +95,16 @@ struct ping {
 };
 
 /* Equal refusals of the ssh-agent are counted and logged together. */
-#define SV_REFUSALS 16
-struct sv_refusal {
+#define SUPERVISE_REFUSALS 16
+struct supervise_refusal {
 	char name[64], host[256];
 	char why[160];
 	uint64_t more; /* since the last line about it */
 };
 
-struct sv_agent {
+struct supervise_agent {
 	struct watch w; /* the vault's channel; -1: there is none now */
-	struct sv_asker *askers;
+	struct supervise_asker *askers;
 	unsigned n_askers;
 	bool accepting;	    /* one of the askers is a PROTO_ACCEPT without a connection yet */
 	uint32_t asked;	    /* the channel whose message the vault has; 0: none */
@@ -112,23 +112,23 @@ struct sv_agent {
 	double places;	    /* token bucket: connections that may be accepted now */
 	uint64_t places_at; /* CLOCK_MONOTONIC ns */
 	struct timer t, t_log;
-	struct sv_refusal refusals[SV_REFUSALS];
+	struct supervise_refusal refusals[SUPERVISE_REFUSALS];
 	size_t n_refusals;
 	uint32_t last_ticket; /* of approvals requested from the guard */
 	bool said_broken;
 };
 
 /* One pending ask of the ask server's list. */
-struct sv_question {
+struct supervise_question {
 	json_t *ask;
 	bool later; /* left pending: not shown again here */
 };
 
-struct sv_prompt {
+struct supervise_prompt {
 	bool on;       /* asks are shown: there is a terminal, and nobody typed `never` */
 	struct askc c; /* follows the ask server's list; -1: not yet */
 	struct watch w;
-	struct sv_question q[ASKS_OPEN_MAX];
+	struct supervise_question q[ASKS_OPEN_MAX];
 	size_t n;
 	bool active;			/* the terminal is ours: pump_hold() */
 	bool ending;			/* until the last line is written */
@@ -148,9 +148,9 @@ struct sv_prompt {
 };
 
 /* Notices that wait until the command draws no screen of its own, or until its end (supervise_say.c). */
-#define SV_NOTICES 48
-struct sv_notices {
-	struct net_msg v[SV_NOTICES];
+#define SUPERVISE_NOTICES 48
+struct supervise_notices {
+	struct net_msg v[SUPERVISE_NOTICES];
 	size_t n;
 	uint64_t left_out; /* notices beyond the cap */
 	bool asked;	   /* init was asked for the terminal's state and has not replied */
@@ -180,7 +180,7 @@ struct freeze {
 	struct timer t;
 };
 
-struct sv {
+struct supervision {
 	const struct spec *spec;
 	struct cgroup *cg;
 	struct engine_run *run;
@@ -195,16 +195,16 @@ struct sv {
 	struct timer t_timeout, t_kill, t_listen, t_lasting, t_oom;
 	struct disk_watch disk;
 	struct freeze freeze;
-	struct sv_agent agent;
-	struct sv_prompt prompt;
-	struct sv_notices notices;
+	struct supervise_agent agent;
+	struct supervise_prompt prompt;
+	struct supervise_notices notices;
 
 	bool hello;
 	struct chan *chans;
 	unsigned n_chan;
 	uint32_t last_chan;
-	size_t bodies;		    /* bytes of all start requests that are not complete */
-	struct ping ping[SV_PINGS]; /* in the order they were sent to init */
+	size_t bodies;			   /* bytes of all start requests that are not complete */
+	struct ping ping[SUPERVISE_PINGS]; /* in the order they were sent to init */
 	unsigned n_ping;
 	struct client *clients;
 	unsigned n_client;
@@ -232,104 +232,108 @@ struct sv {
 };
 
 /* supervise.c */
-void sv_flush_init(struct sv *sv);
-void sv_maybe_stop(struct sv *sv);
+void supervise_flush_init(struct supervision *sv);
+void supervise_maybe_stop(struct supervision *sv);
 /* Makes the run visible to other commands (io->lasting()), if it is not visible already. */
-void sv_lasts(struct sv *sv);
+void supervise_lasts(struct supervision *sv);
+void supervise_main_started(struct supervision *sv);
 /* An event for the audit log that must not be missing: a failure ends the sandbox. */
-int sv_event(struct sv *sv, const char *type, const struct buf *fields) MUST_CHECK;
+int supervise_event(struct supervision *sv, const char *type, const struct buf *fields) MUST_CHECK;
 
 /* supervise_init.c */
-struct chan *sv_find_chan(struct sv *sv, uint32_t id);
+struct chan *supervise_find_chan(struct supervision *sv, uint32_t id);
 /* Handles one frame from init. -EPROTO ends the sandbox; sv->end->broken then names the violation. */
-int sv_init_frame(struct sv *sv, const struct frame *f) MUST_CHECK;
+int supervise_init_frame(struct supervision *sv, const struct frame *f) MUST_CHECK;
 
 /* supervise_client.c */
-void sv_listen(struct sv *sv, int fd);
-int sv_client_add(struct sv *sv, int fd, pid_t pid, uid_t uid) MUST_CHECK;
-int sv_client_frame(struct sv *sv, struct client *c, const struct frame *f) MUST_CHECK;
-void sv_client_flush(struct client *c);
+void supervise_listen(struct supervision *sv, int fd);
+int supervise_client_add(struct supervision *sv, int fd, pid_t pid, uid_t uid) MUST_CHECK;
+int supervise_client_frame(struct supervision *sv, struct client *c, const struct frame *f) MUST_CHECK;
+void supervise_client_flush(struct client *c);
 /* Sends queued frames at the end of this round: one write and one wake-up for many frames. */
-void sv_client_later(struct client *c);
-void sv_clients_flush(struct sv *sv);
-void sv_client_drop(struct client *c);
-void sv_clients_resume(struct sv *sv);
+void supervise_client_later(struct client *c);
+void supervise_clients_flush(struct supervision *sv);
+void supervise_client_drop(struct client *c);
+void supervise_clients_resume(struct supervision *sv);
 
 /* supervise_exec.c */
-int sv_exec_body(struct client *c, const struct frame *f) MUST_CHECK;
-int sv_exec_start(struct client *c, const struct frame *f) MUST_CHECK;
-int sv_exec_output(struct chan *ch, const struct frame *f) MUST_CHECK;
-void sv_exec_ended(struct chan *ch, const struct proto_exit *x);
-void sv_exec_hang_up(struct chan *ch);
+int supervise_exec_body(struct client *c, const struct frame *f) MUST_CHECK;
+int supervise_exec_start(struct client *c, const struct frame *f) MUST_CHECK;
+int supervise_exec_output(struct chan *ch, const struct frame *f) MUST_CHECK;
+void supervise_exec_ended(struct chan *ch, const struct proto_exit *x);
+void supervise_exec_hang_up(struct chan *ch);
 /* The command runs and its client was told; from now on it has no client. */
-void sv_exec_detach(struct chan *ch);
+void supervise_exec_detach(struct chan *ch);
 /* Output that is dropped is granted again, so that the writer does not block. */
-void sv_drop_output(struct chan *ch, uint32_t cost);
-struct chan *sv_chan_new(struct sv *sv, struct client *c, uint32_t client_id);
-void sv_chan_free(struct chan *ch);
+void supervise_drop_output(struct chan *ch, uint32_t cost);
+struct chan *supervise_chan_new(struct supervision *sv, struct client *c, uint32_t client_id);
+void supervise_chan_free(struct chan *ch);
 /* Refuses a client's request with a text for a person; the connection ends. Returns 0. */
-int sv_refuse(struct client *c, const char *text);
+int supervise_refuse(struct client *c, const char *text);
 
 /* supervise_end.c */
-int sv_take_signals(struct sv *sv, struct err *e) MUST_CHECK;
-void sv_take_signal(struct sv *sv, int sig); /* as if coffer had received it */
-void sv_signal_main(struct sv *sv, int sig);
-void sv_kill(struct sv *sv, enum run_cause cause);
-void sv_stop(struct sv *sv, int sig, uint64_t grace_ns);
-void sv_broken(struct sv *sv, const char *fmt, ...) PRINTF_LIKE(2, 3);
-void sv_start_timeout(struct sv *sv);
-bool sv_pids_by_rlimit(const struct spec *s); /* does no control group of the host count the processes? */
-void sv_settle(struct sv *sv);		      /* fills in *sv->end after the end */
+int supervise_take_signals(struct supervision *sv, struct err *e) MUST_CHECK;
+void supervise_take_signal(struct supervision *sv, int sig); /* as if coffer had received it */
+void supervise_signal_main(struct supervision *sv, int sig);
+void supervise_kill(struct supervision *sv, enum run_cause cause);
+void supervise_stop(struct supervision *sv, int sig, uint64_t grace_ns);
+void supervise_broken(struct supervision *sv, const char *fmt, ...) PRINTF_LIKE(2, 3);
+void supervise_start_timeout(struct supervision *sv);
+bool supervise_pids_by_rlimit(
+	const struct spec *s);		       /* does no control group of the host count the processes? */
+void supervise_settle(struct supervision *sv); /* fills in *sv->end after the end */
 
 /* supervise_freeze.c */
-int sv_freeze(struct sv *sv, struct client *c, const struct frame *f) MUST_CHECK;
-int sv_rollback(struct sv *sv, struct client *c, const struct frame *f) MUST_CHECK;
-void sv_thaw(struct sv *sv); /* does nothing when it is not frozen */
+int supervise_freeze(struct supervision *sv, struct client *c, const struct frame *f) MUST_CHECK;
+int supervise_rollback(struct supervision *sv, struct client *c, const struct frame *f) MUST_CHECK;
+void supervise_thaw(struct supervision *sv); /* does nothing when it is not frozen */
 
 /* supervise_port.c */
-int sv_ports_open(struct sv *sv) MUST_CHECK;
-void sv_ports_close(struct sv *sv);
-void sv_port_begin(struct sv *sv, int fd, uint16_t inside); /* an accepted connection; takes fd */
-size_t sv_port_waiting(const struct chan *ch);		    /* bytes that the peer has not taken */
-void sv_port_started(struct chan *ch);
-int sv_port_output(struct chan *ch, const struct frame *f) MUST_CHECK;
-int sv_port_input(struct chan *ch) MUST_CHECK; /* init granted input, or reads no more */
-void sv_port_ended(struct chan *ch, const struct proto_exit *x);
+int supervise_ports_open(struct supervision *sv) MUST_CHECK;
+void supervise_ports_close(struct supervision *sv);
+void supervise_port_begin(struct supervision *sv, int fd,
+			  uint16_t inside);	      /* an accepted connection; takes fd */
+size_t supervise_port_waiting(const struct chan *ch); /* bytes that the peer has not taken */
+void supervise_port_started(struct chan *ch);
+int supervise_port_output(struct chan *ch, const struct frame *f) MUST_CHECK;
+int supervise_port_input(struct chan *ch) MUST_CHECK; /* init granted input, or reads no more */
+void supervise_port_ended(struct chan *ch, const struct proto_exit *x);
 
 /* supervise_agent.c */
-void sv_agent_begin(struct sv *sv);
-void sv_agent_channel(struct sv *sv, int fd); /* the channel of a restarted vault; takes fd */
-void sv_agent_close(struct sv *sv);
-void sv_agent_started(struct chan *ch);
-int sv_agent_output(struct chan *ch, const struct frame *f) MUST_CHECK;
-void sv_agent_ended(struct chan *ch, const struct proto_exit *x);
+void supervise_agent_begin(struct supervision *sv);
+void supervise_agent_channel(struct supervision *sv, int fd); /* the channel of a restarted vault; takes fd */
+void supervise_agent_close(struct supervision *sv);
+void supervise_agent_started(struct chan *ch);
+int supervise_agent_output(struct chan *ch, const struct frame *f) MUST_CHECK;
+void supervise_agent_ended(struct chan *ch, const struct proto_exit *x);
 /* Handles one message of the vault; extern for the fuzz target and tests. */
-int sv_agent_said(struct sv *sv, const void *data, size_t len) MUST_CHECK;
+int supervise_agent_said(struct supervision *sv, const void *data, size_t len) MUST_CHECK;
 /* NET_ALLOW or NET_DENY of the guard: an approver decided, or the ask timed out. */
-void sv_agent_verdict(struct sv *sv, uint32_t ticket, bool allow, const char *text);
+void supervise_agent_verdict(struct supervision *sv, uint32_t ticket, bool allow, const char *text);
 /* The guard is gone: requests that wait for approval fail. */
-void sv_agent_unanswered(struct sv *sv);
+void supervise_agent_unanswered(struct supervision *sv);
 
 /* supervise_net.c */
-int sv_guard_watch(struct sv *sv) MUST_CHECK;
+int supervise_guard_watch(struct supervision *sv) MUST_CHECK;
 
 /* supervise_say.c */
-void sv_say(struct sv *sv, const struct net_msg *m);
-void sv_say_text(struct sv *sv, enum net_msg_type type, enum net_level level, const char *text);
-int sv_say_tty(struct sv *sv, const struct frame *f) MUST_CHECK; /* PROTO_TTY_IS */
+void supervise_say(struct supervision *sv, const struct net_msg *m);
+void supervise_say_text(struct supervision *sv, enum net_msg_type type, enum net_level level,
+			const char *text);
+int supervise_say_tty(struct supervision *sv, const struct frame *f) MUST_CHECK; /* PROTO_TTY_IS */
 /* The terminal is the caller's again: writes the queued notices. */
-void sv_say_rest(struct sv *sv);
+void supervise_say_rest(struct supervision *sv);
 
 /* supervise_prompt.c */
-void sv_prompt_begin(struct sv *sv);
+void supervise_prompt_begin(struct supervision *sv);
 /* An ask is pending. False: it is not shown here, so a notice has to announce it. */
-bool sv_prompt_asked(struct sv *sv);
-void sv_prompt_round(struct sv *sv);   /* after each round of the loop */
-void sv_prompt_redraw(struct sv *sv);  /* another program had the terminal */
-void sv_prompt_resized(struct sv *sv); /* the terminal may have another size */
-void sv_prompt_close(struct sv *sv);
+bool supervise_prompt_asked(struct supervision *sv);
+void supervise_prompt_round(struct supervision *sv);   /* after each round of the loop */
+void supervise_prompt_redraw(struct supervision *sv);  /* another program had the terminal */
+void supervise_prompt_resized(struct supervision *sv); /* the terminal may have another size */
+void supervise_prompt_close(struct supervision *sv);
 
 /* supervise_disk.c */
-void sv_disk_start(struct sv *sv);
+void supervise_disk_start(struct supervision *sv);
 
 #endif

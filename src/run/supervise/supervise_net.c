@@ -17,32 +17,32 @@
 	"the guard process is gone, and with it the sandbox's network: everything it tries is refused"
 
 /* One row of the terminal: text that the sandbox wrote comes last in it and is cut, so it cannot start a second row. */
-static void say_pending_ask(struct sv *sv, enum net_level level, const char *text)
+static void say_pending_ask(struct supervision *sv, enum net_level level, const char *text)
 {
 	autobuf struct buf line = BUF_INIT;
 	unsigned rows, cols;
 
 	tty_size(sv->io->err, &rows, &cols);
 	prompt_notice_cut(text, termrows_cols(cols) - 1 - strlen("coffer: "), &line);
-	sv_say_text(sv, NET_ASKED, level, buf_cstr(&line));
+	supervise_say_text(sv, NET_ASKED, level, buf_cstr(&line));
 }
 
-static void guard_is_gone(struct sv *sv)
+static void guard_is_gone(struct supervision *sv)
 {
 	autobuf struct buf fields = BUF_INIT;
 
 	loop_unwatch(&sv->loop, &sv->w_guard);
 	if (sv->ended || sv->killed)
 		return;
-	sv_agent_unanswered(sv);
-	sv_say_text(sv, NET_SAY, NET_LEVEL_WARN, GUARD_GONE);
+	supervise_agent_unanswered(sv);
+	supervise_say_text(sv, NET_SAY, NET_LEVEL_WARN, GUARD_GONE);
 	buf_adds(&fields, "\"part\":\"guard\",\"why\":\"it is gone\"");
-	(void)!sv_event(sv, "net.down", &fields);
+	(void)!supervise_event(sv, "net.down", &fields);
 }
 
 static void on_guard_message(struct watch *w, uint32_t events)
 {
-	struct sv *sv = w->ctx;
+	struct supervision *sv = w->ctx;
 	struct net_msg m;
 	size_t len = 0;
 	int r, fd = -1;
@@ -53,7 +53,7 @@ static void on_guard_message(struct watch *w, uint32_t events)
 	if (r == -EINTR || r == -EAGAIN)
 		return;
 	if (r >= 0 && len == sizeof(m) && m.type == NET_AGENT && fd >= 0) {
-		sv_agent_channel(sv, fd);
+		supervise_agent_channel(sv, fd);
 		return;
 	}
 	fd_close(fd);
@@ -63,18 +63,18 @@ static void on_guard_message(struct watch *w, uint32_t events)
 	}
 	m.text[sizeof(m.text) - 1] = '\0';
 	if (m.type == NET_SAY)
-		sv_say(sv, &m);
-	if (m.type == NET_ASKED && !sv_prompt_asked(sv))
+		supervise_say(sv, &m);
+	if (m.type == NET_ASKED && !supervise_prompt_asked(sv))
 		say_pending_ask(sv, (enum net_level)m.level, m.text);
 	if (m.type == NET_ALLOW || m.type == NET_DENY)
-		sv_agent_verdict(sv, m.level, m.type == NET_ALLOW, m.text);
+		supervise_agent_verdict(sv, m.level, m.type == NET_ALLOW, m.text);
 	if (m.type == NET_FAILED && !sv->ended && !sv->killed) {
 		snprintf(sv->end->broken, sizeof(sv->end->broken), "%.159s", m.text);
-		sv_kill(sv, CAUSE_NETWORK);
+		supervise_kill(sv, CAUSE_NETWORK);
 	}
 }
 
-int sv_guard_watch(struct sv *sv)
+int supervise_guard_watch(struct supervision *sv)
 {
 	sv->w_guard = (struct watch){ .fd = sv->io->guard_fd, .fn = on_guard_message, .ctx = sv };
 	return sv->w_guard.fd < 0 ? 0 : loop_watch(&sv->loop, &sv->w_guard, EPOLLIN);

@@ -26,7 +26,7 @@
 
 struct port_conn {
 	struct port_conn *next;
-	struct sv *sv;
+	struct supervision *sv;
 	struct chan *ch;
 	struct watch w;
 	struct buf out; /* what the client has not taken */
@@ -37,7 +37,7 @@ struct port_conn {
 };
 
 struct port_listener {
-	struct sv *sv;
+	struct supervision *sv;
 	struct watch w;
 	struct timer t;
 	uint16_t inside;
@@ -57,7 +57,7 @@ static void reset_and_close(int fd)
 /* Closes the peer's socket and frees the connection; `hard`: by a reset. The channel lives until init ends it. */
 static void forget_port_conn(struct port_conn *p, bool hard)
 {
-	struct sv *sv = p->sv;
+	struct supervision *sv = p->sv;
 	struct port_conn **at = &sv->port_conns;
 
 	while (*at != p)
@@ -79,7 +79,7 @@ static void forget_port_conn(struct port_conn *p, bool hard)
 /* Tells init to close the channel, and grants its outstanding output, which is then dropped. Frees the connection. */
 static void hang_up_port_conn(struct port_conn *p, bool hard)
 {
-	struct sv *sv = p->sv;
+	struct supervision *sv = p->sv;
 	struct chan *ch = p->ch;
 
 	if (ch) {
@@ -95,7 +95,7 @@ static void hang_up_port_conn(struct port_conn *p, bool hard)
 		}
 	}
 	forget_port_conn(p, hard);
-	sv_flush_init(sv);
+	supervise_flush_init(sv);
 }
 
 static void on_linger_deadline(struct timer *t)
@@ -122,7 +122,7 @@ static void grant_port_output(struct port_conn *p)
 		return;
 	ch->out_room += give;
 	proto_add_u32(&p->sv->init.out, PROTO_CREDIT, ch->id, give);
-	sv_flush_init(p->sv);
+	supervise_flush_init(p->sv);
 }
 
 /* Writes queued output. Negative: the peer is gone. */
@@ -156,7 +156,7 @@ static bool may_read_peer(const struct port_conn *p)
 	const struct chan *ch = p->ch;
 
 	return ch && ch->state == CHAN_RUNNING && !ch->in_eof && !ch->in_closed && ch->in_room > FRAME_HEAD &&
-	       conn_pending(&p->sv->init) < SV_INIT_HIGH;
+	       conn_pending(&p->sv->init) < SUPERVISE_INIT_HIGH;
 }
 
 static void half_close_peer(struct port_conn *p)
@@ -184,7 +184,7 @@ static int read_from_peer(struct port_conn *p)
 		ch->in_room -= FRAME_HEAD + (uint32_t)n;
 		p->heard = clock_nsec(CLOCK_MONOTONIC);
 	}
-	sv_flush_init(p->sv);
+	supervise_flush_init(p->sv);
 	return 0;
 }
 
@@ -220,7 +220,7 @@ static void watch_port_conn(struct port_conn *p)
 		hang_up_port_conn(p, true);
 }
 
-static struct port_conn *find_longest_silent(struct sv *sv)
+static struct port_conn *find_longest_silent(struct supervision *sv)
 {
 	struct port_conn *best = NULL;
 
@@ -232,7 +232,7 @@ static struct port_conn *find_longest_silent(struct sv *sv)
 }
 
 /* Is there a place for one more connection? If not, resets the one that was silent longest, to free one. */
-static bool has_port_place(struct sv *sv)
+static bool has_port_place(struct supervision *sv)
 {
 	struct port_conn *p;
 
@@ -245,13 +245,13 @@ static bool has_port_place(struct sv *sv)
 	return sv->n_port_conns < PLACES && sv->n_chan < PROTO_CHANNELS - 1;
 }
 
-void sv_port_begin(struct sv *sv, int fd, uint16_t inside)
+void supervise_port_begin(struct supervision *sv, int fd, uint16_t inside)
 {
 	struct port_conn *p = calloc(1, sizeof(*p));
 	int one = 1;
 
 	if (p)
-		p->ch = sv_chan_new(sv, NULL, 0);
+		p->ch = supervise_chan_new(sv, NULL, 0);
 	if (!p || !p->ch) {
 		free(p);
 		reset_and_close(fd);
@@ -271,13 +271,13 @@ void sv_port_begin(struct sv *sv, int fd, uint16_t inside)
 	p->ch->state = CHAN_STARTING;
 	p->ch->flags = PROTO_F_STDIN;
 	proto_add_u32(&sv->init.out, PROTO_DIAL, p->ch->id, inside);
-	sv_flush_init(sv);
+	supervise_flush_init(sv);
 }
 
 static void on_port_accept(struct watch *w, uint32_t events)
 {
 	struct port_listener *l = w->ctx;
-	struct sv *sv = l->sv;
+	struct supervision *sv = l->sv;
 	int fd = accept4(w->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
 	(void)events;
@@ -291,7 +291,7 @@ static void on_port_accept(struct watch *w, uint32_t events)
 	if (sv->ended || sv->killed || !has_port_place(sv))
 		reset_and_close(fd);
 	else
-		sv_port_begin(sv, fd, l->inside);
+		supervise_port_begin(sv, fd, l->inside);
 }
 
 static void listen_on_port_again(struct timer *t)
@@ -302,7 +302,7 @@ static void listen_on_port_again(struct timer *t)
 		loop_timer(&l->sv->loop, t, clock_nsec(CLOCK_MONOTONIC) + PAUSE);
 }
 
-int sv_ports_open(struct sv *sv)
+int supervise_ports_open(struct supervision *sv)
 {
 	const struct ports *ports = sv->io->ports;
 
@@ -323,7 +323,7 @@ int sv_ports_open(struct sv *sv)
 	return 0;
 }
 
-void sv_ports_close(struct sv *sv)
+void supervise_ports_close(struct supervision *sv)
 {
 	while (sv->port_conns)
 		forget_port_conn(sv->port_conns, false);
@@ -335,18 +335,18 @@ void sv_ports_close(struct sv *sv)
 	sv->listeners = NULL;
 }
 
-size_t sv_port_waiting(const struct chan *ch)
+size_t supervise_port_waiting(const struct chan *ch)
 {
 	return ch->port ? ch->port->out.len - ch->port->off : 0;
 }
 
-void sv_port_started(struct chan *ch)
+void supervise_port_started(struct chan *ch)
 {
 	if (ch->port)
 		watch_port_conn(ch->port);
 }
 
-int sv_port_output(struct chan *ch, const struct frame *f)
+int supervise_port_output(struct chan *ch, const struct frame *f)
 {
 	struct port_conn *p = ch->port;
 	uint32_t cost = f->len + FRAME_HEAD;
@@ -355,7 +355,7 @@ int sv_port_output(struct chan *ch, const struct frame *f)
 		return -EPROTO;
 	if (!p) {
 		ch->out_room -= cost;
-		sv_drop_output(ch, cost);
+		supervise_drop_output(ch, cost);
 		return 0;
 	}
 	ch->out_room -= cost;
@@ -369,7 +369,7 @@ int sv_port_output(struct chan *ch, const struct frame *f)
 	return 0;
 }
 
-int sv_port_input(struct chan *ch)
+int supervise_port_input(struct chan *ch)
 {
 	if (!ch->port)
 		return 0;
@@ -380,7 +380,7 @@ int sv_port_input(struct chan *ch)
 	return 0;
 }
 
-void sv_port_ended(struct chan *ch, const struct proto_exit *x)
+void supervise_port_ended(struct chan *ch, const struct proto_exit *x)
 {
 	struct port_conn *p = ch->port;
 
@@ -397,5 +397,5 @@ void sv_port_ended(struct chan *ch, const struct proto_exit *x)
 			watch_port_conn(p);
 		}
 	}
-	sv_chan_free(ch);
+	supervise_chan_free(ch);
 }

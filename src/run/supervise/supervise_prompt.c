@@ -35,7 +35,7 @@
 
 #define PAUSE (60 * NSEC_PER_SEC) /* without an ask: resets the count of asks in a row */
 
-static struct sv_question *find_question(struct sv_prompt *p, const char *id)
+static struct supervise_question *find_question(struct supervise_prompt *p, const char *id)
 {
 	for (size_t i = 0; i < p->n; i++) {
 		if (str_eq(jsonget_text(p->q[i].ask, "id"), id))
@@ -44,7 +44,7 @@ static struct sv_question *find_question(struct sv_prompt *p, const char *id)
 	return NULL;
 }
 
-static void drop_question(struct sv_prompt *p, struct sv_question *q)
+static void drop_question(struct supervise_prompt *p, struct supervise_question *q)
 {
 	size_t i = (size_t)(q - p->q);
 
@@ -54,7 +54,7 @@ static void drop_question(struct sv_prompt *p, struct sv_question *q)
 }
 
 /* Is a request waiting for this ask, and was it not left to other approvers? Asks to widen the policy have no waiters. */
-static bool is_question_due(const struct sv_question *q)
+static bool is_question_due(const struct supervise_question *q)
 {
 	return !q->later && (json_integer_value(json_object_get(q->ask, "waiters")) > 0 ||
 			     str_eq(jsonget_text(q->ask, "kind"), "widen"));
@@ -62,20 +62,20 @@ static bool is_question_due(const struct sv_question *q)
 
 /* --- the terminal ------------------------------------------------------------------------------------------------- */
 
-static bool prompt_is_foreground(const struct sv *sv)
+static bool prompt_is_foreground(const struct supervision *sv)
 {
 	return tcgetpgrp(sv->io->prompt->in) == getpgrp();
 }
 
-static void write_prompt_text(struct sv_prompt *p, const struct buf *b)
+static void write_prompt_text(struct supervise_prompt *p, const struct buf *b)
 {
 	if (!buf_error(b))
 		sink_write(&p->out, b->data, b->len);
 }
 
-static void write_prompt_line(struct sv_prompt *p, const char *fmt, ...) PRINTF_LIKE(2, 3);
+static void write_prompt_line(struct supervise_prompt *p, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
-static void write_prompt_line(struct sv_prompt *p, const char *fmt, ...)
+static void write_prompt_line(struct supervise_prompt *p, const char *fmt, ...)
 {
 	char raw[512], safe[512];
 	autobuf struct buf b = BUF_INIT;
@@ -90,7 +90,7 @@ static void write_prompt_line(struct sv_prompt *p, const char *fmt, ...)
 	write_prompt_text(p, &b);
 }
 
-static int new_prompt_code(struct sv_prompt *p)
+static int new_prompt_code(struct supervise_prompt *p)
 {
 	uint8_t random[64];
 
@@ -100,7 +100,7 @@ static int new_prompt_code(struct sv_prompt *p)
 	return prompt_code(random, sizeof(random), p->code);
 }
 
-static unsigned count_further_questions(const struct sv_prompt *p)
+static unsigned count_further_questions(const struct supervise_prompt *p)
 {
 	unsigned n = 0;
 
@@ -109,9 +109,10 @@ static unsigned count_further_questions(const struct sv_prompt *p)
 	return n;
 }
 
-static void describe_question(const struct sv *sv, const struct sv_question *q, struct prompt_shown *ret)
+static void describe_question(const struct supervision *sv, const struct supervise_question *q,
+			      struct prompt_shown *ret)
 {
-	const struct sv_prompt *p = &sv->prompt;
+	const struct supervise_prompt *p = &sv->prompt;
 	int kind = ask_kind_parse(jsonget_text(q->ask, "kind"));
 
 	*ret = (struct prompt_shown){ .text = &p->text,
@@ -127,10 +128,10 @@ static void describe_question(const struct sv *sv, const struct sv_question *q, 
 }
 
 /* Clears the screen and shows the current page; the last page has the code that allows. */
-static int show_page(struct sv *sv, bool reset, const char *note)
+static int show_page(struct supervision *sv, bool reset, const char *note)
 {
-	struct sv_prompt *p = &sv->prompt;
-	const struct sv_question *q = find_question(p, p->id);
+	struct supervise_prompt *p = &sv->prompt;
+	const struct supervise_question *q = find_question(p, p->id);
 	autobuf struct buf b = BUF_INIT;
 	struct prompt_shown s;
 
@@ -154,10 +155,10 @@ static int show_page(struct sv *sv, bool reset, const char *note)
 
 /* Lays the ask out for the terminal's present size and shows its first page (supervise_prompt.R4). -EMSGSIZE: the
  * terminal is too small. */
-static int show_question(struct sv *sv, bool all, bool reset)
+static int show_question(struct supervision *sv, bool all, bool reset)
 {
-	struct sv_prompt *p = &sv->prompt;
-	const struct sv_question *q = find_question(p, p->id);
+	struct supervise_prompt *p = &sv->prompt;
+	const struct supervise_question *q = find_question(p, p->id);
 	struct prompt_shown s;
 
 	if (!q)
@@ -175,7 +176,7 @@ static int show_question(struct sv *sv, bool all, bool reset)
 	return p->pages ? show_page(sv, reset, NULL) : -EMSGSIZE;
 }
 
-static bool terminal_is_resized(const struct sv *sv)
+static bool terminal_is_resized(const struct supervision *sv)
 {
 	unsigned rows, cols;
 
@@ -185,9 +186,9 @@ static bool terminal_is_resized(const struct sv *sv)
 
 /* --- taking it, and giving it back -------------------------------------------------------------------------------- */
 
-static void give_terminal_back(struct sv *sv)
+static void give_terminal_back(struct supervision *sv)
 {
-	struct sv_prompt *p = &sv->prompt;
+	struct supervise_prompt *p = &sv->prompt;
 
 	p->active = p->ending = false;
 	loop_unwatch(&sv->loop, &p->w_in);
@@ -200,8 +201,8 @@ static void give_terminal_back(struct sv *sv)
 
 static void on_prompt_written(void *ctx)
 {
-	struct sv *sv = ctx;
-	struct sv_prompt *p = &sv->prompt;
+	struct supervision *sv = ctx;
+	struct supervise_prompt *p = &sv->prompt;
 
 	/* A write error means that the terminal is gone. */
 	if (p->out.error) {
@@ -214,9 +215,9 @@ static void on_prompt_written(void *ctx)
 
 static void on_prompt_input(struct watch *w, uint32_t events);
 
-static int take_terminal(struct sv *sv)
+static int take_terminal(struct supervision *sv)
 {
-	struct sv_prompt *p = &sv->prompt;
+	struct supervise_prompt *p = &sv->prompt;
 	struct err e = ERR_INIT;
 
 	if (!sv->pump.tty && tty_raw(sv->io->prompt->in, &e) < 0)
@@ -232,9 +233,9 @@ static int take_terminal(struct sv *sv)
 }
 
 /* If no ask is shown, restores the command's terminal modes; the terminal is given back once that is written. */
-static void retire_prompt(struct sv *sv)
+static void retire_prompt(struct supervision *sv)
 {
-	struct sv_prompt *p = &sv->prompt;
+	struct supervise_prompt *p = &sv->prompt;
 	autobuf struct buf b = BUF_INIT;
 
 	if (!p->active || p->id[0] || p->ending)
@@ -246,17 +247,17 @@ static void retire_prompt(struct sv *sv)
 	on_prompt_written(sv);
 }
 
-static void forget_question(struct sv_prompt *p)
+static void forget_question(struct supervise_prompt *p)
 {
 	p->id[0] = p->digest[0] = p->code[0] = '\0';
 	prompt_text_release(&p->text);
 }
 
 /* The current ask cannot be shown: prints how to see it elsewhere, and leaves it pending. */
-static void report_unshowable(struct sv *sv, int why)
+static void report_unshowable(struct supervision *sv, int why)
 {
-	struct sv_prompt *p = &sv->prompt;
-	struct sv_question *q = find_question(p, p->id);
+	struct supervise_prompt *p = &sv->prompt;
+	struct supervise_question *q = find_question(p, p->id);
 
 	write_prompt_line(
 		p, "question %s %s: coffer ask show %s", p->id,
@@ -268,16 +269,16 @@ static void report_unshowable(struct sv *sv, int why)
 	forget_question(p);
 }
 
-static void begin_question(struct sv *sv, const struct sv_question *q)
+static void begin_question(struct supervision *sv, const struct supervise_question *q)
 {
-	struct sv_prompt *p = &sv->prompt;
+	struct supervise_prompt *p = &sv->prompt;
 	int r;
 
 	if (!p->active && clock_nsec(CLOCK_MONOTONIC) - p->row_at > PAUSE)
 		p->row = 0;
 	p->row++;
 	/* The text about the asker is read from the run's directory, so that must be visible to others by now. */
-	sv_lasts(sv);
+	supervise_lasts(sv);
 	snprintf(p->id, sizeof(p->id), "%s", jsonget_text(q->ask, "id"));
 	snprintf(p->digest, sizeof(p->digest), "%s", jsonget_text(q->ask, "digest"));
 	if (!p->active && take_terminal(sv) < 0) {
@@ -291,9 +292,9 @@ static void begin_question(struct sv *sv, const struct sv_question *q)
 }
 
 /* Shows the next due ask. In the background none is shown: its notice was printed, and it stays pending. */
-static void begin_next_question(struct sv *sv)
+static void begin_next_question(struct supervision *sv)
 {
-	struct sv_prompt *p = &sv->prompt;
+	struct supervise_prompt *p = &sv->prompt;
 
 	for (size_t i = 0; i < p->n; i++) {
 		if (!p->on || p->id[0] || p->ending || sv->ended || sv->killed || sv->told)
@@ -308,7 +309,7 @@ static void begin_next_question(struct sv *sv)
 }
 
 /* The current ask is over: shows the next one, or gives the terminal back. */
-static void finish_question(struct sv *sv)
+static void finish_question(struct supervision *sv)
 {
 	forget_question(&sv->prompt);
 	begin_next_question(sv);
@@ -317,14 +318,14 @@ static void finish_question(struct sv *sv)
 
 /* --- what is typed ------------------------------------------------------------------------------------------------ */
 
-static void give_question_up(struct sv *sv, int why)
+static void give_question_up(struct supervision *sv, int why)
 {
 	report_unshowable(sv, why);
 	finish_question(sv);
 }
 
 /* Shows the same page and code again, so that the request and the possible answers stay visible whatever is typed. */
-static void show_question_again(struct sv *sv, const char *note)
+static void show_question_again(struct supervision *sv, const char *note)
 {
 	int r = terminal_is_resized(sv) ? show_question(sv, sv->prompt.all, false)
 					: show_page(sv, false, note);
@@ -333,19 +334,19 @@ static void show_question_again(struct sv *sv, const char *note)
 		give_question_up(sv, r);
 }
 
-static void show_next_page(struct sv *sv)
+static void show_next_page(struct supervision *sv)
 {
-	struct sv_prompt *p = &sv->prompt;
+	struct supervise_prompt *p = &sv->prompt;
 
 	p->page += p->page + 1 < p->pages;
 	show_question_again(sv, NULL);
 }
 
-static void send_prompt_answer(struct sv *sv, struct ask_answer *a)
+static void send_prompt_answer(struct supervision *sv, struct ask_answer *a)
 {
-	struct sv_prompt *p = &sv->prompt;
+	struct supervise_prompt *p = &sv->prompt;
 	autoaskc struct askc c = ASKC_INIT;
-	struct sv_question *q = find_question(p, p->id);
+	struct supervise_question *q = find_question(p, p->id);
 	struct err e = ERR_INIT;
 	int r;
 
@@ -368,22 +369,24 @@ static void send_prompt_answer(struct sv *sv, struct ask_answer *a)
 	finish_question(sv);
 }
 
-static void leave_question(struct sv *sv, bool all)
+static void leave_question(struct supervision *sv, bool all)
 {
-	struct sv_prompt *p = &sv->prompt;
-	struct sv_question *q = find_question(p, p->id);
+	struct supervise_prompt *p = &sv->prompt;
+	struct supervise_question *q = find_question(p, p->id);
 
 	for (size_t i = 0; all && i < p->n; i++)
 		p->q[i].later = true;
 	if (q)
 		q->later = true;
-	write_prompt_line(p, "left as it is: coffer ask show %s, coffer approve %s", p->id, p->id);
+	write_prompt_line(
+		p, "question %s still waits, and so does the command; in another terminal: coffer approve %s",
+		p->id, p->id);
 	finish_question(sv);
 }
 
-static void take_typed_line(struct sv *sv)
+static void take_typed_line(struct supervision *sv)
 {
-	struct sv_prompt *p = &sv->prompt;
+	struct supervise_prompt *p = &sv->prompt;
 	bool last = p->page + 1 == p->pages;
 	struct ask_answer a;
 	int r;
@@ -421,7 +424,7 @@ static void take_typed_line(struct sv *sv)
 	}
 }
 
-static void suspend_prompt(struct sv *sv)
+static void suspend_prompt(struct supervision *sv)
 {
 	struct err e = ERR_INIT;
 
@@ -436,10 +439,10 @@ static void suspend_prompt(struct sv *sv)
 			return;
 		}
 	}
-	sv_prompt_redraw(sv);
+	supervise_prompt_redraw(sv);
 }
 
-static void take_typed_key(struct sv *sv, enum prompt_key k)
+static void take_typed_key(struct supervision *sv, enum prompt_key k)
 {
 	switch (k) {
 	case PROMPT_KEY_LINE:
@@ -462,8 +465,8 @@ static void take_typed_key(struct sv *sv, enum prompt_key k)
 
 static void on_prompt_input(struct watch *w, uint32_t events)
 {
-	struct sv *sv = w->ctx;
-	struct sv_prompt *p = &sv->prompt;
+	struct supervision *sv = w->ctx;
+	struct supervise_prompt *p = &sv->prompt;
 	uint8_t in[256];
 	ssize_t n = read(w->fd, in, sizeof(in));
 	size_t at = 0, used;
@@ -495,7 +498,7 @@ static void on_prompt_input(struct watch *w, uint32_t events)
 /* --- the list ----------------------------------------------------------------------------------------------------- */
 
 /* Prints how the ask that is shown has ended. */
-static void report_question_end(struct sv_prompt *p, const json_t *ask)
+static void report_question_end(struct supervise_prompt *p, const json_t *ask)
 {
 	const json_t *a = json_object_get(ask, "answer");
 	const char *state = jsonget_text(ask, "state");
@@ -513,9 +516,9 @@ static void report_question_end(struct sv_prompt *p, const json_t *ask)
 
 static int take_ask(void *ctx, json_t *ask)
 {
-	struct sv *sv = ctx;
-	struct sv_prompt *p = &sv->prompt;
-	struct sv_question *q;
+	struct supervision *sv = ctx;
+	struct supervise_prompt *p = &sv->prompt;
+	struct supervise_question *q;
 
 	if (!ask)
 		return 0;
@@ -525,7 +528,7 @@ static int take_ask(void *ctx, json_t *ask)
 			json_decref(q->ask);
 			q->ask = json_incref(ask);
 		} else if (p->n < ASKS_OPEN_MAX) {
-			p->q[p->n++] = (struct sv_question){ .ask = json_incref(ask) };
+			p->q[p->n++] = (struct supervise_question){ .ask = json_incref(ask) };
 		}
 		return 0;
 	}
@@ -539,9 +542,9 @@ static int take_ask(void *ctx, json_t *ask)
 	return 0;
 }
 
-static void prompt_server_lost(struct sv *sv)
+static void prompt_server_lost(struct supervision *sv)
 {
-	struct sv_prompt *p = &sv->prompt;
+	struct supervise_prompt *p = &sv->prompt;
 
 	loop_unwatch(&sv->loop, &p->w);
 	askc_close(&p->c);
@@ -555,8 +558,8 @@ static void prompt_server_lost(struct sv *sv)
 
 static void on_ask_list(struct watch *w, uint32_t events)
 {
-	struct sv *sv = w->ctx;
-	struct sv_prompt *p = &sv->prompt;
+	struct supervision *sv = w->ctx;
+	struct supervise_prompt *p = &sv->prompt;
 	bool shown = p->id[0];
 	struct err e = ERR_INIT;
 
@@ -573,9 +576,9 @@ static void on_ask_list(struct watch *w, uint32_t events)
 	}
 }
 
-static int follow_asks(struct sv *sv)
+static int follow_asks(struct supervision *sv)
 {
-	struct sv_prompt *p = &sv->prompt;
+	struct supervise_prompt *p = &sv->prompt;
 	struct err e = ERR_INIT;
 
 	if (p->c.fd >= 0)
@@ -591,9 +594,9 @@ static int follow_asks(struct sv *sv)
 
 /* --- from the beginning to the end -------------------------------------------------------------------------------- */
 
-bool sv_prompt_asked(struct sv *sv)
+bool supervise_prompt_asked(struct supervision *sv)
 {
-	struct sv_prompt *p = &sv->prompt;
+	struct supervise_prompt *p = &sv->prompt;
 
 	if (!p->on || sv->ended || sv->killed || (!p->active && !prompt_is_foreground(sv)))
 		return false;
@@ -604,9 +607,9 @@ bool sv_prompt_asked(struct sv *sv)
 	return true;
 }
 
-void sv_prompt_redraw(struct sv *sv)
+void supervise_prompt_redraw(struct supervision *sv)
 {
-	struct sv_prompt *p = &sv->prompt;
+	struct supervise_prompt *p = &sv->prompt;
 
 	int r = p->active && !p->ending && p->id[0] ? show_question(sv, p->all, true) : 0;
 
@@ -614,17 +617,17 @@ void sv_prompt_redraw(struct sv *sv)
 		give_question_up(sv, r);
 }
 
-void sv_prompt_resized(struct sv *sv)
+void supervise_prompt_resized(struct supervision *sv)
 {
-	const struct sv_prompt *p = &sv->prompt;
+	const struct supervise_prompt *p = &sv->prompt;
 
 	if (p->active && !p->ending && p->id[0] && terminal_is_resized(sv))
 		show_question_again(sv, NULL);
 }
 
-void sv_prompt_round(struct sv *sv)
+void supervise_prompt_round(struct supervision *sv)
 {
-	struct sv_prompt *p = &sv->prompt;
+	struct supervise_prompt *p = &sv->prompt;
 
 	if (!p->active || p->ending || (!sv->ended && !sv->killed))
 		return;
@@ -633,10 +636,10 @@ void sv_prompt_round(struct sv *sv)
 	finish_question(sv);
 }
 
-void sv_prompt_begin(struct sv *sv)
+void supervise_prompt_begin(struct supervision *sv)
 {
 	const struct prompt_opts *o = sv->io->prompt;
-	struct sv_prompt *p = &sv->prompt;
+	struct supervise_prompt *p = &sv->prompt;
 	int in, out;
 
 	if (!o)
@@ -649,9 +652,9 @@ void sv_prompt_begin(struct sv *sv)
 	p->on = in >= 0 && out >= 0;
 }
 
-void sv_prompt_close(struct sv *sv)
+void supervise_prompt_close(struct supervision *sv)
 {
-	struct sv_prompt *p = &sv->prompt;
+	struct supervise_prompt *p = &sv->prompt;
 	int out;
 
 	if (!sv->io->prompt)

@@ -28,12 +28,12 @@
 #define SAY_WAIT (2 * NSEC_PER_SEC)
 
 /* Is stderr the same terminal that the command has? */
-static bool stderr_is_command_terminal(const struct sv *sv)
+static bool stderr_is_command_terminal(const struct supervision *sv)
 {
 	return sv->pump.tty && !sv->pump.err.capped;
 }
 
-static void format_notice(const struct sv *sv, const struct net_msg *m, struct buf *out)
+static void format_notice(const struct supervision *sv, const struct net_msg *m, struct buf *out)
 {
 	char text[NET_MSG_TEXT];
 
@@ -44,7 +44,7 @@ static void format_notice(const struct sv *sv, const struct net_msg *m, struct b
 /* supervise_say.N5: ends a sequence and resets colours and characters. No more than that: the command may go on. */
 static const char line_reset[] = "\x18\033\\\033[0m\033(B\017\033[4l";
 
-static void add_terminal_reset(const struct sv *sv, struct buf *out)
+static void add_terminal_reset(const struct supervision *sv, struct buf *out)
 {
 	if (stderr_is_command_terminal(sv) && sv->notices.n)
 		buf_adds(out, termmodes_is_default(&sv->pump.modes) ? line_reset : prompt_reset);
@@ -56,7 +56,7 @@ static bool is_same_notice(const struct net_msg *a, const struct net_msg *b)
 	return a->about == b->about && (a->about != NET_SAY_PLAIN || str_eq(a->text, b->text));
 }
 
-static void queue_notice(struct sv_notices *l, const struct net_msg *m)
+static void queue_notice(struct supervise_notices *l, const struct net_msg *m)
 {
 	for (size_t i = 0; i < l->n; i++) {
 		if (is_same_notice(&l->v[i], m)) {
@@ -64,15 +64,15 @@ static void queue_notice(struct sv_notices *l, const struct net_msg *m)
 			return;
 		}
 	}
-	if (l->n < SV_NOTICES)
+	if (l->n < SUPERVISE_NOTICES)
 		l->v[l->n++] = *m;
 	else
 		l->left_out++;
 }
 
-static void take_all_notices(struct sv *sv, struct buf *out)
+static void take_all_notices(struct supervision *sv, struct buf *out)
 {
-	struct sv_notices *l = &sv->notices;
+	struct supervise_notices *l = &sv->notices;
 
 	add_terminal_reset(sv, out);
 	for (size_t i = 0; i < l->n; i++)
@@ -80,8 +80,8 @@ static void take_all_notices(struct sv *sv, struct buf *out)
 	if (l->left_out) {
 		struct net_msg m = { .level = NET_LEVEL_NOTE };
 
-		snprintf(m.text, sizeof(m.text), "%llu more lines were left out (coffer net log)",
-			 (unsigned long long)l->left_out);
+		snprintf(m.text, sizeof(m.text), "%llu more line%s left out (coffer net log)",
+			 (unsigned long long)l->left_out, l->left_out == 1 ? " was" : "s were");
 		format_notice(sv, &m, out);
 	}
 	l->n = 0;
@@ -89,7 +89,7 @@ static void take_all_notices(struct sv *sv, struct buf *out)
 }
 
 /* Shows the latest pending ask in the title: a person who watches a full-screen program would miss a queued notice. */
-static void show_ask_in_title(struct sv *sv)
+static void show_ask_in_title(struct supervision *sv)
 {
 	autobuf struct buf b = BUF_INIT;
 	const struct net_msg *m = NULL;
@@ -109,17 +109,17 @@ static void show_ask_in_title(struct sv *sv)
 
 static void on_terminal_report_timeout(struct timer *t)
 {
-	struct sv *sv = t->ctx;
+	struct supervision *sv = t->ctx;
 
 	sv->notices.is_late = true;
 	if (!sv->told && !sv->ended)
 		show_ask_in_title(sv);
 }
 
-void sv_say(struct sv *sv, const struct net_msg *m)
+void supervise_say(struct supervision *sv, const struct net_msg *m)
 {
 	autobuf struct buf line = BUF_INIT;
-	struct sv_notices *l = &sv->notices;
+	struct supervise_notices *l = &sv->notices;
 
 	/* After io->ended() the terminal belongs to the caller. */
 	if (!sv->io->say || sv->told)
@@ -141,19 +141,20 @@ void sv_say(struct sv *sv, const struct net_msg *m)
 	l->is_late = false;
 	l->t = (struct timer){ .fn = on_terminal_report_timeout, .ctx = sv };
 	loop_timer(&sv->loop, &l->t, clock_nsec(CLOCK_MONOTONIC) + SAY_WAIT);
-	frame_add(&sv->init.out, PROTO_TTY_ASK, SV_MAIN_CHAN, NULL, 0);
-	sv_flush_init(sv);
+	frame_add(&sv->init.out, PROTO_TTY_ASK, SUPERVISE_MAIN_CHAN, NULL, 0);
+	supervise_flush_init(sv);
 }
 
-void sv_say_text(struct sv *sv, enum net_msg_type type, enum net_level level, const char *text)
+void supervise_say_text(struct supervision *sv, enum net_msg_type type, enum net_level level,
+			const char *text)
 {
 	struct net_msg m = { .type = type, .level = level };
 
 	snprintf(m.text, sizeof(m.text), "%s", text);
-	sv_say(sv, &m);
+	supervise_say(sv, &m);
 }
 
-int sv_say_tty(struct sv *sv, const struct frame *f)
+int supervise_say_tty(struct supervision *sv, const struct frame *f)
 {
 	autobuf struct buf lines = BUF_INIT;
 	uint32_t raw;
@@ -172,7 +173,7 @@ int sv_say_tty(struct sv *sv, const struct frame *f)
 	return 0;
 }
 
-void sv_say_rest(struct sv *sv)
+void supervise_say_rest(struct supervision *sv)
 {
 	autobuf struct buf lines = BUF_INIT;
 

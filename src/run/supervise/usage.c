@@ -6,7 +6,7 @@
 #include "run/supervise/usage.h"
 
 #include "base/clock.h"
-#include "run/supervise/link.h"
+#include "run/supervise/run_link.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -68,14 +68,14 @@ static int add_usage_from_procs(struct procs *procs, pid_t pid, struct usage *u,
 
 int usage_read(int run_fd, struct procs *procs, struct usage *ret, struct err *e)
 {
-	autolink struct link l = LINK_INIT;
+	autolink struct run_link l = RUN_LINK_INIT;
 	autobuf struct buf text = BUF_INIT;
 	struct usage u = { 0 };
 	uint64_t pid = 0;
-	int r = link_open_within(&l, run_fd, ANSWER_MSEC, e);
+	int r = run_link_open_within(&l, run_fd, ANSWER_MSEC, e);
 
 	if (r == 0)
-		r = link_stat(&l, ANSWER_MSEC, &text, e);
+		r = run_link_stat(&l, ANSWER_MSEC, &text, e);
 	u.at = clock_nsec(CLOCK_MONOTONIC);
 	if (r == 0)
 		r = parse_usage(&text, &u, &pid, e);

@@ -34,7 +34,7 @@ static int check_gvisor_ids(struct state *st, const struct spec *s, bool *map_id
 		char how[sizeof(e->hint)];
 
 		snprintf(how, sizeof(how), "%s", e->hint);
-		return err_hint(e, r, "%s%s--user 0 (your own user outside) needs none", how,
+		return err_hint(e, r, "%s%s--user 0 (your own user outside) needs none; or --engine ns", how,
 				how[0] ? "; or " : "");
 	}
 	*map_ids = true;

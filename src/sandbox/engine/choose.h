@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which engine a run gets. The choice is made before anything of the run exists, and is final: an engine that was
+ * The choice of the engine for a run. It is made before anything of the run exists, and is final: an engine that was
  * chosen and then fails is an error, never a reason to take a weaker one.
  */
 #ifndef SANDBOX_CHOOSE_H

@@ -9,7 +9,8 @@
  *   wait_ready  waits until coffer-init runs inside, or reports why it does not.
  *
  * Between the calls the launcher does its own part. Where spec->ca, two more calls come between release and wait_ready:
- * engine_wait_wall() and engine_give_ca(). Whichever call fails, engine_drop() ends what was spawned.
+ * engine_wait_wall() and engine_give_ca(). When one of these calls fails, or another step of the launcher
+ * before supervise(), engine_drop() ends what was spawned.
  *
  * An engine calls nothing back. Starting the command, stdio, the time limit, kill and cleanup are the same for every
  * engine and are no part of it.

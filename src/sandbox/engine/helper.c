@@ -24,7 +24,7 @@ static bool is_trusted_group(gid_t gid, const struct stat *self)
 	return gid == 0 || gid == getegid() || (gid == self->st_gid && (self->st_mode & S_IWGRP));
 }
 
-/* Whether only those can write to it who could change the running program too. */
+/* Can only users write to it who could change the running program too? */
 static bool is_as_trusted_as(const struct stat *st, const struct stat *self)
 {
 	if (!is_trusted_owner(st->st_uid, self) || (st->st_mode & S_IWOTH))

@@ -22,11 +22,13 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <limits.h>
+#include <linux/ioprio.h>
 #include <net/if.h>
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/personality.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -35,6 +37,7 @@
 #include <sys/wait.h>
 
 #define STREAM_FD 3
+#define TIMER_SLACK_NS 50000UL /* the kernel's default */
 
 size_t ns_tree_count(const struct spec *s)
 {
@@ -338,6 +341,7 @@ static int set_rlimits(const struct limits *l, bool count_pids, struct err *e)
 		{ RLIMIT_MEMLOCK, 8u << 20, 8u << 20 },
 		{ RLIMIT_MSGQUEUE, 819200, 819200 },
 		{ RLIMIT_RTPRIO, 0, 0 },
+		{ RLIMIT_NICE, 0, 0 },
 		/* Timers and queued signals count against the caller's own user: some must be left. */
 		{ RLIMIT_SIGPENDING, 8192, 8192 },
 	};
@@ -568,24 +572,61 @@ static int confine_inner(const struct ns_inside *in, int init_fd, bool count_pid
 	return r;
 }
 
-void ns_inside(const struct ns_inside *in)
+/*
+ * ns_inside.N1: no scheduling favour of the caller goes inside, and none of its switches that weaken a program (no address
+ * randomization). A lower priority than usual stays: the caller has chosen it for the command, too. Nothing here needs
+ * privilege. Where a value cannot be read, the kernel has none.
+ */
+static int drop_scheduling(struct err *e)
 {
-	struct err e = ERR_INIT;
-	struct ns_ready ready = { 0 };
-	struct ns_go go = { 0 };
-	char *argv[] = { (char *)"coffer-init", NULL }, *envp[] = { NULL };
+	static const struct sched_param none;
+	long policy = syscall(SYS_sched_getscheduler, 0), io = syscall(SYS_ioprio_get, IOPRIO_WHO_PROCESS, 0);
+	/* The kernel refuses to take this flag away. */
+	long flag = policy < 0 ? 0 : policy & SCHED_RESET_ON_FORK;
+	int persona = personality(0xffffffff);
+
+	policy -= flag;
+	if ((policy == SCHED_FIFO || policy == SCHED_RR || policy == SCHED_DEADLINE) &&
+	    syscall(SYS_sched_setscheduler, 0, SCHED_OTHER | flag, &none) < 0)
+		return err_sys(e, -errno, "cannot leave the real-time scheduling of the caller");
+	errno = 0;
+	if (getpriority(PRIO_PROCESS, 0) < 0 && errno == 0 && setpriority(PRIO_PROCESS, 0, 0) < 0)
+		return err_sys(e, -errno, "cannot leave the priority of the caller");
+	if (io > 0 && io >> IOPRIO_CLASS_SHIFT != IOPRIO_CLASS_IDLE &&
+	    syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0, 0) < 0)
+		return err_sys(e, -errno, "cannot leave the I/O priority of the caller");
+	if (persona != -1 && persona != PER_LINUX && personality(PER_LINUX) < 0)
+		return err_sys(e, -errno, "cannot leave the execution domain of the caller");
+	/* Not 0: that means the slack of the caller, who is the parent. */
+	if (prctl(PR_SET_TIMERSLACK, TIMER_SLACK_NS, 0, 0, 0) < 0)
+		return err_sys(e, -errno, "cannot set the timer slack");
+	return 0;
+}
+
+static int begin_inside(struct err *e)
+{
 	sigset_t none;
-	int init_fd = -1, sync = in->sync;
 
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	for (int sig = 1; sig < 32; sig++)
 		signal(sig, SIG_DFL);
 	setsid();
-	if (in->gv) {
+	return drop_scheduling(e);
+}
+
+void ns_inside(const struct ns_inside *in)
+{
+	struct err e = ERR_INIT;
+	struct ns_ready ready = { 0 };
+	struct ns_go go = { 0 };
+	char *argv[] = { (char *)"coffer-init", NULL }, *envp[] = { NULL };
+	int init_fd = -1, sync = in->sync, r = begin_inside(&e);
+
+	if (r == 0 && in->gv) {
 		if (build_outer(in, &init_fd, &go, &ready, &e) == 0 && tie_to_launcher(in->sync, &e) == 0)
 			sync = gv_exec(in, init_fd, &e);
-	} else if (build_outer(in, &init_fd, &go, &ready, &e) == 0 &&
+	} else if (r == 0 && build_outer(in, &init_fd, &go, &ready, &e) == 0 &&
 		   confine_inner(in, init_fd, go.rlimit_pids, &ready, &e) == 0 &&
 		   fdpass_send(in->sync, &ready, sizeof(ready), NULL, 0) == 0 &&
 		   fence_seccomp(in->spec, &e) == 0) {

@@ -8,7 +8,8 @@
  *
  * Invariants
  *  N1  Before exec: no capability but those granted, no_new_privs, seccomp and Landlock in force, the command's
- *      ids, no descriptor but the stream (3) and /dev/null (0-2), an empty environment.
+ *      ids, no descriptor but the stream (3) and /dev/null (0-2), an empty environment, no
+ *      scheduling favour, execution domain or timer slack of the caller.
  *  N2  Every failure is reported over the sync socket and ends the process. Exec closes that socket: only struct ns_ready
  *      and then end of file means success.
  *  N3  The process dies with the launcher (parent-death signal), and notices a launcher that died before that was

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which runsc is used, and whether it works here.
+ * The choice of the runsc binary, and the test whether it works on this host.
  *
  * Invariants
  *  S1  The file that runs is the file that was judged: it is opened once, and executed by that descriptor.

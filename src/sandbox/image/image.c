@@ -24,6 +24,7 @@ void image_records_release(struct image_records *l)
 	for (size_t i = 0; i < l->n; i++)
 		image_record_release(&l->v[i]);
 	free(l->v);
+	free(l->unread);
 	*l = (struct image_records){ 0 };
 }
 
@@ -51,7 +52,7 @@ static int image_not_found(const char *name, struct err *e)
 			"coffer image ls shows what is there; coffer image import or pull brings one in");
 }
 
-/* A digest without a tag: any image of that repository with that digest. */
+/* A reference with a digest and no tag means any image of that repository that has the digest. */
 static int find_by_digest(struct state *st, const struct image_ref *ref, struct image_record *ret,
 			  struct err *e)
 {
@@ -76,6 +77,11 @@ static int find_by_digest(struct state *st, const struct image_ref *ref, struct 
 		memcpy(other, rec->manifest, sizeof(other));
 	}
 	image_ref_name(ref, name);
+	/* The image may have one of the records that were not read. */
+	if (all.n_unread) {
+		err_set(e, all.unread[0].code, "%s", all.unread[0].msg);
+		return err_hint(e, all.unread[0].code, "%s", all.unread[0].hint);
+	}
 	if (!other[0])
 		return image_not_found(name, e);
 	return err_set(e, -ESTALE, "image %s is pinned to %s, but here it is %s", ref->repo, ref->digest,
@@ -124,24 +130,18 @@ int image_read(struct state *st, const struct image_record *rec, struct buf *man
 	return r < 0 ? r : store_read_blob(&s, m.config.digest, "configuration", config, e);
 }
 
-static bool is_opaque_layer(int tree)
+bool image_dir_is_opaque(int dir)
 {
 	char c = 0;
 
-	return fgetxattr(tree, "user.overlay.opaque", &c, 1) == 1 && c == 'y';
-}
-
-static int report_missing_layer(const struct image_record *rec, const char *digest, struct err *e)
-{
-	err_set(e, -EBADMSG, "the image store is damaged: layer %.19s… of %s is missing", digest, rec->name);
-	return err_hint(e, -EBADMSG, "coffer image rm %s, then import or pull it again", rec->name);
+	return fgetxattr(dir, "user.overlay.opaque", &c, 1) == 1 && c == 'y';
 }
 
 static int open_image_layers(struct store *s, struct image *im, const struct oci_manifest *m, struct err *e)
 {
 	if (m->layers.n == 0 || m->layers.n != im->config.diff_ids.n)
-		return err_set(e, -EBADMSG, "image %s has no layers, or not those that it names",
-			       im->record.name);
+		return err_set(e, -EBADMSG, "image %s has %zu layers, but its configuration names %zu",
+			       im->record.name, m->layers.n, im->config.diff_ids.n);
 	im->lowers = calloc(m->layers.n, sizeof(*im->lowers));
 	if (!im->lowers)
 		return err_set(e, -ENOMEM, "out of memory");
@@ -151,8 +151,12 @@ static int open_image_layers(struct store *s, struct image *im, const struct oci
 		struct store_layer about = { 0 };
 		int fd = store_open_layer(s, digest, &about, e);
 
-		if (fd == -ENOENT)
-			return report_missing_layer(&im->record, digest, e);
+		if (fd == -ENOENT) {
+			err_set(e, -EBADMSG, "the image store is damaged: layer %.19s… of %s is missing",
+				digest, im->record.name);
+			return err_hint(e, -EBADMSG, "coffer image rm %s, then import or pull it again",
+					im->record.name);
+		}
 		if (fd < 0)
 			return fd;
 		l->fd = fd;
@@ -166,7 +170,7 @@ static int open_image_layers(struct store *s, struct image *im, const struct oci
 				       "the image store is damaged: a layer of %s is not the one it names",
 				       im->record.name);
 		/* An overlay ignores the opaque mark on the root of a layer, so the layers below are left out here. */
-		if (is_opaque_layer(fd))
+		if (image_dir_is_opaque(fd))
 			break;
 	}
 	return 0;

@@ -44,11 +44,13 @@ void image_record_release(struct image_record *r);
 struct image_records {
 	struct image_record *v;
 	size_t n;
+	struct err *unread; /* one for each record that is damaged or cannot be read */
+	size_t n_unread;
 };
 
 void image_records_release(struct image_records *l);
 
-/* All images, by name. */
+/* All images whose records can be read, by name. */
 int image_list(struct state *st, struct image_records *ret, struct err *e) MUST_CHECK;
 
 /* The image that `ref` names; -ENOENT when there is none, -ESTALE when the reference has another digest. */
@@ -65,7 +67,10 @@ struct image {
 void image_release(struct image *im);
 int image_open(struct state *st, const char *ref, struct image *ret, struct err *e) MUST_CHECK;
 
-/* Its manifest and configuration, byte for byte. */
+/* Does a directory of a layer hide the same directory of the layers below (unpack_tree.E3)? */
+bool image_dir_is_opaque(int dir);
+
+/* The manifest and the configuration of an image, byte for byte. */
 int image_read(struct state *st, const struct image_record *r, struct buf *manifest, struct buf *config,
 	       struct err *e) MUST_CHECK;
 
@@ -86,7 +91,7 @@ struct image_notes {
 int image_import(struct state *st, const struct image_import *o, struct image_record *ret,
 		 struct image_notes *notes, struct err *e) MUST_CHECK;
 
-/* The same from a registry, by skopeo(1). */
+/* Fetches an image from a registry by skopeo(1), then imports it. */
 struct image_pull {
 	const char *ref;
 	bool insecure; /* without TLS */

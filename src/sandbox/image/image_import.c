@@ -26,13 +26,12 @@ struct import {
 	char tmp[STORE_TMP_LEN + 1];
 	int tmp_fd;
 	unsigned n_sub;
-	int held[OCI_LAYERS_MAX + 1]; /* trees of the layers, with shared locks, until the name is written */
+	int held[OCI_LAYERS_MAX + 1]; /* trees of the stored layers, locked until the name is written */
 	size_t n_held;
 	struct strv digests; /* of the layers as they are stored, lowest first */
 	struct image_notes notes;
 	struct store_layer all; /* bytes and entries of all layers so far */
-	uint64_t fed,
-		grown; /* bytes of the archives of layers that were unpacked here, and what they became */
+	uint64_t fed, grown; /* bytes of the archives that were unpacked here: as they came, and unpacked */
 };
 
 static void import_release(struct import *im)
@@ -90,7 +89,7 @@ static int hold_imported_layer(struct import *im, int tree, const char *digest, 
 	return image_check_limits(im->opts, &im->all, e);
 }
 
-/* Moves tmp/ID/SUB, just unpacked, to the layer `digest`. */
+/* Moves tmp/ID/SUB, which was unpacked to `tree`, to the layer `digest`, and holds that. Closes `tree`. */
 static int store_unpacked_layer(struct import *im, const char *sub, int tree, const char *digest,
 				const struct unpack_reply *reply, struct err *e)
 {
@@ -100,11 +99,8 @@ static int store_unpacked_layer(struct import *im, const char *sub, int tree, co
 	snprintf(l.diff_id, sizeof(l.diff_id), "sha256:");
 	hash_hex(reply->diff_id, HASH_LEN, l.diff_id + 7);
 	r = store_put_layer(&im->store, im->tmp, sub, digest, &l, e);
-	if (r == 0)
-		r = hold_imported_layer(im, tree, digest, &l, e);
-	else
-		fd_close(tree);
-	return r;
+	fd_close(tree);
+	return r < 0 ? r : hold_imported_layer(im, r, digest, &l, e);
 }
 
 static int report_wrong_layer(struct err *e, size_t i, const char *want, const char *got)
@@ -114,8 +110,10 @@ static int report_wrong_layer(struct err *e, size_t i, const char *want, const c
 		       want, got);
 }
 
-/* A later layer's limit is what the earlier ones left, and its error names that figure; this replaces it with the limit
- * of the whole import, which the user knows. */
+/*
+ * The unpacker's limit for a later layer is what the earlier ones left of the import's, and its error names that number. Sets
+ * the error that names the limit of the whole import instead, which the user knows. False: the error is about something else.
+ */
 static bool reword_over_limit(const struct import *im, int code, struct err *e)
 {
 	struct store_layer over = { 0 };
@@ -126,7 +124,10 @@ static bool reword_over_limit(const struct import *im, int code, struct err *e)
 	return image_check_limits(im->opts, &over, e) < 0;
 }
 
-/* One layer, taken from the store if it is there, else unpacked. `digest` is NULL where the source does not state it. */
+/*
+ * Imports one layer: from the store if it is there, else by unpacking it. A docker archive does not state the digest of its
+ * layers as they come; they are uncompressed, so it equals the diff_id.
+ */
 static int import_layer(struct import *im, int src, const struct image_source *s, size_t i, struct err *e)
 {
 	const char *digest = s->digests.n ? s->digests.v[i] : NULL, *diff_id = s->about.diff_ids.v[i];
@@ -138,7 +139,6 @@ static int import_layer(struct import *im, int src, const struct image_source *s
 	autoclose int fd = -1;
 	int tree, r;
 
-	/* The digest of an uncompressed archive is its diff_id. */
 	tree = store_open_layer(&im->store, digest ? digest : diff_id, &l, e);
 	if (tree >= 0) {
 		im->notes.reused++;
@@ -181,7 +181,7 @@ static int import_layer(struct import *im, int src, const struct image_source *s
 
 static int refuse_unnamed_image(struct err *e)
 {
-	err_set(e, -EINVAL, "the archive names no image, as one that docker save makes does");
+	err_set(e, -EINVAL, "no image name was given, and the source has none that can be used");
 	return err_hint(e, -EINVAL, "coffer image import --name NAME[:TAG] FILE");
 }
 
@@ -190,15 +190,19 @@ static int choose_image_name(const struct image_import *o, const char *own, stru
 			     struct err *e)
 {
 	autofree char *both = NULL;
-	const char *base, *text = o->name ? o->name : own;
+	const char *text = o->name ? o->name : own;
 	int r;
 
 	if (!text)
 		return refuse_unnamed_image(e);
 	if (!o->name && !strpbrk(own, "/:")) {
-		base = strrchr(o->path, '/');
-		base = base && base[1] ? base + 1 : o->path;
-		if (asprintf(&both, "%s:%s", base, own) < 0)
+		size_t end = strlen(o->path), begin;
+
+		while (end && o->path[end - 1] == '/')
+			end--;
+		for (begin = end; begin && o->path[begin - 1] != '/'; begin--)
+			;
+		if (asprintf(&both, "%.*s:%s", (int)(end - begin), o->path + begin, own) < 0)
 			return err_set(e, -ENOMEM, "out of memory");
 		text = both;
 	}
@@ -310,7 +314,10 @@ static int unpack_outer(struct import *im, int fd, struct outer *o, struct err *
 	return r;
 }
 
-/* The kind of an archive is known once it is unpacked; a bare root file system needs no second step. */
+/*
+ * Continues with an archive that was unpacked: its files tell whether it is an image, whose layers are to be unpacked in turn,
+ * or a bare root file system, which is a layer already.
+ */
 static int import_unpacked(struct import *im, struct outer *o, struct image_record *ret, struct err *e)
 {
 	enum image_kind kind = image_source_kind(o->tree);
@@ -323,14 +330,6 @@ static int import_unpacked(struct import *im, struct outer *o, struct image_reco
 	r = import_described(im, o->tree, kind, ret, e);
 	o->tree = fd_close(o->tree);
 	return r;
-}
-
-static int import_file(struct import *im, int fd, struct image_record *ret, struct err *e)
-{
-	struct outer o = { .tree = -1 };
-	int r = unpack_outer(im, fd, &o, e);
-
-	return r < 0 ? r : import_unpacked(im, &o, ret, e);
 }
 
 /* Starts tar(1) over a directory and returns its output. */
@@ -406,7 +405,11 @@ static int import_source(struct state *st, const struct image_import *o, struct 
 		r = kind == IMAGE_ROOTFS ? import_directory(&im, fd, ret, e)
 					 : import_described(&im, fd, kind, ret, e);
 	} else {
-		r = import_file(&im, fd, ret, e);
+		struct outer u = { .tree = -1 };
+
+		r = unpack_outer(&im, fd, &u, e);
+		if (r == 0)
+			r = import_unpacked(&im, &u, ret, e);
 	}
 	if (r < 0)
 		return err_wrap(e, r, "%s", o->source ? o->source : o->path);
@@ -415,21 +418,14 @@ static int import_source(struct state *st, const struct image_import *o, struct 
 	return 0;
 }
 
-/* Removes the layers that a failed import had stored before it failed: no name leads to them. */
-static void collect_after_failure(struct state *st)
-{
-	CLEANUP(store_release) struct store s = STORE_INIT;
-
-	if (store_open(&s, st, NULL) == 0)
-		store_collect(&s);
-}
-
 int image_import(struct state *st, const struct image_import *o, struct image_record *ret,
 		 struct image_notes *notes, struct err *e)
 {
+	CLEANUP(store_release) struct store s = STORE_INIT;
 	int r = import_source(st, o, ret, notes, e);
 
-	if (r < 0)
-		collect_after_failure(st);
+	/* A failed import may have stored layers. Its locks on them have ended, and no name leads to them. */
+	if (r < 0 && store_open(&s, st, NULL) == 0)
+		store_collect(&s);
 	return r;
 }

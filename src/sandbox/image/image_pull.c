@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Imports an image from a registry: skopeo(1) fetches it into an OCI layout, which is then imported like any other. Its
- * content is checked again by digests; only the mapping of the registry's name to a digest is taken from skopeo.
+ * Imports an image from a registry: skopeo(1) fetches it into an OCI layout, which is then imported like any other, so that
+ * every blob is compared with its digest again. Skopeo is trusted for one thing: that the manifest it chose is the one of the
+ * requested tag, or of the requested digest where that is the digest of an index.
  */
 #include "base/fd.h"
 #include "sandbox/image/image_store.h"
@@ -11,13 +12,6 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
-
-/* The reference for the registry, which accepts a tag or a digest, not both. */
-static int skopeo_source(const struct image_ref *ref, char **ret)
-{
-	return ref->digest[0] ? asprintf(ret, "docker://%s@%s", ref->repo, ref->digest)
-			      : asprintf(ret, "docker://%s:%s", ref->repo, ref->tag);
-}
 
 static int run_skopeo(const struct image_pull *o, const char *from, const char *to, struct err *e)
 {
@@ -66,10 +60,20 @@ int image_pull(struct state *st, const struct image_pull *o, struct image_record
 		r = store_open(&s, st, e);
 	if (r < 0)
 		return r;
+	/* In oci:DIR:TAG skopeo takes the first colon for the end of DIR, and would write to another directory. */
+	if (strchr(st->path, ':')) {
+		err_set(e, -EINVAL, "skopeo cannot write to %s: there is a colon in this path", s.path);
+		return err_hint(
+			e, -EINVAL,
+			"set COFFER_STATE to a directory without one, or bring an archive in with coffer image import");
+	}
 	tmp_fd = store_tmp(&s, tmp, e);
 	if (tmp_fd < 0)
 		return tmp_fd;
-	if (skopeo_source(&ref, &from) < 0 || asprintf(&to, "oci:%s/tmp/%s/oci", s.path, tmp) < 0)
+	/* A registry accepts a tag or a digest, not both. */
+	if ((ref.digest[0] ? asprintf(&from, "docker://%s@%s", ref.repo, ref.digest)
+			   : asprintf(&from, "docker://%s:%s", ref.repo, ref.tag)) < 0 ||
+	    asprintf(&to, "oci:%s/tmp/%s/oci", s.path, tmp) < 0)
 		return err_set(e, -ENOMEM, "out of memory");
 	r = run_skopeo(o, from, to, e);
 	in.path = to + 4;

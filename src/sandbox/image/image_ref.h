@@ -12,9 +12,8 @@
 #define IMAGE_TAG_MAX 128
 
 struct image_ref {
-	char repo[IMAGE_REPO_MAX + 1]; /* shortened as by docker: "docker.io/library/x" is "x" */
-	char tag[IMAGE_TAG_MAX +
-		 1]; /* "latest" when neither tag nor digest was given; may be empty with a digest */
+	char repo[IMAGE_REPO_MAX + 1];	 /* shortened as by docker: "docker.io/library/x" is "x" */
+	char tag[IMAGE_TAG_MAX + 1];	 /* "latest" without tag and digest; may be empty with a digest */
 	char digest[OCI_DIGEST_LEN + 1]; /* empty: not pinned */
 };
 

@@ -84,11 +84,20 @@ static int read_checked_blob(int dir, const char *digest, struct buf *b, struct 
 		       : err_set(e, -EBADMSG, "%s of the image is not what its digest says", path);
 }
 
-/* The entry with the requested name or tag, else the one for this machine. */
-static const struct oci_desc *choose_from_index(const struct oci_index *x, const char *tag, struct err *e)
+/* Is `ref`, an entry's name or only its tag, the end of `name`? Whole parts are compared: tag "4" is not that of "x:14". */
+static bool is_end_of_name(const char *ref, const char *name)
 {
-	for (size_t i = 0; tag && i < x->n; i++) {
-		if (x->v[i].ref && (str_eq(x->v[i].ref, tag) || str_ends(tag, x->v[i].ref)))
+	size_t n = strlen(name), len = strlen(ref);
+
+	return str_eq(ref, name) || (len && len < n && str_ends(name, ref) &&
+				     (name[n - len - 1] == ':' || name[n - len - 1] == '/'));
+}
+
+/* The entry with the requested name or tag, else the one for this machine. */
+static const struct oci_desc *choose_from_index(const struct oci_index *x, const char *name, struct err *e)
+{
+	for (size_t i = 0; name && i < x->n; i++) {
+		if (x->v[i].ref && is_end_of_name(x->v[i].ref, name))
 			return &x->v[i];
 	}
 	return oci_choose(x, e);

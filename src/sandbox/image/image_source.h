@@ -8,14 +8,13 @@
 #include "sandbox/image/image.h"
 
 struct image_source {
-	struct buf
-		manifest; /* byte for byte from an OCI layout; empty for a docker archive, which has none */
+	struct buf manifest; /* byte for byte from an OCI layout; empty: a docker archive has none */
 	struct buf config;
-	struct strv layers;  /* paths in the directory, lowest first */
-	struct strv digests; /* of the same, where the source names them; empty otherwise */
-	char index[OCI_DIGEST_LEN + 1];
-	char *ref;		 /* the name that it states, or only a tag; NULL: none */
-	struct oci_config about; /* config, parsed */
+	struct strv layers;		/* paths in the directory, lowest first */
+	struct strv digests;		/* of the same, where the source names them; empty otherwise */
+	char index[OCI_DIGEST_LEN + 1]; /* of the nested index that lists the manifest; empty: none */
+	char *ref;			/* the name that it states, or only a tag; NULL: none */
+	struct oci_config about;	/* config, parsed */
 };
 
 void image_source_release(struct image_source *s);

@@ -17,10 +17,12 @@
 #include <stdio.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
+#include <time.h>
 
 #define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)
 #define RECORD_MAX 65536
+#define PUT_TRIES 100 /* while another process removes the layer of the same digest */
+#define PUT_PAUSE_NS 10000000L
 
 static int open_store_dir(const struct store *s, const char *name, struct err *e)
 {
@@ -169,7 +171,10 @@ int store_write_name(struct store *s, const struct image_record *rec, struct err
 	if (buf_error(&b))
 		return err_set(e, -ENOMEM, "out of memory");
 	store_name_file(rec->name, file);
-	r = write_blob_durably(s->names, file, b.data, b.len);
+	/* image.I2: content whose entries a crash may lose would leave a name without an image. */
+	r = fsync(s->blobs) < 0 || fsync(s->layers) < 0 ? -errno : 0;
+	if (r == 0)
+		r = write_blob_durably(s->names, file, b.data, b.len);
 	if (r == 0 && fsync(s->names) < 0)
 		r = -errno;
 	return r < 0 ? state_cannot(e, r, "write to", s->path) : 0;
@@ -187,17 +192,24 @@ int store_read_name(struct store *s, const char *file, struct image_record *ret,
 	autobuf struct buf b = BUF_INIT;
 	const char *name, *manifest, *index, *source;
 	int r = fd_read_file(s->names, file, RECORD_MAX, &b);
-	json_t *root;
+	json_t *root = NULL;
 
-	if (r < 0)
-		return r == -ENOENT ? r : err_sys(e, r, "cannot read %s/names/%s", s->path, file);
-	root = json_loadb(buf_cstr(&b), b.len, JSON_REJECT_DUPLICATES, NULL);
+	if (r == -ENOENT)
+		return r;
+	/* A record that is too large is damaged too. Any other error does not prove damage: its image may be whole. */
+	if (r == 0)
+		r = jsonget_load(buf_cstr(&b), b.len, &root, NULL);
+	if (r < 0 && r != -EFBIG && r != -EBADMSG)
+		return err_sys(e, r, "cannot read %s/names/%s", s->path, file);
 	name = jsonget_text_or_null(root, "name");
 	source = jsonget_text_or_null(root, "source");
 	manifest = record_digest(root, "manifest");
 	index = record_digest(root, "index");
 	if (!name || !manifest) {
-		r = report_damaged_store(e, -EBADMSG, "a name", s->path);
+		/* Not `coffer image rm`: the name of the image is not known. */
+		err_set(e, -EBADMSG, "the image store is damaged: %s/names/%s is not the record of an image",
+			s->path, file);
+		r = err_hint(e, -EBADMSG, "remove that file, then import or pull the image again");
 	} else {
 		*ret = (struct image_record){ .name = strdup(name),
 					      .source = source ? strdup(source) : NULL };
@@ -270,18 +282,30 @@ static int write_layer_json(int dir, const struct store_layer *l)
 int store_put_layer(struct store *s, const char *tmp, const char *sub, const char *digest,
 		    const struct store_layer *l, struct err *e)
 {
-	autoclose int at = openat(s->tmp, tmp, DIR_FLAGS), dir = -1;
+	autoclose int at = openat(s->tmp, tmp, DIR_FLAGS), dir = -1, tree = -1;
 	int r;
 
 	dir = at < 0 ? -1 : openat(at, sub, DIR_FLAGS);
-	if (dir < 0)
-		return err_sys(e, -errno, "cannot open what was unpacked");
+	tree = dir < 0 ? -1 : openat(dir, "tree", DIR_FLAGS);
+	if (tree < 0)
+		return err_sys(e, -errno, "cannot open the unpacked layer");
 	r = write_layer_json(dir, l);
-	/* syncfs(): one call for a hundred thousand files, none of which may be empty after a crash that keeps the name. */
-	if (r == 0 && syncfs(dir) < 0)
+	/* After a crash that keeps the layer's name none of its files may be empty: one syncfs() instead of an fsync() for each. */
+	if (r == 0 && (syncfs(dir) < 0 || flock(tree, LOCK_SH | LOCK_NB) < 0))
 		r = -errno;
-	if (r == 0 &&
-	    syscall(SYS_renameat2, at, sub, s->layers, STORE_DIGEST_HEX(digest), 1 /* NOREPLACE */) < 0)
-		r = errno == EEXIST ? 0 : -errno;
-	return r < 0 ? state_cannot(e, r, "write a layer to", s->path) : 0;
+	for (int tries = 0; r == 0 && tries < PUT_TRIES; tries++) {
+		struct store_layer existing = { 0 };
+		int fd;
+
+		if (renameat2(at, sub, s->layers, STORE_DIGEST_HEX(digest), RENAME_NOREPLACE) == 0)
+			return TAKE_FD(tree);
+		if (errno != EEXIST)
+			return state_cannot(e, -errno, "write a layer to", s->path);
+		/* Another import stored the same layer. It may be removed at any time, until it is locked here too. */
+		fd = store_open_layer(s, digest, &existing, e);
+		if (fd != -ENOENT)
+			return fd;
+		nanosleep(&(struct timespec){ .tv_nsec = PUT_PAUSE_NS }, NULL);
+	}
+	return state_cannot(e, r < 0 ? r : -EBUSY, "write a layer to", s->path);
 }

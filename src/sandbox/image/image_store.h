@@ -38,6 +38,7 @@ int store_write_blob(struct store *s, const void *data, size_t len, char digest[
 		     struct err *e) MUST_CHECK;
 
 /* The record of a name. */
+/* -ENOENT: there is no such record; -EBADMSG: it is damaged. */
 int store_read_name(struct store *s, const char *file, struct image_record *ret, struct err *e) MUST_CHECK;
 int store_write_name(struct store *s, const struct image_record *r, struct err *e) MUST_CHECK;
 /* The file of a name in names/. */
@@ -53,7 +54,10 @@ int image_check_limits(const struct image_import *o, const struct store_layer *u
 		       struct err *e) MUST_CHECK;
 /* A layer's tree/ with a shared lock: fd, or -ENOENT when it does not exist or is being removed. */
 int store_open_layer(struct store *s, const char *digest, struct store_layer *ret, struct err *e) MUST_CHECK;
-/* Moves tmp/NAME/SUB (which holds tree/) to its place under its digest; an existing layer stays. */
+/*
+ * Moves tmp/NAME/SUB (which holds tree/) to layers/ under its digest; a layer that exists there stays. Returns the tree of the
+ * layer that is there then, with a shared lock (image.I3).
+ */
 int store_put_layer(struct store *s, const char *tmp, const char *sub, const char *digest,
 		    const struct store_layer *l, struct err *e) MUST_CHECK;
 

@@ -4,6 +4,7 @@
  * user removes. A layer that a run or an import holds is never removed (image.I3).
  */
 #include "base/fd.h"
+#include "base/vec.h"
 #include "sandbox/image/image_store.h"
 
 #include <dirent.h>
@@ -15,7 +16,7 @@
 
 #define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)
 
-/* The names in a directory, but for dots. */
+/* All names in a directory except "." and "..". */
 static int list_store_dir(int dirfd, struct strv *ret)
 {
 	int fd = openat(dirfd, ".", DIR_FLAGS);
@@ -58,7 +59,10 @@ static bool is_in_list(const struct strv *l, const char *s)
 	return false;
 }
 
-/* Adds the digests (without "sha256:") that an image needs. Of a damaged image that is at least its manifest. */
+/*
+ * Adds the digests (without "sha256:") that an image needs. Of an image whose manifest is damaged only the manifest is known
+ * to be needed. Any other error is returned: what cannot be read now may be needed.
+ */
 static int add_needed_digests(struct store *s, const struct image_record *rec, struct strv *blobs,
 			      struct strv *layers)
 {
@@ -66,16 +70,22 @@ static int add_needed_digests(struct store *s, const struct image_record *rec, s
 	autobuf struct buf b = BUF_INIT;
 	int r = strv_add(blobs, STORE_DIGEST_HEX(rec->manifest));
 
-	if (r < 0 || store_read_blob(s, rec->manifest, "manifest", &b, NULL) < 0 ||
-	    oci_parse_manifest(buf_cstr(&b), b.len, &m, NULL) < 0)
-		return r;
+	if (r == 0)
+		r = store_read_blob(s, rec->manifest, "manifest", &b, NULL);
+	if (r == 0)
+		r = oci_parse_manifest(buf_cstr(&b), b.len, &m, NULL);
+	if (r < 0)
+		return r == -EBADMSG || r == -E2BIG ? 0 : r;
 	r = strv_add(blobs, STORE_DIGEST_HEX(m.config.digest));
 	for (size_t i = 0; r == 0 && i < m.layers.n; i++)
 		r = strv_add(layers, STORE_DIGEST_HEX(m.layers.v[i].digest));
 	return r;
 }
 
-/* Adds the digests that all images but one need. */
+/*
+ * Adds the digests that all images but one need. A record that is gone or damaged needs nothing; one that cannot be read for
+ * another reason is an error, so that the content of its image is not removed.
+ */
 static int add_all_needed_digests(struct store *s, const char *but, struct strv *blobs, struct strv *layers)
 {
 	autostrv struct strv files = STRV_INIT;
@@ -84,15 +94,21 @@ static int add_all_needed_digests(struct store *s, const char *but, struct strv 
 	for (size_t i = 0; r == 0 && i < files.n; i++) {
 		CLEANUP(image_record_release) struct image_record rec = { 0 };
 
-		if (files.v[i][0] == '.' || store_read_name(s, files.v[i], &rec, NULL) < 0)
+		if (files.v[i][0] == '.')
 			continue;
-		if (!but || !str_eq(rec.name, but))
+		r = store_read_name(s, files.v[i], &rec, NULL);
+		if (r == -ENOENT || r == -EBADMSG)
+			r = 0;
+		else if (r == 0 && (!but || !str_eq(rec.name, but)))
 			r = add_needed_digests(s, &rec, blobs, layers);
 	}
 	return r;
 }
 
-/* image.I3: takes the lock, moves the layer to tmp/, so that nothing finds it, then removes it. */
+/*
+ * image.I3: an exclusive lock on the tree excludes runs and imports. The layer is moved to tmp/ first, so that no process finds
+ * a part of it; the lock on its directory keeps store_sweep() of another process away meanwhile.
+ */
 static void remove_layer_if_unused(struct store *s, const char *hex)
 {
 	autoclose int dir = openat(s->layers, hex, DIR_FLAGS);
@@ -160,7 +176,7 @@ static void find_image_holders(struct state *st, const struct image_record *rec,
 	}
 }
 
-/* Names each holder and the command that makes it let go. */
+/* The error names a sandbox that uses the image, and the command that ends it. */
 static int refuse_held_image(struct state *st, const struct image_record *rec, struct err *e)
 {
 	char who[192] = "", more[32] = "";
@@ -183,7 +199,7 @@ static int refuse_held_image(struct state *st, const struct image_record *rec, s
 			h.ahead ? "coffer pool stop, which ends the sandboxes of the pool" : "");
 }
 
-/* Does a sandbox use a layer that only this image needs? */
+/* -EBUSY when a sandbox or an import holds a layer that only this image needs. */
 static int check_image_unused(struct store *s, struct state *st, const struct image_record *rec,
 			      struct err *e)
 {
@@ -232,6 +248,24 @@ static int compare_record_names(const void *a, const void *b)
 	return strcmp(((const struct image_record *)a)->name, ((const struct image_record *)b)->name);
 }
 
+/* Reads the records of these files; one that cannot be read is noted with its reason. */
+static int read_records(struct store *s, const struct strv *files, struct image_records *l, struct err *e)
+{
+	struct err why = ERR_INIT;
+
+	for (size_t i = 0; i < files->n; i++) {
+		int r = files->v[i][0] == '.' ? -ENOENT : store_read_name(s, files->v[i], &l->v[l->n], &why);
+
+		l->n += r == 0;
+		if (r == 0 || r == -ENOENT)
+			continue;
+		if (VEC_DOUBLE(l->unread, l->n_unread, VEC_NO_MAX) < 0)
+			return err_set(e, -ENOMEM, "out of memory");
+		l->unread[l->n_unread++] = why;
+	}
+	return 0;
+}
+
 int image_list(struct state *st, struct image_records *ret, struct err *e)
 {
 	CLEANUP(store_release) struct store s = STORE_INIT;
@@ -251,13 +285,8 @@ int image_list(struct state *st, struct image_records *ret, struct err *e)
 		if (r < 0 || !l.v)
 			return err_sys(e, r < 0 ? r : -ENOMEM, "cannot list the images");
 	}
-	for (size_t i = 0; r == 0 && i < files.n; i++) {
-		if (files.v[i][0] == '.')
-			continue;
-		r = store_read_name(&s, files.v[i], &l.v[l.n], e);
-		l.n += r == 0;
-		r = r == -ENOENT ? 0 : r;
-	}
+	if (r == 0)
+		r = read_records(&s, &files, &l, e);
 	if (r < 0)
 		return r;
 	if (l.n)

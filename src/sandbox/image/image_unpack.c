@@ -17,7 +17,7 @@
 
 #define CHUNK (256u << 10)
 
-/* By default all free space and inodes of the disk but a twentieth. */
+/* The limits that the user did not set: 95 % of the free space and inodes of the disk, and UNPACK_ENTRIES_MAX entries. */
 void image_unpack_caps(const struct store *s, const struct image_import *o, const struct store_layer *used,
 		       struct unpack_opts *ret)
 {
@@ -30,8 +30,9 @@ void image_unpack_caps(const struct store *s, const struct image_import *o, cons
 	if (fstatvfs(s->fd, &v) == 0) {
 		uint64_t free = (uint64_t)v.f_bavail * (v.f_frsize ? v.f_frsize : v.f_bsize);
 
-		ret->bytes_max = free - free / 20;
-		/* f_files is 0 on file systems that allocate inodes on demand. */
+		/* f_blocks is 0 on file systems without a size of their own, f_files on those that make inodes on demand. */
+		if (v.f_blocks)
+			ret->bytes_max = free - free / 20;
 		if (v.f_files && v.f_favail < ret->entries_max)
 			ret->entries_max = v.f_favail - v.f_favail / 20;
 	}
@@ -75,7 +76,7 @@ static int start_unpacker(int in, int dir, int reply, const struct unpack_opts *
 	return spawn_start(&s, ret, e);
 }
 
-/* Sends all of src to the unpacker. A send error is ignored: the unpacker has given up, and its reply tells why. */
+/* Sends all of src to the unpacker. A failed send() is no error: the unpacker has ended early, and its reply tells why. */
 static int feed_unpacker(int src, int sock, struct hash_stream *h, uint64_t *ret_len, struct err *e)
 {
 	autofree char *data = malloc(CHUNK);
@@ -115,10 +116,13 @@ static int judge_unpacker(int status, ssize_t got, struct unpack_reply *reply, s
 			       WIFSIGNALED(status) ? "signal" : "exit",
 			       WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
 	reply->msg[sizeof(reply->msg) - 1] = '\0';
+	reply->hint[sizeof(reply->hint) - 1] = '\0';
 	if (reply->code < 0) {
 		int code = reply->code > -4096 ? reply->code : -EIO;
 
 		err_set(e, code, "%s", str_safe(reply->msg, shown, sizeof(shown)));
+		if (reply->hint[0])
+			return err_hint(e, code, "%s", str_safe(reply->hint, shown, sizeof(shown)));
 		if (code == -EFBIG)
 			return err_hint(e, code,
 					"--max-size SIZE lets it have that much, if the disk has it");

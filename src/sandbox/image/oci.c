@@ -47,14 +47,14 @@ const char *oci_own_arch(void)
 static int load_oci_json(const char *data, size_t len, const char *what, json_t **ret, struct err *e)
 {
 	json_error_t why;
+	int r;
 
 	if (len > OCI_JSON_MAX)
 		return refuse_oci_json(e, what, "is too large");
-	*ret = json_loadb(data, len, JSON_REJECT_DUPLICATES, &why);
-	if (!*ret)
-		return err_set(e, -EBADMSG, "the image's %s is not JSON that can be read (line %d)", what,
-			       why.line);
-	return 0;
+	r = jsonget_load(data, len, ret, &why);
+	if (r == -EBADMSG)
+		return err_set(e, r, "the image's %s is not JSON that can be read (line %d)", what, why.line);
+	return r < 0 ? err_sys(e, r, "cannot read the image's %s", what) : 0;
 }
 
 /* A string member of at most `max` bytes; NULL when there is none. */

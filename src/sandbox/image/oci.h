@@ -13,9 +13,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define OCI_JSON_MAX (4u << 20) /* as registries have it */
+#define OCI_JSON_MAX (4u << 20) /* the limit of registries */
 #define OCI_DIGEST_LEN 71	/* "sha256:" and 64 digits */
-#define OCI_LAYERS_MAX 127	/* as docker has it */
+#define OCI_LAYERS_MAX 127	/* the limit of docker */
 #define OCI_LIST_MAX 1024
 
 struct oci_desc {
@@ -24,7 +24,7 @@ struct oci_desc {
 	bool is_index; /* by its media type */
 	char os[16];   /* of a manifest in an index; empty when it is not stated */
 	char arch[16];
-	char *ref; /* the name it was given there, NULL: none */
+	char *ref; /* the name or tag that the index gives it; NULL: none */
 };
 
 struct oci_index {
@@ -64,7 +64,10 @@ int oci_parse_config(const char *data, size_t len, struct oci_config *ret, struc
 int oci_parse_docker(const char *data, size_t len, const char *tag, struct oci_docker *ret,
 		     struct err *e) MUST_CHECK;
 
-/* The manifest for this machine: linux and its architecture, else the only one listed. NULL with an error. */
+/*
+ * The manifest for this machine: the first for linux and its architecture, else the first that states no architecture. NULL
+ * with an error.
+ */
 const struct oci_desc *oci_choose(const struct oci_index *x, struct err *e);
 
 void oci_index_release(struct oci_index *x);

@@ -6,13 +6,13 @@
 #include "sandbox/image/passwd.h"
 
 #include "base/fd.h"
+#include "sandbox/image/image.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/openat2.h>
 #include <sys/stat.h>
-#include <sys/xattr.h>
 
 #define FILE_MAX (1u << 20)
 #define PASSWD_FIELDS 7
@@ -26,16 +26,10 @@ void passwd_user_release(struct passwd_user *u)
 	*u = (struct passwd_user){ 0 };
 }
 
-static bool is_opaque_etc(int fd)
-{
-	char c = 0;
-
-	return fgetxattr(fd, "user.overlay.opaque", &c, 1) == 1 && c == 'y';
-}
-
 /*
- * Reads the file from one layer: 1 when it has the file, 0 when a lower layer may have it, -ENOENT when it hides the lower
- * ones. A symlink is not followed: its target may be in another layer, and merging layers is the kernel's work.
+ * Reads the file from one layer: 1 when the layer has it, 0 when a lower layer may have it, -ENOENT when the layer hides the
+ * file of the lower ones (a whiteout, an opaque /etc, or something that is not a regular file). A symlink is not followed and
+ * counts as such: its target may be in another layer, and only a mounted overlay resolves that.
  */
 static int read_etc_of_layer(int layer, const char *name, struct buf *b)
 {
@@ -47,7 +41,7 @@ static int read_etc_of_layer(int layer, const char *name, struct buf *b)
 		return etc == -ENOENT ? 0 : -ENOENT;
 	fd = fd_openat2(etc, name, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0, HERE);
 	if (fd == -ENOENT)
-		return is_opaque_etc(etc) ? -ENOENT : 0;
+		return image_dir_is_opaque(etc) ? -ENOENT : 0;
 	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
 		return -ENOENT;
 	r = fd_read_all(fd, FILE_MAX, b);
@@ -138,10 +132,13 @@ static int resolve_group(const struct root_lower *lowers, size_t n, const char *
 	autobuf struct buf b = BUF_INIT;
 	char *f[GROUP_FIELDS] = { 0 }, shown[80];
 	uint64_t gid = 0;
+	bool numeric = str_to_u64(text, &gid) == 0;
+	int r = numeric ? 0 : read_etc_file(lowers, n, "group", &b);
 
-	if (str_to_u64(text, &gid) < 0 &&
-	    (read_etc_file(lowers, n, "group", &b) < 0 || !passwd_find(b.data, text, 0, f, GROUP_FIELDS) ||
-	     str_to_u64(f[2], &gid) < 0))
+	if (r < 0 && r != -ENOENT)
+		return err_sys(e, r, "cannot read /etc/group of the root file system");
+	if (!numeric &&
+	    (r < 0 || !passwd_find(b.data, text, 0, f, GROUP_FIELDS) || str_to_u64(f[2], &gid) < 0))
 		return err_set(e, -ENOENT, "there is no group '%s' in /etc/group of the root file system",
 			       str_safe(text, shown, sizeof(shown)));
 	if (gid >= UINT32_MAX)

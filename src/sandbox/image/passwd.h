@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Users of an untrusted root file system: its /etc/passwd and /etc/group, read from its layers by a small parser of our
- * own. Their content is hostile; a user found there is a number, and means nothing outside the sandbox.
+ * own. Their content is hostile: a user found there is only a number, which gives no right outside the sandbox.
  */
 #ifndef SANDBOX_PASSWD_H
 #define SANDBOX_PASSWD_H

@@ -77,33 +77,27 @@ static int unpack_archive(const struct unpack_opts *o, struct unpack_reply *repl
 	return r;
 }
 
-static int parse_unpack_args(int argc, char **argv, struct unpack_opts *o, struct err *e)
-{
-	if (argc != 7 || str_to_u64(argv[1], &o->entries_max) < 0 || str_to_u64(argv[2], &o->bytes_max) < 0 ||
-	    str_to_u64(argv[3], &o->ratio_max) < 0 || str_to_u64(argv[4], &o->before_in) < 0 ||
-	    str_to_u64(argv[5], &o->before_out) < 0)
-		return err_set(e, -EINVAL, "coffer-unpack is started by coffer, not by hand");
-	o->owners = str_eq(argv[6], "owners");
-	return 0;
-}
-
 int unpack_main(int argc, char **argv)
 {
 	struct unpack_reply reply = { .magic = UNPACK_MAGIC };
 	struct unpack_opts o = { 0 };
 	struct err e = ERR_INIT;
-	int r = parse_unpack_args(argc, argv, &o, &e);
+	int r;
 
-	if (r < 0 || fcntl(UNPACK_REPLY, F_GETFD) < 0) {
+	if (argc != 7 || str_to_u64(argv[1], &o.entries_max) < 0 || str_to_u64(argv[2], &o.bytes_max) < 0 ||
+	    str_to_u64(argv[3], &o.ratio_max) < 0 || str_to_u64(argv[4], &o.before_in) < 0 ||
+	    str_to_u64(argv[5], &o.before_out) < 0 || fcntl(UNPACK_REPLY, F_GETFD) < 0) {
 		fputs("coffer-unpack is started by coffer, not by hand\n", stderr);
 		return 2;
 	}
-	umask(0);
+	o.owners = str_eq(argv[6], "owners");
+	umask(0); /* modes are those of the archive */
 	r = unpack_fence(&o, &e);
 	if (r == 0)
 		r = unpack_archive(&o, &reply, &e);
 	reply.code = r;
 	snprintf(reply.msg, sizeof(reply.msg), "%.*s", (int)sizeof(reply.msg) - 1, e.msg);
+	snprintf(reply.hint, sizeof(reply.hint), "%.*s", (int)sizeof(reply.hint) - 1, e.hint);
 	/* Not exit(): a sanitizer's leak check needs system calls that the fence denies. */
 	_exit(fd_write_all(UNPACK_REPLY, &reply, sizeof(reply)) < 0 || r < 0 ? 1 : 0);
 }

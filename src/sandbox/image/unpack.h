@@ -8,8 +8,9 @@
  *      both; with neither it refuses), has no capability but those to set owners there (host root), has no_new_privs, a
  *      seccomp allowlist of its own without sockets, exec or processes, limits on memory and file size, and is not
  *      dumpable.
- *  K2  Its reply is untrusted: it has a fixed size, its numbers are only shown, its text is made harmless. The digest
- *      that decides under which name a layer is stored is computed outside, over the bytes that were fed in.
+ *  K2  Its reply is untrusted: it has a fixed size, its numbers are shown and counted against the limits of the import,
+ *      its texts are made harmless. The digest that decides under which name a layer is stored is computed outside,
+ *      over the bytes that were fed in.
  *  K3  The directory stays untrusted after it was filled: anything in it is opened beneath it.
  */
 #ifndef SANDBOX_UNPACK_H
@@ -43,6 +44,7 @@ struct unpack_reply {
 	uint64_t strangers;		 /* owners beyond what a sandbox maps, stored as nobody */
 	unsigned char diff_id[HASH_LEN]; /* of the archive without its compression */
 	char msg[224];
+	char hint[224]; /* the next step; may be empty */
 };
 
 struct unpack_opts {

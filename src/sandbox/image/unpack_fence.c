@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Confines coffer-unpack before it reads a byte of the archive: unpack.K1.
+ * Confines coffer-unpack before it reads a byte of the archive (unpack.K1). Nothing here may fail silently: the process either
+ * has a root of its own or Landlock, or it ends.
  */
 #include "sandbox/image/unpack.h"
 
@@ -37,7 +38,10 @@ static bool enter_own_userns(void)
 	return ns_map_ids("/proc/self", false, map, NULL) == 0;
 }
 
-/* True when this process can name nothing but the directory. */
+/*
+ * Makes the directory the root of this process. False: it cannot, and Landlock must confine it. The network and IPC namespaces
+ * are a second layer to the filter, which allows no socket: host root goes on without them, unless it may not unshare at all.
+ */
 static bool change_root_to_layer(const struct unpack_opts *o)
 {
 	if (o->owners ? unshare(CLONE_NEWNET | CLONE_NEWIPC) < 0 && errno == EPERM : !enter_own_userns())
@@ -85,7 +89,8 @@ int unpack_fence(const struct unpack_opts *o, struct err *e)
 	if (fchdir(UNPACK_DIR) < 0 || syscall(SYS_close_range, UNPACK_REPLY + 1, ~0U, 0) < 0)
 		return err_sys(e, -errno, "cannot enter the directory to unpack to");
 	if (!change_root_to_layer(o))
-		f.no_landlock = "this host has neither Landlock nor user namespaces";
+		f.no_landlock =
+			"this host has neither Landlock nor user namespaces"; /* so Landlock is required (fence.F1) */
 	r = fence_up(&f, e);
 	return r == -ENOTSUP ? err_hint(e, r, "`coffer doctor` tells how to get one of them") : r;
 }

@@ -136,7 +136,11 @@ static int read_zstd(struct unpack_stream *s, struct err *e)
 		ZSTD_inBuffer in = { s->in, s->have, 0 };
 		ZSTD_outBuffer out = { s->out, CHUNK, 0 };
 
-		while (r == 0 && (in.pos < in.size || out.pos == out.size)) {
+		/*
+		 * A full output buffer may mean that more is to come without further input, but not at the end of a frame:
+		 * a call there would begin the next frame, and `left` would be the size of its header.
+		 */
+		while (r == 0 && (in.pos < in.size || (out.pos == out.size && left))) {
 			out.pos = 0;
 			left = ZSTD_decompressStream(d, &out, &in);
 			r = ZSTD_isError(left) ? err_set(e, -EBADMSG, "its zstd data is damaged: %s",

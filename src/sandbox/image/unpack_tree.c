@@ -67,10 +67,9 @@ int unpack_clean_path(const char *path, char out[TAR_PATH_MAX + 1])
 	return 0;
 }
 
-static int drop_cached_parent(struct unpack_tree *u)
+static void drop_cached_parent(struct unpack_tree *u)
 {
 	u->parent = fd_close(u->parent);
-	return 0;
 }
 
 /* unpack_tree.E4: refuses more entries than the limit. */
@@ -119,7 +118,7 @@ static int open_layer_dir(struct unpack_tree *u, char *path)
 	}
 }
 
-/* Opens the directory of `path` and finds its last part. Kept open, since neighbours in an archive share it. */
+/* Opens the directory of `path` and finds its last part. The directory stays open for the next entry, which is often in it. */
 static int open_entry_parent(struct unpack_tree *u, const char *path, const char **ret_name, struct err *e)
 {
 	const char *slash = strrchr(path, '/');
@@ -326,7 +325,7 @@ static int make_layer_entry(struct unpack_tree *u, const struct tar_entry *te, c
 		return r;
 	if (str_starts(name, ".wh."))
 		return make_whiteout(u, name, path, e);
-	/* A hard link to itself would remove its own target. */
+	/* Before a hard link is made too: one that names itself as its target has none then, and is refused. */
 	was = replace_entry(u, name, te->type == TAR_DIR, path, e);
 	if (was < 0)
 		return was;
@@ -404,7 +403,7 @@ static int set_dir_attributes(struct unpack_tree *u, const char *path, const str
 	autoclose int fd =
 		fd_openat2(u->root, *path ? path : ".", O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0, INSIDE);
 
-	/* A later entry replaced it, or closed a directory above it. */
+	/* A later entry replaced the directory, or set_dir_attributes() made one above it inaccessible: its mode is of no use. */
 	if (fd < 0)
 		return fd == -EMFILE || fd == -ENFILE || fd == -ENOMEM ? fd : 0;
 	if (fchmod(fd, mode) < 0)

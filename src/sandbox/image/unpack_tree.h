@@ -11,7 +11,7 @@
  *  E3  A layer has no device, pipe or socket but the device 0:0, the overlay's whiteout, which an archive gets only by
  *      an entry ".wh.NAME". It has no extended attribute but user.overlay.opaque, which an archive gets only by an entry
  *      ".wh..wh..opq", or ".wh.NAME" beside a directory NAME of its own. No setuid bit, and no setgid bit on a file.
- *  E4  At most entries_max entries, counting directories that only names imply: one name can imply two thousand.
+ *  E4  At most entries_max entries, including directories that have no entry of their own: one name can imply two thousand.
  */
 #ifndef SANDBOX_UNPACK_TREE_H
 #define SANDBOX_UNPACK_TREE_H

@@ -72,10 +72,10 @@ struct unpack_dir {
 
 /*
  * Called for each entry before it is made: 1 makes it, 0 leaves it out, negative aborts. The first is at depth 0; `dir`
- * is the directory that it goes into, name is "" where that is the entry itself. A directory is left out with everything
- * below it, for which this is not called.
+ * is the directory that it goes into, name is "" where that is the entry itself. `link` is the target of a symlink, NULL
+ * for any other entry. A directory is left out with everything below it, for which this is not called.
  */
-typedef int unpack_may(void *ctx, unsigned depth, int dir, const char *name, bool is_dir);
+typedef int unpack_may(void *ctx, unsigned depth, int dir, const char *name, bool is_dir, const char *link);
 
 struct unpacker {
 	struct pack_state state;
@@ -86,6 +86,7 @@ struct unpacker {
 	struct unpack_dir dir[PACK_DEPTH_MAX];
 	unsigned depth;
 	int file;	  /* being written, or -1 */
+	bool in_hole;	  /* its last bytes were zeros, and are not written */
 	bool skip;	  /* a file that is left out */
 	unsigned skipped; /* how deep in a directory that is left out */
 	unpack_may *may;  /* NULL: every entry is made */

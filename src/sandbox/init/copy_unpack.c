@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 
 #define FEED_MAX (PACK_HEAD + PACK_NAME_MAX + PACK_DATA_MAX)
 
@@ -97,14 +98,22 @@ static int unpack_file(struct unpacker *u, const struct pack_rec *rec)
 	return 0;
 }
 
-static int unpack_link(struct unpacker *u, const struct pack_rec *rec)
+/* The target of a symlink with a NUL at its end; valid until the next call. */
+static const char *link_target(const struct pack_rec *rec)
 {
 	static char target[PACK_LINK_MAX + 1];
-	int dir, r;
-	const char *name = entry_place(u, rec, &dir);
 
 	memcpy(target, rec->data, rec->len);
 	target[rec->len] = '\0';
+	return target;
+}
+
+static int unpack_link(struct unpacker *u, const struct pack_rec *rec)
+{
+	const char *target = link_target(rec);
+	int dir, r;
+	const char *name = entry_place(u, rec, &dir);
+
 	r = clear_name(u, dir, name);
 	if (r < 0)
 		return r;
@@ -152,16 +161,24 @@ static int unpacker_leave_dir(struct unpacker *u)
 	return r;
 }
 
-static int unpack_file_data(struct unpacker *u, const struct pack_rec *rec)
+static bool is_all_zeros(const uint8_t *p, size_t len)
+{
+	return len && p[0] == 0 && memcmp(p, p + 1, len - 1) == 0;
+}
+
+/* The runtime of coffer-init has no lseek(). */
+static int move_in_file(struct unpacker *u, long by)
+{
+	return syscall(SYS_lseek, (long)u->file, by, 1L /* SEEK_CUR */, 0L) < 0
+		       ? copy_failed(u, -errno, "cannot write a file", "")
+		       : 0;
+}
+
+static int write_to_file(struct unpacker *u, const struct pack_rec *rec)
 {
 	const uint8_t *p = rec->data;
 	size_t len = rec->len;
 
-	u->bytes += len;
-	if (u->bytes > u->max_bytes)
-		return copy_failed(u, -EFBIG, "more bytes than allowed", "");
-	if (u->skip)
-		return 0;
 	while (len) {
 		ssize_t n = write(u->file, p, len);
 
@@ -175,12 +192,34 @@ static int unpack_file_data(struct unpacker *u, const struct pack_rec *rec)
 	return 0;
 }
 
+/* Zeros become a hole, so that the copy of a file with holes does not use more of the disk than the file. */
+static int unpack_file_data(struct unpacker *u, const struct pack_rec *rec)
+{
+	u->bytes += rec->len;
+	if (u->bytes > u->max_bytes)
+		return copy_failed(u, -EFBIG, "more bytes than allowed", "");
+	if (u->skip)
+		return 0;
+	u->in_hole = is_all_zeros(rec->data, rec->len);
+	return u->in_hole ? move_in_file(u, (long)rec->len) : write_to_file(u, rec);
+}
+
+/* A hole at the end counts only with a byte after it. */
 static int unpack_file_end(struct unpacker *u, const struct pack_rec *rec)
 {
 	u->cut += rec->cut;
 	if (u->skip) {
 		u->skip = false;
 		return 0;
+	}
+	if (u->in_hole) {
+		const struct pack_rec last = { .data = (const uint8_t *)"", .len = 1 };
+		int r = move_in_file(u, -1);
+
+		u->in_hole = false;
+		r = r < 0 ? r : write_to_file(u, &last);
+		if (r < 0)
+			return r;
 	}
 	set_mtime(u->file, NULL, u->file_mtime);
 	u->file = fd_close(u->file);
@@ -195,7 +234,7 @@ static int unpacker_may_make(struct unpacker *u, const struct pack_rec *rec)
 
 	if (!u->may)
 		return 1;
-	r = u->may(u->may_ctx, u->depth, dir, name, is_dir);
+	r = u->may(u->may_ctx, u->depth, dir, name, is_dir, rec->type == PACK_LINK ? link_target(rec) : NULL);
 	u->skip = r == 0 && rec->type == PACK_FILE;
 	u->skipped = r == 0 && is_dir;
 	return r < 0 ? copy_failed(u, r, "cannot judge", name) : r;

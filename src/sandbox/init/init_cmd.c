@@ -290,7 +290,7 @@ int cmd_start(struct init *in, struct cmd *c, const struct proto_start *s)
 	struct child ch = { .in = in, .body = &body, .fd = { -1, -1, -1 }, .tty = -1 };
 	int r;
 
-	if (s->flags & (PROTO_F_CAP | PROTO_F_DETACH))
+	if (s->flags & PROTO_F_CAP || (s->flags & PROTO_F_DETACH && !(s->flags & PROTO_F_MAIN)))
 		return -EPROTO;
 	c->state = CMD_RUNNING;
 	c->flags = s->flags;
@@ -312,7 +312,8 @@ int cmd_start(struct init *in, struct cmd *c, const struct proto_start *s)
 		report_not_started(in, c, r, ch.what);
 	} else {
 		proto_add_u32(&in->out, PROTO_STARTED, c->chan, (uint32_t)c->pid);
-		in->lazy += FRAME_HEAD + 4;
+		if (!(s->flags & PROTO_F_DETACH))
+			in->lazy += FRAME_HEAD + 4;
 	}
 	return 0;
 }
@@ -346,6 +347,17 @@ static bool failed_at_pids_limit(const struct cmd *c, const struct proto_exit *e
 	return c->pids_hit || pids_are_at_limit(true);
 }
 
+/*
+ * Nothing above a command could continue it: init is no shell, and the command's process group is orphaned. Linux
+ * therefore does not let the terminal stop such a group (Ctrl-Z), but gVisor does. Children of a shell inside are the
+ * shell's own: their stops are not reported here. SIGSTOP stops an orphaned group on Linux, too.
+ */
+static void continue_stopped(const struct cmd *c, int sig)
+{
+	if (sig == SIGTSTP || sig == SIGTTIN || sig == SIGTTOU)
+		kill(-c->pid, SIGCONT);
+}
+
 void cmd_reap(struct init *in)
 {
 	struct signalfd_siginfo si;
@@ -356,7 +368,7 @@ void cmd_reap(struct init *in)
 	in->reap_again = false;
 	for (int i = 0; i < REAP_MAX; i++) {
 		int status;
-		pid_t pid = waitpid(-1, &status, WNOHANG);
+		pid_t pid = waitpid(-1, &status, WNOHANG | WUNTRACED);
 		struct cmd *c;
 		struct proto_exit end = { 0 };
 
@@ -365,6 +377,10 @@ void cmd_reap(struct init *in)
 		c = find_cmd_by_pid(in, pid);
 		if (!c)
 			continue;
+		if (WIFSTOPPED(status)) {
+			continue_stopped(c, WSTOPSIG(status));
+			continue;
+		}
 		end.kind = WIFSIGNALED(status) ? PROTO_SIGNALED : PROTO_EXITED;
 		end.value = (unsigned)(WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
 		if (failed_at_pids_limit(c, &end))

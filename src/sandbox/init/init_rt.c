@@ -5,8 +5,8 @@
  * coffer-init does, and it is paid by every sandbox. Only for x86-64; elsewhere, and under sanitizers,
  * coffer-init is linked with the C library like any other program, from the same sources.
  *
- * The functions have their usual names and meanings, narrowed to how init*.c, copy*.c and codec use them. What is
- * missing here is an error of the linker. The headers' types are the C library's; where the kernel's differ (signal
+ * The functions have their usual names and meanings, narrowed to how init*.c, copy*.c and codec use them. A
+ * function that is missing here is an error of the linker. The headers' types are the C library's; where the kernel's differ (signal
  * sets), only the part that the kernel reads is used.
  *
  * System calls of coffer-init, as a reference for its filter: arch_prctl chdir clone close close_range dup2

@@ -98,7 +98,8 @@ enum proto_start_flag {
 	PROTO_F_PIDS =
 		32, /* launcher to init: when it fails, report whether the limit of processes is reached */
 	PROTO_F_DETACH =
-		64 /* client to launcher: it outlives its client once it is started; output is dropped */
+		64 /* client to launcher: it outlives its client once it is started; output is dropped. Launcher to
+		    * init, with PROTO_F_MAIN only: a caller waits for PROTO_STARTED, which is sent at once */
 };
 
 /* On the wire: five u32 in this order. */

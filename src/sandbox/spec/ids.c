@@ -107,8 +107,12 @@ static int plan_subids(struct ids *ids, struct err *e)
 
 	if (r == 0)
 		r = find_subid_range("/etc/subgid", getuid(), user, &ids->sub_gid);
+	if (r == -ENOENT)
+		r = err_set(e, r, "no subordinate ids for this user in /etc/subuid and /etc/subgid");
+	else if (r < 0)
+		r = err_sys(e, r,
+			    "cannot read the subordinate ids of this user in /etc/subuid and /etc/subgid");
 	if (r < 0) {
-		r = err_sys(e, r, "no subordinate ids for this user in /etc/subuid and /etc/subgid");
 		return err_hint(e, r,
 				"sudo usermod --add-subuids 100000-165535 --add-subgids 100000-165535 %s",
 				user ? user : "USER");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which requests a sandbox of another release serves: the table and its lookup (compat.h).
+ * The requests that a sandbox of another release serves: the table and its lookup (compat.h).
  */
 #include "sandbox/state/compat.h"
 

@@ -120,6 +120,8 @@ static void write_meta_fields(struct json *j, const struct run_meta *m)
 		json_bool(j, "checkpoint_each", true);
 	if (m->keep)
 		json_u64(j, "checkpoint_keep", m->keep);
+	if (m->disk)
+		json_u64(j, "disk", m->disk);
 	if (m->restart) {
 		json_str(j, "restart", m->restart);
 		json_u64(j, "restarts", m->restarts);
@@ -242,6 +244,7 @@ static int parse_meta(json_t *root, struct run_meta *m)
 	m->map_ids = json_is_true(json_object_get(root, "map_ids"));
 	m->each = json_is_true(json_object_get(root, "checkpoint_each"));
 	m->keep = (uint64_t)meta_number(root, "checkpoint_keep");
+	m->disk = (uint64_t)meta_number(root, "disk");
 	m->over_time = (uint64_t)meta_number(root, "over_time");
 	m->restarts = (uint64_t)meta_number(root, "restarts");
 	m->since = (uint64_t)meta_number(root, "since");

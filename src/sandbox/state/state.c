@@ -22,7 +22,9 @@
 #include <sys/stat.h>
 
 #define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-#define CREATE_TRIES 8
+/* A sweeper may remove a run's directory before it is locked. It wins a few times in a row where the processor is
+ * shared by many, but not so often. */
+#define CREATE_TRIES 1000
 /* A run without meta.json that is younger than this is taken to be still in the making. */
 #define FRESH_NS (2 * NSEC_PER_SEC)
 

@@ -154,6 +154,7 @@ struct run_meta {
 	bool map_ids;  /* an ordinary user's run over a range of ids: its files may belong to any of them */
 	bool each;     /* a checkpoint after every command */
 	uint64_t keep; /* number of checkpoints to keep; 0: all */
+	uint64_t disk; /* limit of the layer's bytes; 0: none, or written by an older version */
 	char *over;    /* a call over another run's layer: id of that run; NULL: none */
 	uint64_t over_time; /* when that layer was copied */
 	char *restart;	    /* when it is started again: "always", "on-failure:3"; NULL: never */

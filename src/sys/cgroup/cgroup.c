@@ -58,7 +58,7 @@ static bool is_needed(const struct cgroup_host *host, int k, const struct cgroup
 	}
 }
 
-/* Puts controller k into a directory that is there already for another one. */
+/* Uses the directory of another controller for controller k, when both have the same parent. */
 static bool share_dir(struct cgroup *cg, int k)
 {
 	for (int j = 0; j < k; j++) {
@@ -71,7 +71,10 @@ static bool share_dir(struct cgroup *cg, int k)
 	return false;
 }
 
-/* A directory that cannot be made means a limit that cannot be set: recorded in cg->why, and the caller decides. */
+/*
+ * When the directory cannot be made, the limit cannot be set: the reason is recorded in cg->why, and the caller
+ * decides.
+ */
 static int make_dir(struct cgroup *cg, int k, struct err *e)
 {
 	char path[CGROUP_DIR_MAX + 80];
@@ -265,7 +268,7 @@ static int remove_dir(const struct cgroup *cg, int dirfd)
 	struct timespec pause = { .tv_nsec = 50000 };
 	char path[80];
 
-	/* Through the directory itself: a reopened group may be in another place than a new one of ours. */
+	/* By a path relative to the group itself: a reopened group may have another parent than host->parent. */
 	snprintf(path, sizeof(path), "../%s", cg->name);
 	while (unlinkat(dirfd, path, AT_REMOVEDIR) < 0) {
 		if (errno == ENOENT || errno == ENODEV)

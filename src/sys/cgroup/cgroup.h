@@ -34,15 +34,15 @@ const char *cgroup_ctl_name(enum cgroup_ctl k);
 
 #define CGROUP_DIR_MAX 512
 
-/* What this process may do with control groups on this host. Bits are 1u << enum cgroup_ctl. */
+/* The control groups that this process may use on this host. Bits are 1u << enum cgroup_ctl. */
 struct cgroup_host {
-	/* 2 or 1: where this host has its controllers; 0: nowhere. */
+	/* The cgroup version that has this host's controllers, 2 or 1; 0: there are none. */
 	int version;
-	/* Can be set for a new group of ours; when not, `why` is the cause, for a person. */
+	/* The controller can be used in a new group of ours; if not, `why` is the reason, as text for a person. */
 	bool usable[CGROUP_CTL_COUNT];
 	char why[CGROUP_CTL_COUNT][160];
-	/* On cgroup2. With version 1: a cgroup2 tree without controllers still freezes, kills and counts CPU
-	 * time. */
+	/* The controller is on cgroup2. That is possible with version 1: a cgroup2 tree without controllers can still
+	 * freeze, kill and count CPU time. */
 	bool unified[CGROUP_CTL_COUNT];
 	/* Absolute directory in which the sandbox's group is made. */
 	char parent[CGROUP_CTL_COUNT][CGROUP_DIR_MAX];
@@ -51,7 +51,10 @@ struct cgroup_host {
 	unsigned enable;
 	/* v2: the parent is our own group; its processes must first move to a leaf below it. */
 	bool split;
-	/* v2: the lowest pids limit of the groups that a sandbox would escape, or CGROUP_UNSET. */
+	/*
+	 * v2: the lowest pids limit of the caller's group and of those between it and `parent`, which would not apply
+	 * to a sandbox in `parent`; or CGROUP_UNSET.
+	 */
 	uint64_t pids_cap;
 };
 
@@ -63,7 +66,7 @@ struct cgroup_want {
 	uint64_t memory_low;
 	uint64_t cpu_milli; /* thousandths of a CPU */
 	uint64_t pids_max;
-	bool lean; /* v1: no group for freezing, killing at once and CPU time: one directory less to make */
+	bool lean; /* v1: make no group for freezing and CPU time, which saves a directory */
 };
 
 struct cgroup {
@@ -74,7 +77,7 @@ struct cgroup {
 	/* v1: where a process writes "0" to move itself; -1 at all but one of those that share. */
 	int tasks[CGROUP_CTL_COUNT];
 	bool unified[CGROUP_CTL_COUNT];
-	/* Forking was stopped in order to kill; `refused` is the count from before that. */
+	/* cgroup_kill() has forbidden forks, which the kernel counts as refused; `refused` is the count before that. */
 	bool choked;
 	uint64_t refused;
 	/* Why a usable controller's limit was not set; empty when all were. */
@@ -86,20 +89,26 @@ struct cgroup {
 /* One more bit of cgroup_create()'s *ret_set: memory_low is in force. */
 #define CGROUP_SET_MEMORY_LOW (1u << CGROUP_CTL_COUNT)
 
-/* Makes the group for sandbox `id` and sets what is wanted of the usable controllers. `*ret_set` gets one bit
+/* Makes the group for sandbox `id` and sets the limits of `want` that usable controllers have. `*ret_set` gets one bit
  * (1u << enum cgroup_ctl) for each controller whose limit is now in force. Creates nothing when no controller
  * is usable. After a failure nothing is left. */
 int cgroup_create(struct cgroup *cg, const struct cgroup_host *host, const char *id,
 		  const struct cgroup_want *want, unsigned *ret_set, struct err *e) MUST_CHECK;
 
-/* The same in two steps. First what a child must be born in: the v2 part, without limits yet. Then, while the child is at
- * work already, the rest. After a failure of either nothing is left. */
+/*
+ * The same in two steps. cgroup_create_born() makes the v2 part, without limits, because a child can only be born
+ * into a group that exists. cgroup_complete() does the rest while the child works already. After a failure of either,
+ * nothing is left.
+ */
 int cgroup_create_born(struct cgroup *cg, const struct cgroup_host *host, const char *id,
 		       const struct cgroup_want *want, struct err *e) MUST_CHECK;
 int cgroup_complete(struct cgroup *cg, const struct cgroup_want *want, unsigned *ret_set,
 		    struct err *e) MUST_CHECK;
 
-/* An fd for clone3(CLONE_INTO_CGROUP), or -1: the child is then born in the v2 part of the group. */
+/*
+ * The fd of the group's v2 part for clone3(CLONE_INTO_CGROUP), with which a child is born in it; -1: there is no v2
+ * part.
+ */
 int cgroup_clone_fd(const struct cgroup *cg);
 
 /* Called by the single-threaded child on itself, before it runs anything: moves it into the v1 parts, and

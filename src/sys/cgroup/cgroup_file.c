@@ -6,7 +6,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 
-/* The longest file read here is memory.stat; the keys that we need are in its first half. */
+/* Longer than every file that is read here but v2's memory.stat, which has the key that we need in its first half. */
 #define TEXT_MAX 2048
 
 static int pread_text(int fd, char out[TEXT_MAX])

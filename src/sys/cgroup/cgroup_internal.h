@@ -19,7 +19,7 @@
 struct cgroup_source {
 	const char *cgroup;    /* /proc/self/cgroup */
 	const char *mountinfo; /* /proc/self/mountinfo */
-	const char *prefix;    /* stands before every mount point; "" for the real ones */
+	const char *prefix;    /* put before every mount point; "" for the real ones */
 	bool shortcut;	       /* try the usual mount points before reading the mount table */
 };
 extern const struct cgroup_source cgroup_source_real;

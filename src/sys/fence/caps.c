@@ -3,9 +3,9 @@
  * capget(), capset() and prctl() by hand: it is a dozen lines, and a library would be linked into every
  * start.
  *
- * The order matters. The bounding set and the securebits can be changed only while SETPCAP is effective, so
- * it goes last; the ambient set can be raised only before the securebits forbid it. With nothing to keep,
- * emptying the inheritable set empties the ambient one.
+ * The order matters. The bounding set and the securebits can be changed only while SETPCAP is effective, so the
+ * permitted and effective sets are reduced last. The ambient set can be raised only before the securebits forbid it.
+ * With nothing to keep, no call for the ambient set is needed: the kernel empties it with the inheritable set.
  */
 #include "sys/fence/caps.h"
 
@@ -69,8 +69,10 @@ _Static_assert(ARRAY_SIZE(names) == CAP_CHECKPOINT_RESTORE + 1, "one name per ca
 
 #define BIT(cap) (1ULL << (cap))
 
-/* uid 0 gets nothing by itself, changing uids changes no capability, and nothing can be added: all of it
- * for good. */
+/*
+ * uid 0 gains no capability by exec, a change of uids changes none, and the ambient set cannot be raised. The locks
+ * make this permanent.
+ */
 #define LOCKED_BITS                                                                                      \
 	(SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP | SECBIT_NO_SETUID_FIXUP_LOCKED | \
 	 SECBIT_KEEP_CAPS_LOCKED | SECBIT_NO_CAP_AMBIENT_RAISE | SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED)
@@ -148,7 +150,10 @@ int caps_effective(uint64_t *ret, struct err *e)
 	return 0;
 }
 
-/* The kernel says where its capabilities end: reading that from /proc would cost more than the whole loop. */
+/*
+ * The loop ends where PR_CAPBSET_READ fails, after the kernel's last capability. To read that number from /proc would
+ * take longer than the whole loop.
+ */
 int caps_limit(uint64_t keep, struct err *e)
 {
 	for (unsigned long cap = 0; cap < 64; cap++) {
@@ -156,7 +161,7 @@ int caps_limit(uint64_t keep, struct err *e)
 
 		if (keep & BIT(cap) || prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) == 0)
 			continue;
-		/* Without SETPCAP the drop fails even for a capability that is not in the set: no error then. */
+		/* Without SETPCAP the drop fails even for a capability that is not in the set: that is no error. */
 		left = prctl(PR_CAPBSET_READ, cap, 0, 0, 0);
 		if (left < 0)
 			break;
@@ -167,8 +172,10 @@ int caps_limit(uint64_t keep, struct err *e)
 	return 0;
 }
 
-/* Ambient capabilities must be inheritable. What is not in `keep` leaves the ambient set with the
- * inheritable one. */
+/*
+ * Puts `keep` into the ambient set. Ambient capabilities must be inheritable, so the inheritable set is changed
+ * first; the kernel removes from the ambient set all that is no longer inheritable.
+ */
 static int raise_ambient(uint64_t keep, struct err *e)
 {
 	struct sets s = { 0 };

@@ -12,18 +12,18 @@ int caps_parse(const char *name, uint64_t *ret_mask, struct err *e) MUST_CHECK;
 const char *caps_name(int cap); /* "net_raw"; NULL past the last */
 
 /*
- * Drops everything but `keep` from the bounding, permitted, effective, inheritable and ambient sets, locks
- * the securebits so that uid 0 means nothing, and puts `keep` into the ambient set, from where it reaches
- * whatever is executed. Call as the last identity; needs SETPCAP, which the first process of a user
- * namespace has, and all of `keep`. Doing it again with the same is fine.
+ * Drops everything but `keep` from the bounding, permitted, effective, inheritable and ambient sets, locks the
+ * securebits so that uid 0 has no power of its own, and puts `keep` into the ambient set, so that executed programs
+ * get it. Call after the last change of identity. Needs SETPCAP, which the first process of a user namespace has, and
+ * all of `keep`. A second call with the same `keep` succeeds.
  */
 int caps_drop_all_but(uint64_t keep, struct err *e) MUST_CHECK;
 
 /*
- * The same in two steps. caps_limit() is the bounding set, which takes nothing away from this process: only
- * what it executes can never have more. The kernel has no call for all at once, and each takes more than a
- * microsecond, so a child that has to wait for its parent anyway does it meanwhile. caps_give_up() is all
- * the rest, and comes last.
+ * The same in two steps. caps_limit() reduces the bounding set, which limits the programs that this process executes,
+ * but takes nothing away from the process itself. The kernel needs one call for each capability, of more than a
+ * microsecond, so a child calls it while it waits for its parent anyway. caps_give_up() does the rest, and must come
+ * last.
  */
 int caps_limit(uint64_t keep, struct err *e) MUST_CHECK;
 int caps_give_up(uint64_t keep, struct err *e) MUST_CHECK;

@@ -32,14 +32,14 @@
 
 #include <sys/resource.h>
 
-/* Soft and hard both; the hard one that is there, where that is less. Memory (RLIMIT_AS, RLIMIT_DATA) is left alone
- * under sanitizers, whose shadow is larger than any limit. */
+/* The soft and the hard limit both become `most`, or the hard limit of before where that is lower. Limits on memory
+ * (RLIMIT_AS, RLIMIT_DATA) are not set under sanitizers, whose shadow memory is larger than any limit. */
 struct fence_limit {
 	__rlimit_resource_t what;
 	uint64_t most;
 };
 
-/* What the program keeps. A zeroed struct keeps nothing. */
+/* The rights that the program keeps. A zeroed struct keeps none. */
 struct fence {
 	const char *who; /* in messages */
 	const struct fence_limit *limits;
@@ -47,14 +47,14 @@ struct fence {
 	uint64_t caps; /* bits; only those that it holds are kept */
 	const struct landlock_rule *paths;
 	size_t n_paths;
-	const char *no_landlock; /* why it does not start on a kernel without Landlock; NULL: it does */
+	const char *no_landlock; /* the reason why the program must not run without Landlock; NULL: it may */
 	struct seccomp_list calls;
 };
 
 /* The first step alone, for a program that must know its limits before it opens descriptors. */
 int fence_limits(const struct fence *f, struct err *e) MUST_CHECK;
 
-/* All of them. -ENOTSUP: `no_landlock`. */
+/* All steps. -ENOTSUP: the kernel has no Landlock, and `no_landlock` is set. */
 int fence_up(const struct fence *f, struct err *e) MUST_CHECK;
 
 #endif

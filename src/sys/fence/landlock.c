@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rulesets by hand: headers are older than kernels, so what they may lack is spelled out here.
+ * Landlock rulesets without the system's newer headers, which may be older than the kernel: constants that they may
+ * lack are defined here.
  *
- *  1. Every right that an ABI knows is taken away, so what no rule gives back is closed. The exception is
- *     TCP: the network namespace decides there.
- *  2. A right that an ABI does not know is masked off both sides; the kernel refuses unknown bits.
- *  3. Making devices is given back nowhere but in a layer that is being unpacked, where seccomp lets only device 0:0
- *     be made, which opens nothing. Device ioctls are, below /dev alone: where they are taken away a terminal that is
- *     opened by name cannot even be asked for its size.
+ *  1. A ruleset takes away every right on files that its ABI knows, so only the rules give access. TCP is not
+ *     restricted here: the network namespace does that.
+ *  2. Rights that the ABI does not know are masked out of the ruleset and of its rules, because the kernel refuses
+ *     unknown bits.
+ *  3. Only a layer that is being unpacked gets the right to make devices, and there seccomp allows only device 0:0,
+ *     which opens nothing. Only /dev gets device ioctls: without them a program cannot even read the size of a
+ *     terminal that it has opened by name.
  */
 #include "sys/fence/landlock.h"
 
@@ -49,11 +51,13 @@ enum {
 #define SCOPE_ABSTRACT_UNIX (1ULL << 0) /* ABI 6 */
 #define SCOPE_SIGNAL (1ULL << 1)
 
-/* ABI 7: a program inside that makes rulesets of its own cannot fill the host's audit log with their
- * denials. */
+/*
+ * ABI 7: denials by rulesets that a program inside makes for itself are not logged, so it cannot fill the host's
+ * audit log with them.
+ */
 #define RESTRICT_LOG_SUBDOMAINS_OFF (1u << 2)
 
-/* struct landlock_ruleset_attr as of ABI 6; earlier kernels take the part of it that they know. */
+/* struct landlock_ruleset_attr as of ABI 6. Earlier kernels get only its first member. */
 struct ruleset {
 	uint64_t fs;
 	uint64_t net;	 /* ABI 4 */
@@ -98,8 +102,7 @@ static int add_path_rule(int ruleset, int abi, const struct landlock_rule *rule,
 		return err_sys(e, -errno, "cannot open %s to fence it", rule->path);
 	attr.parent_fd = fd;
 	r = syscall(NR_ADD_RULE, ruleset, LANDLOCK_RULE_PATH_BENEATH, &attr, 0);
-	/* Rights that only a directory can have are refused for a file: that tells one from the other for
-	 * free. */
+	/* The kernel refuses rights of directories for a file. Then the path is a file; this saves an fstat(). */
 	if (r < 0 && errno == EINVAL) {
 		attr.allowed_access &= FILE_RIGHTS;
 		r = syscall(NR_ADD_RULE, ruleset, LANDLOCK_RULE_PATH_BENEATH, &attr, 0);

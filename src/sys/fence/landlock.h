@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Landlock, the second fence: even if a mount were wrong, only these trees are open. Used where the kernel
- * has it. A process under Landlock cannot mount, so it is left out for --nested.
+ * Landlock, the second fence: even if a mount were wrong, only these trees are accessible. Used where the kernel has
+ * it. A process under Landlock cannot mount, so --nested does without it.
  *
  * It also closes a bypass: a descriptor that came from outside (a redirected stdin) can be used as it is,
  * but not opened again with more rights through /proc/self/fd. Pipes, sockets and memory files are not
@@ -17,7 +17,7 @@
 
 enum landlock_access {
 	LANDLOCK_READ_EXEC, /* read, list, execute */
-	LANDLOCK_WRITE,	    /* and write, make, move and remove; no device can be made or controlled */
+	LANDLOCK_WRITE,	    /* also write, make, move and remove; but make no device, and no ioctl on one */
 	LANDLOCK_DEVICES,   /* for /dev: read, list, write and ioctl what is there, so that terminals work */
 	LANDLOCK_LAYER,	    /* as LANDLOCK_WRITE, and device 0:0, which marks a deletion in a layer */
 	LANDLOCK_ACCESS_COUNT
@@ -44,7 +44,7 @@ int landlock_apply(const struct landlock_rule *rules, size_t n, struct err *e) M
 /* As landlock_apply(), with at most this ABI. */
 int landlock_apply_abi(int abi, const struct landlock_rule *rules, size_t n, struct err *e) MUST_CHECK;
 
-/* Pure: what a ruleset of this ABI takes away, and what a rule in it gives back. */
+/* Pure: the rights that a ruleset of this ABI takes away, and those that a rule in it gives back. */
 uint64_t landlock_handled(int abi);
 uint64_t landlock_rights(int abi, enum landlock_access access);
 

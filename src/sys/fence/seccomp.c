@@ -5,13 +5,13 @@
  *  1. The program is written from its end towards its beginning: BPF jumps only forward, so every target
  *     exists before the jump to it. A label is the number of instructions from the end, and so never moves.
  *  2. It is never longer than SECCOMP_MAX_INSNS, so that no jump is too far for its 8 bits.
- *  3. The search uses only what the kernel's own look at a new filter understands (loads of number and
- *     architecture, comparisons, returns): what is always allowed then gets a bit in its table, and runs no
- *     filter at all.
- *  4. Every number from the last one in the table upwards is one range that answers ENOSYS. x32 numbers,
- *     which have bit 30 set, lie in it, and so does every number that a later kernel may add.
- *  5. Arguments are read as their low 32 bits: the kernel takes each of them as an int or, for clone(),
- *     throws the high half away.
+ *  3. The kernel emulates a new filter once for each call number, to find the calls that are always allowed: for
+ *     these it runs no filter later. The emulation understands only loads of number and architecture, comparisons and
+ *     returns, so the search uses nothing else.
+ *  4. All numbers above the last one in the table are one range that returns ENOSYS. It contains x32 numbers, which
+ *     have bit 30 set, and every number that a later kernel may add.
+ *  5. Only the low 32 bits of an argument are compared: the kernel reads each of these arguments as an int or, for
+ *     clone(), ignores the high half.
  */
 #include "sys/fence/seccomp.h"
 
@@ -102,7 +102,7 @@ static size_t load_arg(struct prog *p, unsigned i, size_t next)
 			 next);
 }
 
-/* Each value is emitted once, for all that jump to it. */
+/* Emits each return once; all jumps to the same value share it. */
 static size_t emit_return(struct prog *p, uint32_t value)
 {
 	for (unsigned i = 0; i < p->n_returns; i++) {
@@ -140,9 +140,9 @@ static size_t check_bits(struct prog *p, unsigned arg, uint32_t refused)
 }
 
 /*
- * With SYS_ADMIN the kernel lets a program have all namespaces but a new user namespace, which gives back
- * every capability that was dropped: that one stays with --nested. CLONE_NEWTIME is a flag of unshare()
- * only; in clone() its bit belongs to a signal number that does not exist.
+ * Refuses new namespaces. When SYS_ADMIN was granted, only a new user namespace is refused, in which a program has
+ * all capabilities again that were dropped: it needs --nested. CLONE_NEWTIME is a flag of unshare() only; in clone()
+ * its bit belongs to a signal number that does not exist.
  */
 static size_t check_namespaces(struct prog *p)
 {
@@ -150,7 +150,8 @@ static size_t check_namespaces(struct prog *p)
 }
 
 /* TIOCSTI types into a terminal, TIOCLINUX pastes into one; TIOCSETD loads line disciplines, the drivers of
- * modems and radios. TIOCCONS and the like ask for a capability of the initial namespace. */
+ * modems and radios. TIOCCONS and the like need no check: the kernel wants
+ * a capability of the initial namespace for them. */
 static size_t check_ioctl(struct prog *p)
 {
 	static const uint32_t refused[] = { TIOCSTI, TIOCLINUX, TIOCSETD };
@@ -160,11 +161,10 @@ static size_t check_ioctl(struct prog *p)
 }
 
 /*
- * socket() and socketpair(), which the kernel gives to UNIX alone once the family is known.
+ * For socket() and socketpair(). Of the families that pass, only UNIX has socketpair().
  *
- * On INET the type is checked too: SOCK_PACKET there is AF_PACKET by an old name, and SEQPACKET and DCCP
- * load drivers of their own, as the protocols that are not listed do. On UNIX and NETLINK a raw socket is
- * an ordinary one.
+ * On INET the type is checked too: SOCK_PACKET is an old name for AF_PACKET there; SEQPACKET, DCCP and the protocols
+ * that are not listed make the kernel load more drivers. On UNIX and NETLINK a raw socket has no special power.
  */
 static size_t check_socket(struct prog *p)
 {
@@ -234,7 +234,7 @@ static size_t check_mode2(struct prog *p)
 	return p->acts[SECCOMP_ACT_MODE2];
 }
 
-/* Without a flag that creates, the mode's register holds whatever was left in it. */
+/* The mode is checked only with a flag that creates a file: otherwise its register is not set by the caller. */
 static size_t check_open(struct prog *p, unsigned flags_arg)
 {
 	size_t mode = flags_arg == 1 ? check_mode2(p) : check_bits(p, flags_arg + 1, SETID_BITS);
@@ -279,7 +279,7 @@ static size_t compile_act(struct prog *p, enum seccomp_act act)
 	BUG("an action without a program");
 }
 
-/* The code of each action is emitted once, at its first use. */
+/* Emits the code of each action once, at its first use. */
 static size_t act_label(struct prog *p, unsigned act)
 {
 	if (!p->acts[act])
@@ -287,7 +287,7 @@ static size_t act_label(struct prog *p, unsigned act)
 	return p->acts[act];
 }
 
-/* Consecutive numbers with the same action; the last run has no end. */
+/* Consecutive numbers with the same action, up to the first number of the next run. The last run has no end. */
 struct run {
 	uint16_t first;
 	uint16_t act;
@@ -318,9 +318,9 @@ static unsigned find_runs(const struct seccomp_opts *o, struct run *runs)
 }
 
 /*
- * A part of the search, for the numbers from `first` up to where its neighbour begins. A leaf is a run, and
- * up to MAX_SINGLES single numbers inside it that have another answer: those cost one comparison each,
- * where a range of their own would cost two.
+ * A node of the search tree, for the numbers from `first` up to the first one of its right neighbour. A leaf is a run
+ * with up to MAX_SINGLES single numbers inside that have another action: these cost one comparison each, where a leaf
+ * of their own would cost two.
  */
 struct part {
 	uint16_t first;
@@ -345,8 +345,8 @@ static unsigned make_leaves(const struct run *runs, unsigned n, struct part *par
 			leaf.singles++;
 			i += 2;
 		}
-		/* The last run has no end, but no kernel that knows the same calls as the table looks into
-		 * it. */
+		/* The last run counts as one number: a kernel without calls that the table lacks does not emulate the
+		 * filter for more numbers. */
 		leaf.width = i + 1 < n ? (uint16_t)(runs[i + 1].first - r->first) : 1;
 		parts[n_parts++] = leaf;
 	}
@@ -354,10 +354,10 @@ static unsigned make_leaves(const struct run *runs, unsigned n, struct part *par
 }
 
 /*
- * Joins the two neighbours that hold the fewest numbers under a fork, until one part is left, the root:
- * wide runs end up near it. For when a filter is installed, the kernel walks it once for every number, and
- * that and translating its instructions is what it costs at a start. This comes within a few percent of the
- * best tree there is.
+ * Joins the two neighbours that have the fewest numbers together, until one part is left, the root; wide runs end up
+ * near it. The cost of a filter at a start is that of the kernel's emulation, once for each number, and of the
+ * translation of its instructions, so a wide run should need few comparisons. The result is within a few percent of
+ * the best tree.
  */
 static unsigned make_tree(struct part *parts, unsigned n)
 {
@@ -390,8 +390,10 @@ static unsigned make_tree(struct part *parts, unsigned n)
 	return row[0];
 }
 
-/* Every fork stands right before the part below it, or, where that is a bare answer, above it: a comparison
- * that falls through on one side is one instruction of the kernel's, otherwise it is two. */
+/*
+ * Emits each fork directly before its lower part or, where that is only a return emitted earlier, before its upper
+ * part. One branch of the comparison then falls through, and the kernel translates it to one jump instead of two.
+ */
 static size_t emit_tree(struct prog *p, const struct run *runs, const struct part *parts, unsigned root)
 {
 	uint16_t order[2 * MAX_RUNS] = { 0 }, stack[MAX_RUNS];
@@ -467,7 +469,7 @@ int seccomp_compile_setid(struct sock_filter *insns, size_t cap, size_t *ret_n, 
 	size_t n, label = emit_allow(&p);
 	const struct seccomp_group *groups = seccomp_groups(&n);
 
-	/* Only calls whose action the option changes, and calls that may create a file with any mode. */
+	/* Only calls whose action the option changes, and mknod(), whose check of the mode depends on the option. */
 	for (; n; n--, groups++) {
 		enum seccomp_act act = seccomp_group_act(groups, &no_setid);
 

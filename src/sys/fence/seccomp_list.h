@@ -28,7 +28,7 @@
 #define SANITIZED 0
 #endif
 
-/* (argument & mask) is `value`; mask 0: no more conditions. */
+/* The condition (argument & mask) == value. Mask 0 ends a list of conditions. */
 struct seccomp_cond {
 	uint8_t arg;
 	uint32_t mask, value;
@@ -47,7 +47,7 @@ struct seccomp_cond {
 		(i), ~(uint32_t)(bits), 0 \
 	}
 
-/* A rule for socket(): this type of the family, with its usual protocol alone. */
+/* A rule for socket(): this family and type, with protocol 0. */
 #define SECCOMP_SOCKET(family, type)                                                                   \
 	{                                                                                              \
 		SYS_socket,                                                                            \
@@ -57,7 +57,7 @@ struct seccomp_cond {
 		}                                                                                      \
 	}
 
-/* A call that is allowed when all its conditions hold. Of several rules for one call, one is enough. */
+/* A call that is allowed when all its conditions hold. With several rules for one call, one of them must match. */
 struct seccomp_rule {
 	uint16_t nr;
 	struct seccomp_cond must[3];
@@ -68,7 +68,7 @@ struct seccomp_list {
 	size_t n_calls;
 	const struct seccomp_rule *rules;
 	size_t n_rules;
-	bool aborts; /* allows tgkill() to itself only: all other processes of the user would be in reach otherwise */
+	bool aborts; /* allows tgkill(), which abort() needs, but only to this process */
 };
 
 #define SECCOMP_LIST_MAX 512
@@ -77,7 +77,7 @@ struct seccomp_list {
 int seccomp_list_compile(const struct seccomp_list *l, struct sock_filter *insns, size_t cap, size_t *ret_n,
 			 struct err *e) MUST_CHECK;
 
-/* As seccomp_install() does. */
+/* Compiles the list and installs it by seccomp_install(). */
 int seccomp_list_install(const struct seccomp_list *l, struct err *e) MUST_CHECK;
 
 #endif

@@ -5,10 +5,10 @@
  * run, no capability is held unless it was named, and every namespace is the sandbox's own.
  *
  *  1. A number is in one group only (a test checks it).
- *  2. A group that is refused is refused with or without capabilities, unless the capability is one that
- *     the kernel honours in a user namespace. Those that it asks for in the initial one (SYS_MODULE,
- *     SYS_TIME, SYSLOG …) would open nothing but the code in front of the check.
- *  3. Arrays of bare numbers, not of names: a pointer per call would be a relocation per call at each
+ *  2. A granted capability allows a refused group only if the kernel honours that capability in a user namespace. For
+ *     a capability that it wants in the initial namespace (SYS_MODULE, SYS_TIME, SYSLOG …) the call would fail
+ *     anyway, and allowing it would only expose the kernel's code before the check.
+ *  3. The arrays contain numbers and no names: a pointer for each call would be a relocation for each call at each
  *     start.
  */
 #include "sys/fence/seccomp_table.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What each system call may do, and why. Data only: seccomp.c turns it into a program. */
+/* The action for each system call, with the reason. Data only: seccomp.c turns it into a program. */
 #ifndef SYS_SECCOMP_TABLE_H
 #define SYS_SECCOMP_TABLE_H
 
@@ -20,7 +20,7 @@ enum seccomp_act {
 	SECCOMP_ACT_IOCTL,	 /* nothing that types into or rewires a terminal */
 	SECCOMP_ACT_SOCKET,	 /* UNIX; INET and INET6 with TCP, UDP and echo; NETLINK_ROUTE */
 	SECCOMP_ACT_SETSOCKOPT,	 /* no packet filter tables */
-	SECCOMP_ACT_PERSONALITY, /* what changes only what a program sees of itself */
+	SECCOMP_ACT_PERSONALITY, /* only flags that change a program's view of itself */
 	SECCOMP_ACT_MKNOD,	 /* no device: mknod(path, mode, dev) */
 	SECCOMP_ACT_MKNODAT,	 /* no device: mknodat(dirfd, path, mode, dev) */
 	SECCOMP_ACT_MODE1,	 /* no setuid or setgid bit in the second argument */

@@ -19,7 +19,7 @@
 
 #define REG_A NFT_REG_1
 #define REG_B NFT_REG_2
-#define NFLOG_MESSAGE 512 /* bytes that the kernel sets aside for one: so small, many fit the socket */
+#define NFLOG_MESSAGE 512 /* the kernel's buffer for one message: small, so that the socket can queue many */
 
 static void begin_message(struct nl *n, const char *what, uint16_t subsys, uint16_t type, uint16_t flags,
 			  uint8_t family, uint16_t id)
@@ -272,7 +272,8 @@ int nflog_open(uint16_t group, uint32_t bytes, int *ret_fd, struct err *e)
 		      group);
 	nl_put(&n, NFULA_CFG_CMD, &bind, sizeof(bind));
 	nl_put(&n, NFULA_CFG_MODE, &mode, sizeof(mode));
-	/* Sequence numbers show how many were lost. Each packet is sent at once: a queue would lose the last ones before the end. */
+	/* Sequence numbers show how many messages were lost. A threshold of 1 sends each packet at once: packets in the
+	 * kernel's queue would be lost at the end of the sandbox. */
 	nl_put(&n, NFULA_CFG_FLAGS, &flags, sizeof(flags));
 	nl_put_be32(&n, NFULA_CFG_QTHRESH, 1);
 	nl_put_be32(&n, NFULA_CFG_NLBUFSIZ, NFLOG_MESSAGE);

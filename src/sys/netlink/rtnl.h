@@ -13,9 +13,9 @@
 /* One end of a pair of interfaces. */
 struct rtnl_end {
 	const char *name;
-	uint32_t index;	    /* 0: whatever is free */
-	const uint8_t *mac; /* six bytes; NULL: whatever the kernel takes */
-	int netns;	    /* a descriptor of where it is put; -1: here */
+	uint32_t index;	    /* 0: the kernel chooses one */
+	const uint8_t *mac; /* six bytes; NULL: the kernel chooses */
+	int netns;	    /* descriptor of the namespace that it is put into; -1: the current one */
 };
 
 void rtnl_veth(struct nl *n, const struct rtnl_end *a, const struct rtnl_end *b);
@@ -30,13 +30,13 @@ void rtnl_quiet(struct nl *n, uint32_t index);
 void rtnl_addr4(struct nl *n, uint32_t index, struct in_addr addr);
 
 struct rtnl_route {
-	uint8_t family;		     /* AF_INET or AF_INET6; the addresses are of that */
+	uint8_t family;		     /* AF_INET or AF_INET6, of all addresses */
 	uint8_t type;		     /* RTN_* */
 	uint8_t table;		     /* RT_TABLE_* */
 	uint8_t len;		     /* of the prefix; 0: everything */
 	const void *dst, *via, *src; /* NULL: none */
 	uint32_t oif;		     /* 0: none */
-	bool onlink;		     /* the gateway is at the other end, whatever the routes say */
+	bool onlink;		     /* the gateway is directly reachable, even if no route says so */
 };
 
 void rtnl_route(struct nl *n, const char *what, const struct rtnl_route *r);

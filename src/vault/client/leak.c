@@ -40,25 +40,28 @@ static int find_vault_secrets(int fd, struct vault_proc *p, unsigned most, struc
 	return vault_call(p, &ask, &fd, 1, on_hit, l, NULL, NULL, e);
 }
 
-/* Each piece is read with one byte before it, which decides whether a word begins there. */
+/* Each piece is read with one byte before it, which decides whether a word begins there. No shape begins in a hole. */
 static int find_shapes(int fd, unsigned most, struct look *l, struct err *e)
 {
 	autofree char *text = malloc(CHUNK + SHAPE_FIND_MAX + 1);
 	struct shape_hit hit;
+	uint64_t at, to = 0;
 	unsigned n = 0;
-	ssize_t got = CHUNK + 1;
+	ssize_t got;
 	int r = 0;
 
 	if (!text)
 		return err_set(e, -ENOMEM, "out of memory");
-	for (uint64_t at = 0; r == 0 && n < most && got > (ssize_t)CHUNK; at += CHUNK) {
-		size_t before = at > 0, from = before;
+	while (r == 0 && n < most && fd_next_data(fd, to, CHUNK, &at, &to)) {
+		size_t before = at > 0, from = before, own = (size_t)(to - at);
 
-		got = fd_read_at(fd, text, CHUNK + SHAPE_FIND_MAX + before, at - before);
+		got = fd_read_at(fd, text, own + SHAPE_FIND_MAX + before, at - before);
 		if (got < 0)
 			return err_sys(e, (int)got, "cannot read it");
+		if ((size_t)got <= before)
+			break;
 		while (r == 0 && n < most && shape_find(text, (size_t)got, from, &hit) &&
-		       hit.at < CHUNK + before) {
+		       hit.at < own + before) {
 			struct leak leak = { .what = hit.shape->what, .at = at - before + hit.at };
 
 			hash_blake_once(text + hit.at, hit.len, leak.digest);

@@ -92,8 +92,8 @@ bool binding_meet(const struct binding *own, const struct binding *ask, struct b
 void binding_describe(const struct binding *b, struct buf *out);
 void binding_describe_as(const struct binding *b, struct buf *out);
 
-/* What an SSH key may sign besides logins at a host that the client has proven (agent.h): `ssh:sshsig`, also
- * git commits; `ssh:unbound`, also logins of programs that do not name the server. */
+/* May an SSH key sign more than logins at a host that the client has proven (agent.h)? With `ssh:sshsig` also git commits;
+ * with `ssh:unbound` also logins of programs that do not name the server. */
 bool binding_allows_sshsig(const struct binding *b);
 bool binding_allows_unbound(const struct binding *b);
 

@@ -304,6 +304,18 @@ const struct vault_grant *grants_find_placeholder(const struct vault_grants *g, 
 	return found;
 }
 
+bool grants_eq(const struct vault_grant *a, const struct vault_grant *b)
+{
+	if (a->kind != b->kind || !str_eq(a->name, b->name) || !str_eq(a->issue, b->issue) ||
+	    a->n_bindings != b->n_bindings)
+		return false;
+	for (size_t i = 0; i < a->n_bindings; i++) {
+		if (!binding_eq(&a->bindings[i], &b->bindings[i]))
+			return false;
+	}
+	return true;
+}
+
 const struct vault_grant *grants_by_handle(const struct vault_grants *g, uint32_t handle)
 {
 	for (size_t i = 0; i < g->n; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What one sandbox may use of the vault: for each secret a handle, a placeholder and where it may be sent. It contains no
- * secret. The vault makes it when secrets are granted to a sandbox; the guard puts it, packed, into a memfd, and coffer-egress
+ * The secrets that one sandbox may use: for each a handle, a placeholder and the places where it may be sent. It contains no
+ * secret itself. The vault makes it when secrets are granted to a sandbox; the guard puts it, packed, into a memfd, and coffer-egress
  * reads it from there.
  *
  * The same struct is a grant request: handle 0, no placeholder, and as bindings those to which the policy or command line
@@ -86,6 +86,10 @@ int bindings_unpack(struct binding v[GRANTS_BINDINGS_MAX], size_t *ret_n, const 
 /* The first placeholder in a text: its grant, and its offset. NULL when there is none. */
 const struct vault_grant *grants_find_placeholder(const struct vault_grants *g, const char *text, size_t len,
 						  size_t *ret_at);
+
+/* Do two grants, or requests for them, permit the same: kind, name, issue and bindings, in their order? Handle,
+ * placeholder, variable and expiry are not compared. */
+bool grants_eq(const struct vault_grant *a, const struct vault_grant *b);
 
 const struct vault_grant *grants_by_handle(const struct vault_grants *g, uint32_t handle);
 const struct vault_grant *grants_by_name(const struct vault_grants *g, const char *name);

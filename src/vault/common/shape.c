@@ -368,7 +368,7 @@ static size_t credential_at(const char *s, size_t len, const struct shape **ret)
 	return private_key_at(s, len);
 }
 
-/* Which bytes can begin a credential: most bytes of most files cannot, which makes the search fast. */
+/* The bytes that can begin a credential. Most bytes of most files cannot, which makes the search fast. */
 static const bool *credential_first_bytes(void)
 {
 	static bool first[256];

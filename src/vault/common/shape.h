@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What well-known credentials look like. Two uses: placeholders that programs accept like the real thing, and the search for
+ * The shapes of well-known credentials. Two uses: placeholders that programs accept like the real thing, and the search for
  * credentials in files, whether the vault knows them or not. Pure.
  *
  * Invariants

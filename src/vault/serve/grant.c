@@ -13,9 +13,14 @@
 #include <errno.h>
 #include <stdio.h>
 
-void client_release(struct client *c)
+static void save_pending_issued(struct client *c)
 {
 	(void)keep_tick(c->keep, &c->issued, &c->grants, clock_nsec(CLOCK_MONOTONIC), true);
+}
+
+void client_release(struct client *c)
+{
+	save_pending_issued(c);
 	keep_free(c->keep);
 	c->keep = NULL;
 	issued_release(&c->issued);
@@ -33,10 +38,17 @@ bool client_park(struct client *c)
 	return true;
 }
 
-void client_inherit(struct client *c, struct client *old, uint64_t now)
+size_t client_inherit(struct client *c, struct client *old, uint64_t now)
 {
 	issued_expire(&old->issued, now);
+	save_pending_issued(old);
 	issued_inherit(&c->issued, &c->grants, &old->issued, &old->grants);
+	return c->issued.n;
+}
+
+void client_give_back(struct client *c, struct client *old, size_t n)
+{
+	issued_give_back(&c->issued, &c->grants, n, &old->issued, &old->grants);
 }
 
 int client_grants(const struct client *c, struct vault_grants *ret)

@@ -45,8 +45,12 @@ void client_release(struct client *c); /* saves pending changes of issued creden
 
 /* The channel has ended. False: nothing is worth keeping. */
 bool client_park(struct client *c);
-/* Moves the credentials issued to `old`, of the same sandbox, to c. */
-void client_inherit(struct client *c, struct client *old, uint64_t now);
+/* Moves the credentials issued to `old`, of the same sandbox, to c. Pending changes of old's file are saved
+ * before, with the whole list; only then may c load the file, because it must know its newest save (keep.K1).
+ * Returns how many were moved. */
+size_t client_inherit(struct client *c, struct client *old, uint64_t now);
+/* c is not to be used after all: `old` gets the n credentials that c inherited, and has all that it had. */
+void client_give_back(struct client *c, struct client *old, size_t n);
 /* All grants, issued credentials included; the caller releases them. */
 int client_grants(const struct client *c, struct vault_grants *ret) MUST_CHECK;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which sandbox has which grants, and the holders that act for sandboxes (serve_int.H1 to serve_int.H3). What
- * a grant allows is decided in grant.c. */
+/* The grants of each sandbox, and the holders that act for sandboxes (serve_int.H1 to serve_int.H3). grant.c decides the uses
+ * that a grant allows. */
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
@@ -15,6 +15,15 @@ static void drop_client_at(struct vault *v, size_t i)
 	client_release(v->clients[i]);
 	free(v->clients[i]);
 	v->clients[i] = v->clients[--v->n_clients];
+}
+
+static struct client *find_client(const struct vault *v, const char *sandbox)
+{
+	for (size_t i = 0; i < v->n_clients; i++) {
+		if (str_eq(v->clients[i]->sandbox, sandbox))
+			return v->clients[i];
+	}
+	return NULL;
 }
 
 static void drop_clients_of(struct vault *v, const char *sandbox)
@@ -33,24 +42,40 @@ static bool is_channel_of(const char *channel, const char *sandbox)
 	return strncmp(channel, sandbox, n) == 0 && (!channel[n] || str_eq(channel + n, ".dial"));
 }
 
-/* Responds with all grants. If they do not fit into one message, the issued credentials are dropped. */
-static int respond_granted(struct request *q, struct client *c, struct err *e)
+static int report_too_many(int r, struct err *e)
+{
+	return err_set(e, r, "there are too many grants for one message");
+}
+
+/* Can the response name the requested grants at least? */
+static int check_grants_fit(const struct client *c, struct err *e)
+{
+	autobuf struct buf b = BUF_INIT;
+	int r = grants_pack(&c->grants, GRANTS_GRANTED, &b);
+
+	return r < 0 ? report_too_many(r, e) : 0;
+}
+
+/* Packs all grants for the response: the requested ones, then the issued credentials. *ret_fit is false if the
+ * latter do not fit into one message and were left out. */
+static int pack_granted(const struct client *c, struct buf *ret, bool *ret_fit, struct err *e)
 {
 	autogrants struct vault_grants all = GRANTS_INIT;
-	autobuf struct buf b = BUF_INIT;
-	struct vault_msg m = { .type = VAULT_GRANTED, .id = q->m.id };
 	int r = client_grants(c, &all);
 
 	if (r == 0)
-		r = grants_pack(&all, GRANTS_GRANTED, &b);
-	/* The requested grants come first, then the issued credentials. */
-	if (r == -E2BIG && c->issued.n) {
-		issued_release(&c->issued);
-		r = grants_pack(&c->grants, GRANTS_GRANTED, &b);
-	}
-	if (r < 0)
-		return err_set(e, r, "there are too many grants for one message");
-	m.text[0] = (struct slice){ buf_cstr(&b), b.len };
+		r = grants_pack(&all, GRANTS_GRANTED, ret);
+	*ret_fit = r != -E2BIG || !c->issued.n;
+	if (!*ret_fit)
+		r = grants_pack(&c->grants, GRANTS_GRANTED, ret);
+	return r < 0 ? report_too_many(r, e) : 0;
+}
+
+static int respond_granted(struct request *q, const struct buf *packed)
+{
+	struct vault_msg m = { .type = VAULT_GRANTED, .id = q->m.id };
+
+	m.text[0] = (struct slice){ packed->data, packed->len };
 	q->answered = true;
 	return request_respond(q, &m);
 }
@@ -71,24 +96,12 @@ bool holder_may_list(const struct holder *h, const char *name)
 	return false;
 }
 
-static bool is_same_request(const struct vault_grant *own, const struct vault_grant *want)
-{
-	if (own->kind != want->kind || !str_eq(own->name, want->name) || !str_eq(own->issue, want->issue) ||
-	    own->n_bindings != want->n_bindings)
-		return false;
-	for (size_t i = 0; i < own->n_bindings; i++) {
-		if (!binding_eq(&own->bindings[i], &want->bindings[i]))
-			return false;
-	}
-	return true;
-}
-
 /* serve_int.H1: exactly as it was stated when the channel was made. A secret may be listed twice: for rules,
  * and for a proxy set. */
 static bool holder_may_have(const struct holder *h, const struct vault_grant *want)
 {
 	for (size_t i = 0; i < h->ask.n; i++) {
-		if (is_same_request(&h->ask.v[i], want))
+		if (grants_eq(&h->ask.v[i], want))
 			return true;
 	}
 	return false;
@@ -119,8 +132,12 @@ int hold_grant(struct request *q, struct err *e)
 {
 	CLEANUP(client_freep) struct client *c = calloc(1, sizeof(*c));
 	autogrants struct vault_grants ask = GRANTS_INIT;
+	autobuf struct buf packed = BUF_INIT;
 	struct vault *v = q->v;
+	struct client *old;
 	uint64_t now = clock_nsec(CLOCK_REALTIME) / NSEC_PER_SEC;
+	size_t inherited = 0;
+	bool issued_fit;
 	int r;
 
 	if (!c)
@@ -134,26 +151,33 @@ int hold_grant(struct request *q, struct err *e)
 	if (r < 0)
 		return r;
 	r = open_keep_file(q, c, e);
+	if (r == 0)
+		r = check_grants_fit(c, e);
 	if (r < 0)
 		return r;
-	/* A second grant for the same sandbox replaces the first: its egress was restarted. Credentials that
-	 * servers issued to it are kept (grant.R4). */
-	for (size_t i = 0; i < v->n_clients; i++) {
-		if (str_eq(v->clients[i]->sandbox, c->sandbox))
-			client_inherit(c, v->clients[i], now);
-	}
-	drop_clients_of(v, c->sandbox);
-	if (c->keep)
-		keep_load(c->keep, &c->issued, &c->grants, &v->handles, now);
-	if (v->n_clients == GRANT_CLIENTS_MAX)
+	old = find_client(v, c->sandbox);
+	if (!old && v->n_clients == GRANT_CLIENTS_MAX)
 		return err_set(e, -ENOSPC, "%d sandboxes use the vault, which is as many as may",
 			       GRANT_CLIENTS_MAX);
-	r = respond_granted(q, c, e);
-	if (r < 0)
+	/* A second grant for the same sandbox replaces the first: its egress was restarted. Credentials that
+	 * servers issued to it are kept (grant.R4). A request that fails leaves the first as it was. */
+	if (old)
+		inherited = client_inherit(c, old, now);
+	if (c->keep)
+		keep_load(c->keep, &c->issued, &c->grants, &v->handles, now);
+	r = pack_granted(c, &packed, &issued_fit, e);
+	if (r < 0) {
+		if (old)
+			client_give_back(c, old, inherited);
 		return r;
+	}
+	if (!issued_fit)
+		issued_release(&c->issued);
+	drop_clients_of(v, c->sandbox);
 	c->fd = TAKE_FD(q->fds[0]);
 	v->clients[v->n_clients++] = TAKE_PTR(c);
-	return 0;
+	/* If this fails the requester has gone, and its grants end with its channel. */
+	return respond_granted(q, &packed);
 }
 
 int hold_ungrant(struct request *q, struct err *e)

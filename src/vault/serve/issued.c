@@ -256,22 +256,10 @@ int issued_capture(struct issued_list *l, const struct vault_grants *g, const st
 
 /* --- another channel for the same sandbox ---------------------------------------------------------------------- */
 
-static bool is_same_issuer(const struct vault_grant *a, const struct vault_grant *b)
-{
-	if (b->kind != GRANT_ISSUER || !str_eq(a->name, b->name) || !str_eq(a->issue, b->issue) ||
-	    a->n_bindings != b->n_bindings)
-		return false;
-	for (size_t i = 0; i < a->n_bindings; i++) {
-		if (!binding_eq(&a->bindings[i], &b->bindings[i]))
-			return false;
-	}
-	return true;
-}
-
 const struct vault_grant *issued_find_issuer(const struct vault_grants *g, const struct vault_grant *was)
 {
-	for (size_t i = 0; was && i < g->n; i++) {
-		if (is_same_issuer(was, &g->v[i]))
+	for (size_t i = 0; was && was->kind == GRANT_ISSUER && i < g->n; i++) {
+		if (grants_eq(was, &g->v[i]))
 			return &g->v[i];
 	}
 	return NULL;
@@ -292,6 +280,28 @@ void issued_inherit(struct issued_list *l, const struct vault_grants *g, struct 
 		l->v[l->n++] = x;
 		remove_slot(from, i);
 	}
+}
+
+void issued_give_back(struct issued_list *l, const struct vault_grants *g, size_t n, struct issued_list *to,
+		      const struct vault_grants *to_g)
+{
+	BUG_ON(n > l->n || n > ISSUED_MAX - to->n);
+	/* To the front: if not all had room, the oldest were inherited. */
+	for (size_t i = to->n; i-- > 0;)
+		to->v[i + n] = to->v[i];
+	to->n += n;
+	for (size_t i = 0; i < n; i++) {
+		struct issued *x = l->v[i];
+		const struct vault_grant *was = issued_find_issuer(to_g, grants_by_handle(g, x->grant.of));
+
+		BUG_ON(!was);
+		// cppcheck-suppress nullPointerRedundantCheck ; BUG_ON does not return
+		x->grant.of = was->handle;
+		to->v[i] = x;
+	}
+	l->n -= n;
+	for (size_t i = 0; i < l->n; i++)
+		l->v[i] = l->v[i + n];
 }
 
 static bool list_has_placeholder(const struct issued_list *l, struct slice placeholder)

@@ -48,6 +48,9 @@ int issued_capture(struct issued_list *l, const struct vault_grants *g, const st
  * stay in `from`. */
 void issued_inherit(struct issued_list *l, const struct vault_grants *g, struct issued_list *from,
 		    const struct vault_grants *from_g);
+/* Undoes it: moves the first n of l, which must be those that were inherited from `to`, back to it. */
+void issued_give_back(struct issued_list *l, const struct vault_grants *g, size_t n, struct issued_list *to,
+		      const struct vault_grants *to_g);
 
 /* The issuer of g that is identical to `was`; NULL: none is. */
 const struct vault_grant *issued_find_issuer(const struct vault_grants *g, const struct vault_grant *was);

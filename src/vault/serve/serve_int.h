@@ -9,7 +9,7 @@
 #include "vault/serve/store.h"
 #include "vault/serve/vaultfile.h"
 
-/* Which requests are legal when: see vault_control.c. */
+/* Each state has its own legal requests: see vault_control.c. */
 enum vault_state { VAULT_STATE_LOCKED, VAULT_STATE_READING, VAULT_STATE_WRITING };
 
 /*

@@ -436,7 +436,7 @@ static int on_scan(struct request *q, struct err *e)
 
 /* --- the table ------------------------------------------------------------------------------------------------- */
 
-/* Which request is legal in which state, and whether a holder may send it. */
+/* For each request the states in which it is legal, its function, and whether a holder may send it. */
 static const struct {
 	unsigned states;
 	int (*fn)(struct request *q, struct err *e);

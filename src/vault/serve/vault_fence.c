@@ -10,6 +10,7 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 static const uint16_t calls[] = {
 	/* waiting */
@@ -52,6 +53,9 @@ static const uint16_t calls[] = {
 static const struct seccomp_rule rules[] = {
 	{ SYS_sendto, { SECCOMP_ONLY_BITS(3, SEND_FLAGS) } },
 	{ SYS_sendmsg, { SECCOMP_ONLY_BITS(2, SEND_FLAGS) } },
+	/* The holes of a file to search. */
+	{ SYS_lseek, { SECCOMP_IS(2, SEEK_DATA) } },
+	{ SYS_lseek, { SECCOMP_IS(2, SEEK_HOLE) } },
 	/* The terminal's echo and nothing else: TIOCSTI would type commands. */
 	{ SYS_ioctl, { SECCOMP_IS(1, TCGETS) } },
 	{ SYS_ioctl, { SECCOMP_IS(1, TCSETS) } },

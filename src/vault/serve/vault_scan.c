@@ -77,21 +77,26 @@ int vault_scan_file(const struct vault *v, uint32_t id, int fd, uint64_t most, u
 	/* How far a hit can extend beyond the end of its piece. */
 	const size_t over = LOOKED_FOR * 6 + 16;
 	struct scan s = { .v = v, .id = id, .most = most };
-	autofree uint8_t *text = malloc(CHUNK + over);
-	ssize_t got = CHUNK;
+	autofree uint8_t *text = malloc(CHUNK + 2 * over);
+	uint64_t at = 0, from, to;
+	ssize_t got;
 	int r = 0;
 
 	if (!text)
 		return err_set(e, -ENOMEM, "out of memory");
-	for (uint64_t at = 0; r == 0 && got >= (ssize_t)CHUNK && s.n < most; at += CHUNK) {
-		got = fd_read_at(fd, text, CHUNK + over, at);
-		if (got < 0)
-			r = err_sys(e, (int)got, "cannot read it");
-		else
-			r = scan_piece(&s, text, (size_t)got, CHUNK, at, e);
+	while (r == 0 && s.n < most && fd_next_data(fd, at, CHUNK, &from, &to)) {
+		/* A secret may begin with zeros, and these may be in the hole before the data. */
+		from -= from - at < over ? from - at : over;
+		got = fd_read_at(fd, text, (size_t)(to - from) + over, from);
+		if (got <= 0) {
+			r = got < 0 ? err_sys(e, (int)got, "cannot read it") : 0;
+			break;
+		}
+		r = scan_piece(&s, text, (size_t)got, (size_t)(to - from), from, e);
+		at = to;
 	}
 	/* The searched text may contain a secret. */
-	secmem_wipe(text, CHUNK + over);
+	secmem_wipe(text, CHUNK + 2 * over);
 	*ret_n = s.n;
 	return r;
 }

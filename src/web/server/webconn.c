@@ -153,7 +153,7 @@ static void count_response(struct webc *c, unsigned status)
 
 	while (i < WEB_STATUS_COUNT && known[i] != status)
 		i++;
-	c->web->stats.answers[i]++;
+	c->web->stats.responses[i]++;
 }
 
 void webc_add_head(struct webc *c, unsigned status, const char *type, uint64_t len, const char *extra)
@@ -295,8 +295,7 @@ void webc_flush(struct webc *c)
 		webc_drop(c);
 }
 
-/* --- requests
- * --------------------------------------------------------------------------------------------------- */
+/* --- requests ------------------------------------------------------------------------------------------- */
 
 static const struct web_file *find_page_file(const struct http1_head *h)
 {
@@ -347,9 +346,10 @@ static bool handle_idempotency(struct webc *c)
 		return false;
 	case WEB_ONCE_LOST:
 		c->ask.idem[0] = '\0';
-		webc_error(c, 409, "conflict",
-			   "a request with this Idempotency-Key was begun, and nobody waited for its answer",
-			   "look whether it was done");
+		webc_error(
+			c, 409, "conflict",
+			"a request with this Idempotency-Key was begun, and nobody waited for its response",
+			"look whether it was done");
 		return true;
 	case WEB_ONCE_RUNS:
 		c->ask.idem[0] = '\0';
@@ -517,7 +517,7 @@ static void begin_request(struct webc *c)
 	n = http1_parse_request(h, c->in.data, c->in.len < WEB_HEAD_MAX ? c->in.len : WEB_HEAD_MAX);
 	if (n < 0) {
 		c->keep = false;
-		webc_error(c, h->answer ? h->answer : 400, "bad_request", h->why, NULL);
+		webc_error(c, h->fail_status ? h->fail_status : 400, "bad_request", h->why, NULL);
 	} else if (n == 0 && c->in.len >= WEB_HEAD_MAX) {
 		c->keep = false;
 		webc_error(c, 431, "too_large", "the head of the request is too long", NULL);
@@ -579,8 +579,7 @@ static void on_conn_event(struct watch *w, uint32_t events)
 		read_request_body(c);
 }
 
-/* --- responses of cofferd
- * --------------------------------------------------------------------------------------- */
+/* --- responses of cofferd ------------------------------------------------------------------------------- */
 
 static void reply_memory_file(struct webc *c, const struct webp_answer *a, int fd)
 {
@@ -589,13 +588,13 @@ static void reply_memory_file(struct webc *c, const struct webp_answer *a, int f
 
 	if (size < 0 || lseek(fd, 0, SEEK_SET) < 0) {
 		fd_close(fd);
-		webc_error(c, 500, "failed", "the answer cannot be read", NULL);
+		webc_error(c, 500, "failed", "the response cannot be read", NULL);
 		return;
 	}
 	/* A response with an Idempotency-Key is read as a whole, so that it can be stored. */
 	if (c->ask.idem[0]) {
 		if (fd_read_all(fd, 1u << 20, &b) < 0)
-			webc_error(c, 500, "failed", "the answer cannot be read", NULL);
+			webc_error(c, 500, "failed", "the response cannot be read", NULL);
 		else
 			webc_reply(c, c->status, "application/json", buf_cstr(&b), b.len, NULL);
 		fd_close(fd);

@@ -34,8 +34,7 @@ static int refuse_request(struct web_ask *a, unsigned status, const char *code, 
 	return -1;
 }
 
-/* --- the route
- * --------------------------------------------------------------------------------------------------- */
+/* --- the route ------------------------------------------------------------------------------------------ */
 
 static struct slice request_path(const struct http1_head *h)
 {
@@ -92,8 +91,7 @@ static int find_route(const struct http1_head *h, struct web_ask *a, enum web_op
 			      "there is nothing at this path");
 }
 
-/* --- the caller
- * -------------------------------------------------------------------------------------------------- */
+/* --- the caller ----------------------------------------------------------------------------------------- */
 
 static bool is_in_list(const char *list, const char *name)
 {
@@ -269,8 +267,7 @@ int web_check_head(const struct http1_head *h, const struct web_via *via, struct
 	return 0;
 }
 
-/* --- the values
- * -------------------------------------------------------------------------------------------------- */
+/* --- the values ----------------------------------------------------------------------------------------- */
 
 /* Values are texts of one buffer that may move while it grows, so their offsets are kept until it is
  * complete. */

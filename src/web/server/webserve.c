@@ -131,8 +131,7 @@ void web_send_stats(struct web *w)
 		w->told = w->stats;
 }
 
-/* --- messages of cofferd
- * ----------------------------------------------------------------------------------------- */
+/* --- messages of cofferd -------------------------------------------------------------------------------- */
 
 /* The holder of one IPv6 address usually has its /64. */
 static void set_peer_network(struct web_via *via, const struct sockaddr_storage *sa, socklen_t len)
@@ -273,8 +272,7 @@ static void on_cofferd_message(struct watch *watch, uint32_t events)
 	}
 }
 
-/* --- start and end
- * ---------------------------------------------------------------------------------------------- */
+/* --- start and end -------------------------------------------------------------------------------------- */
 
 static void on_web_tick(struct timer *t)
 {

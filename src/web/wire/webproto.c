@@ -204,8 +204,7 @@ const char *webp_str(const struct webp_req *q, const char *name)
 	return v ? v->s : NULL;
 }
 
-/* --- messages
- * ---------------------------------------------------------------------------------------------------- */
+/* --- messages ------------------------------------------------------------------------------------------- */
 
 /* Little-endian: magic u32, type u32, id u64; for a request cred u8, key, op u8, then each field of its
  * route. */
@@ -331,7 +330,7 @@ int webp_stats_pack(const struct web_stats *s, struct buf *out)
 	add_le(out, WEBP_STATS, 4);
 	add_le(out, 0, 8);
 	for (unsigned i = 0; i <= WEB_STATUS_COUNT; i++)
-		add_le(out, s->answers[i], 8);
+		add_le(out, s->responses[i], 8);
 	add_le(out, s->streams, 8);
 	add_le(out, s->connections, 8);
 	add_le(out, s->dropped, 8);
@@ -341,7 +340,7 @@ int webp_stats_pack(const struct web_stats *s, struct buf *out)
 static void take_web_stats(struct webp_reader *r, struct web_stats *s)
 {
 	for (unsigned i = 0; i <= WEB_STATUS_COUNT; i++)
-		s->answers[i] = take_le(r, 8);
+		s->responses[i] = take_le(r, 8);
 	s->streams = take_le(r, 8);
 	s->connections = take_le(r, 8);
 	s->dropped = take_le(r, 8);

@@ -49,8 +49,7 @@ enum web_role { WEB_NOBODY, WEB_OBSERVER, WEB_APPROVER, WEB_OPERATOR, WEB_ROLE_C
 const char *web_role_name(enum web_role r);
 int web_role_parse(const char *s) MUST_CHECK; /* -EINVAL */
 
-/* --- requests
- * ---------------------------------------------------------------------------------------------------- */
+/* --- requests ------------------------------------------------------------------------------------------- */
 
 enum web_op {
 	WEB_STATUS,
@@ -179,8 +178,8 @@ int webp_req_pack(const struct webp_req *q, struct buf *out) MUST_CHECK;
 	}
 #define WEB_STATUS_COUNT 18
 struct web_stats {
-	uint64_t answers[WEB_STATUS_COUNT + 1]; /* the last entry: any other status */
-	uint64_t streams, connections;		/* current numbers */
+	uint64_t responses[WEB_STATUS_COUNT + 1]; /* the last entry: any other status */
+	uint64_t streams, connections;		  /* current numbers */
 	uint64_t dropped; /* clients that did not read, or were too slow to send a request */
 };
 int webp_stats_pack(const struct web_stats *s, struct buf *out) MUST_CHECK;

@@ -180,6 +180,38 @@ static int check_files_for_secrets(struct apply *a, struct err *e)
 
 enum { GO_NO, GO_YES, GO_NOT_ASKED };
 
+/* Is this change approved by a path below the directory? */
+static bool is_approved_below(const struct apply *a, const char *dir, const struct change *c)
+{
+	for (size_t i = 0; i < a->o.allow_trigger.n; i++) {
+		const char *yes = a->o.allow_trigger.v[i];
+
+		if (strlen(yes) > strlen(dir) && path_covers(dir, yes) && path_covers(yes, c->path))
+			return is_change_requested(a, c) && is_change_allowed(a, c);
+	}
+	return false;
+}
+
+/*
+ * A new directory that needs a yes only by its name is made, as a plain directory, for an approved file in it; the yes
+ * covers no other file there. Not so the directory that may complete a git repository.
+ */
+static bool is_dir_for_approved(const struct apply *a, size_t at)
+{
+	const struct change *dir = &a->all.v[at];
+	const char *name = strrchr(dir->path, '/');
+
+	if (dir->kind != CHANGE_ADDED || !S_ISDIR(dir->mode_after) || dir->obeyed ||
+	    dir->flags & ~(unsigned)(CHANGE_TRIGGER | CHANGE_SECRETIVE) ||
+	    trigger_git_part(name ? name + 1 : dir->path))
+		return false;
+	for (size_t i = at + 1; i < a->all.n && path_covers(dir->path, a->all.v[i].path); i++) {
+		if (is_approved_below(a, dir->path, &a->all.v[i]))
+			return true;
+	}
+	return false;
+}
+
 /* apply.A2. The list is in the order of a walk: a directory is followed by everything below it. */
 static void decide_changes(struct apply *a)
 {
@@ -191,7 +223,7 @@ static void decide_changes(struct apply *a)
 		if (!is_change_requested(a, c))
 			a->go[i] = GO_NOT_ASKED;
 		else
-			a->go[i] = is_change_allowed(a, c) ? GO_YES : GO_NO;
+			a->go[i] = is_change_allowed(a, c) || is_dir_for_approved(a, i) ? GO_YES : GO_NO;
 		if (missing && path_covers(missing, c->path)) {
 			if (a->go[i] == GO_YES) {
 				change_flag(c, CHANGE_HELD, "its directory stays behind");

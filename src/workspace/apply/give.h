@@ -18,7 +18,7 @@
 
 #include <stdint.h>
 
-/* What is given from: a directory with a sandbox's upper layer over it, seen as the sandbox sees it. Either may be -1. */
+/* The source: a directory with a sandbox's upper layer over it, in the sandbox's view. Either may be -1. */
 struct give_from {
 	int upper, lower;
 };

@@ -33,8 +33,14 @@ static int mark_run_objects(struct state *st, const char *id, struct hashes *kee
 		autobuf struct buf b = BUF_INIT;
 
 		ret = ckpt_list_read(dir, &l.v[i], &b, e);
-		if (ret == 0 && checkpoint_hashes(b.data, b.len, keep) < 0)
-			ret = err_set(e, -EBADMSG, "it is no manifest");
+		if (ret == 0) {
+			ret = checkpoint_hashes(b.data, b.len, keep);
+			if (ret == -ENOMEM)
+				err_set(e, ret, "out of memory");
+			else if (ret < 0)
+				ret = err_set(e, -EBADMSG, "checkpoint c%u is damaged: it is no manifest",
+					      l.v[i].number);
+		}
 	}
 	if (ret == -EBADMSG)
 		return err_hint(e, err_wrap(e, ret, "%s", id),
@@ -42,7 +48,7 @@ static int mark_run_objects(struct state *st, const char *id, struct hashes *kee
 	return ret;
 }
 
-/* Removes homes that were being made when their maker died. */
+/* Removes homes ".new-RUN…" whose maker died. */
 static void drop_half_made_homes(struct state *st)
 {
 	int fd = openat(st->fd, "homes", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
@@ -60,12 +66,11 @@ static void drop_half_made_homes(struct state *st)
 		if (!str_starts(de->d_name, ".new-") || strlen(de->d_name) < 5 + RUN_ID_LEN)
 			continue;
 		memcpy(id, de->d_name + 5, RUN_ID_LEN);
-		/* A home that is locked may still be in the making; one with a journal is completed by its next user. */
+		/* The maker of a run that is locked may be alive. One with a rollback journal is completed by its next user. */
 		run = state_run_claim(st, id, NULL);
 		if (run == -EBUSY || (run >= 0 && faccessat(run, "rollback", F_OK, AT_SYMLINK_NOFOLLOW) == 0))
 			continue;
-		if (workspace_wipe(fd, de->d_name, -1, NULL, NULL) < 0)
-			continue;
+		(void)!workspace_wipe(fd, de->d_name, -1, NULL, NULL); /* the next call retries */
 	}
 }
 

@@ -47,6 +47,12 @@ void ckpt_file_name(uint32_t number, const unsigned char hash[HASH_LEN], char ou
 	hash_hex(hash, HASH_LEN, out + n);
 }
 
+void ckpt_mark_name(uint32_t number, const unsigned char hash[HASH_LEN], char out[CKPT_MARK_MAX])
+{
+	ckpt_file_name(number, hash, out);
+	memcpy(out + strlen(out), ".auto", sizeof(".auto"));
+}
+
 /* "3-HASH" */
 static bool parse_ckpt_name(const char *name, struct ckpt *ret)
 {
@@ -69,7 +75,7 @@ static int read_manifest_head(int dir_fd, const char *name, struct ckpt *c)
 {
 	autoclose int fd = openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	struct manifest_head h;
-	char head[HEAD_MAX];
+	char head[HEAD_MAX], mark[CKPT_MARK_MAX];
 	ssize_t n = fd < 0 ? -1 : read(fd, head, sizeof(head));
 
 	if (n < 0)
@@ -78,6 +84,8 @@ static int read_manifest_head(int dir_fd, const char *name, struct ckpt *c)
 		return -EBADMSG;
 	c->time = h.time;
 	c->flags = h.flags;
+	ckpt_mark_name(c->number, c->hash, mark);
+	c->automatic = faccessat(dir_fd, mark, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 	c->label = strdup(h.label);
 	return c->label ? 0 : -ENOMEM;
 }

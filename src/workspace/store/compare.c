@@ -45,7 +45,8 @@ struct frame {
 	size_t at[2], end[2]; /* the layers' entries in it that are still to come */
 	bool lower[2];
 	size_t path_len;
-	size_t names_at, next, names_end; /* names of the original that come besides, in `names` */
+	size_t names_at, next,
+		names_end; /* in `names`: names of the original, where only one side shows it */
 };
 
 struct cmp {
@@ -57,7 +58,7 @@ struct cmp {
 	size_t n_frames, cap_frames;
 	struct changes *ret;
 	uint64_t bytes;
-	size_t prefix; /* of the path: what is not below the original */
+	size_t prefix; /* bytes of the path that name the tree ("~/"), not an entry of the original */
 	struct err *e;
 };
 
@@ -83,7 +84,7 @@ static int read_manifest_nodes(struct manifest_reader *m, struct side *s, struct
 		if (ent.type == MANIFEST_END)
 			continue;
 		if (ent.type == MANIFEST_LEAVE) {
-			if (!open->data) /* the reader has seen to it */
+			if (!open->len) /* not reached: the reader checks that directories nest */
 				return -EBADMSG;
 			open->len -= sizeof(at);
 			memcpy(&at, open->data + open->len, sizeof(at));
@@ -190,10 +191,10 @@ static struct seen view_of_side(const struct cmp *k, int side, size_t at, bool l
 
 static bool is_overlay_attr(const char *name)
 {
-	return !str_starts(name, "user.overlay.");
+	return str_starts(name, "user.overlay.");
 }
 
-/* Attributes but for overlayfs's own; both lists are sorted. */
+/* Compares all attributes except overlayfs's own; both lists are sorted. */
 static bool has_same_attrs(const struct manifest_ent *a, const struct manifest_ent *b)
 {
 	struct manifest_attr x, y;
@@ -203,10 +204,10 @@ static bool has_same_attrs(const struct manifest_ent *a, const struct manifest_e
 	for (;;) {
 		do {
 			r = manifest_next_attr(a->attrs, a->attrs_len, &i, &x);
-		} while (r > 0 && !is_overlay_attr(x.name));
+		} while (r > 0 && is_overlay_attr(x.name));
 		do {
 			q = manifest_next_attr(b->attrs, b->attrs_len, &j, &y);
-		} while (q > 0 && !is_overlay_attr(y.name));
+		} while (q > 0 && is_overlay_attr(y.name));
 		if (r <= 0 || q <= 0)
 			return r <= 0 && q <= 0;
 		if (!str_eq(x.name, y.name) || x.len != y.len || memcmp(x.value, y.value, x.len) != 0)
@@ -389,7 +390,7 @@ static int visit_compared(struct cmp *k, const struct seen s[2])
 	return enter_compared_dir(k, s);
 }
 
-/* Takes the next name of a frame on both sides, and goes into it. */
+/* Compares the next name of the innermost directory, and enters it where it is one; at its end, leaves that directory. */
 static int compare_step(struct cmp *k)
 {
 	struct frame *f = &k->frames[k->n_frames - 1];
@@ -434,7 +435,6 @@ static int compare_tree(struct cmp *k, const char *name)
 	k->lower = over_original ? k->c->lower : -1;
 	buf_clear(&k->path);
 	buf_adds(&k->path, str_eq(name, "workspace") ? "" : str_eq(name, "home") ? "~/" : "/");
-	buf_add(&k->path, "", 0);
 	k->prefix = k->path.len;
 	for (int i = 0; i < 2; i++) {
 		size_t at = find_manifest_tree(&k->s[i], name);
@@ -537,7 +537,7 @@ static int read_seen_content(struct cmp *k, const struct seen *s, struct buf *re
 		return 0;
 	if (s->node) {
 		fd = objects_open_one(k->c->store, s->node->m.hash);
-		/* Content of the present state was only hashed, not stored: the caller that has the layer reads such a file. */
+		/* -ENOENT for a file of the present state, which was only hashed: the caller has the layer, and reads it there. */
 		return fd < 0 ? fd : fd_read_all(fd, PATCH_FILE_MAX, ret);
 	}
 	dir = layer_open_parent(k->lower, k->path.data + k->prefix, &name);

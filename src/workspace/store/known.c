@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is known of files without reading them: hashes and attributes by inode, as a sorted table with a checksum
- * (tree_store.h). Private to one run and this machine; a table that does not fit its manifest is refused.
+ * The cache of hashes and attributes by inode (tree_store.h), as a sorted table with a checksum. It is private to one run and
+ * this machine: numbers are in the host's byte order, and a table of another manifest is refused.
  */
 #include "base/cleanup.h"
 #include "base/clock.h"

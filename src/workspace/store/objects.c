@@ -16,9 +16,13 @@
 #include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <time.h>
 
 #define PAGE 4096u
+#define FLOOR_BYTES (512ULL << 20)
+#define FLOOR_PERCENT 3
+#define INODES_PERCENT 2
 #define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)
 
 /* "ab/HASH" */
@@ -31,7 +35,7 @@ static void object_path(const unsigned char hash[HASH_LEN], char out[OBJECT_PATH
 	hash_hex(hash, HASH_LEN, out + 3);
 }
 
-/* Lets ext4 spread the 256 directories over its groups, as the runs' (sandbox/state/state.c). A hint. */
+/* Lets ext4 spread the 256 directories over its block groups, as sandbox/state/state.c does for runs. Failure is harmless. */
 static void set_spread_hint(int fd)
 {
 	int flags = 0;
@@ -89,10 +93,55 @@ int objects_lock_alone(struct objects *s, unsigned wait_ms, struct err *e)
 		if (errno != EWOULDBLOCK && errno != EINTR)
 			return err_sys(e, -errno, "cannot lock checkpoints' content");
 		if (waited >= wait_ms)
-			return err_set(e, -EBUSY, "a checkpoint is being made, or gone back to");
+			return err_set(e, -EBUSY, "a checkpoint is being made or restored");
 		nanosleep(&pause, NULL);
 	}
 	return 0;
+}
+
+void objects_unlock(struct objects *s)
+{
+	(void)!flock(s->lock_fd, LOCK_UN);
+}
+
+/* --- free space ------------------------------------------------------------------------------------------------- */
+
+uint64_t objects_free_floor(const struct objects *s)
+{
+	uint64_t all, floor;
+	struct statvfs v;
+
+	if (s->fd < 0 || fstatvfs(s->fd, &v) < 0)
+		return 0;
+	all = (uint64_t)v.f_blocks * v.f_frsize;
+	floor = all / 100 * FLOOR_PERCENT;
+	floor = floor > FLOOR_BYTES ? floor : FLOOR_BYTES;
+	return floor < all / 2 ? floor : all / 2;
+}
+
+bool objects_lack_room(const struct objects *s, uint64_t floor, uint64_t bytes)
+{
+	struct statvfs v;
+	uint64_t left;
+
+	if (s->fd < 0 || fstatvfs(s->fd, &v) < 0)
+		return false;
+	left = (uint64_t)v.f_bavail * v.f_frsize;
+	/* Some file systems have no fixed number of inodes, and report 0. */
+	return left < floor || left - floor < bytes ||
+	       (v.f_files && v.f_favail < v.f_files / 100 * INODES_PERCENT);
+}
+
+/* A file with holes needs less than its size. */
+static bool lacks_room_for(const struct objects *s, int from, uint64_t size)
+{
+	struct stat st;
+
+	if (!s->floor)
+		return false;
+	if (fstat(from, &st) == 0 && (uint64_t)st.st_blocks * 512 < size)
+		size = (uint64_t)st.st_blocks * 512;
+	return objects_lack_room(s, s->floor, size);
 }
 
 /* --- hashing and copying --------------------------------------------------------------------------------------- */
@@ -225,6 +274,7 @@ static int has_object(struct objects *s, const char *path, uint64_t size)
 	return unlinkat(s->fd, path, 0) < 0 && errno != ENOENT ? -errno : 0;
 }
 
+/* Gives a complete object its name (objects.O1). 1: it is new; 0: another process has stored the same meanwhile. */
 static int publish_object(struct objects *s, int fd, const char *path, uint64_t size)
 {
 	char proc[32], dir[3] = { path[0], path[1], '\0' };
@@ -234,13 +284,17 @@ static int publish_object(struct objects *s, int fd, const char *path, uint64_t 
 	for (int tries = 0; tries < 8; tries++) {
 		if (linkat(AT_FDCWD, proc, s->fd, path, AT_SYMLINK_FOLLOW) == 0)
 			return 1;
-		if (errno == ENOENT && mkdirat(s->fd, dir, 0700) < 0 && errno != EEXIST)
-			return -errno;
-		if (errno == EEXIST) {
+		switch (errno) {
+		case ENOENT: /* the copy has another hash than the file had, and its directory is missing */
+			if (mkdirat(s->fd, dir, 0700) < 0 && errno != EEXIST)
+				return -errno;
+			break;
+		case EEXIST:
 			r = has_object(s, path, size);
 			if (r != 0)
 				return r < 0 ? r : 0;
-		} else if (errno != ENOENT) {
+			break;
+		default:
 			return -errno;
 		}
 	}
@@ -251,8 +305,14 @@ static void note_unsynced(struct objects *s, int fd)
 {
 	struct stat st;
 
-	if (s->n_unsynced < OBJECTS_SYNC_FEW)
-		s->unsynced[s->n_unsynced++] = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	if (s->n_unsynced < OBJECTS_SYNC_FEW) {
+		int copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+
+		if (copy >= 0)
+			s->unsynced[s->n_unsynced++] = copy;
+		else
+			s->no_fd = true;
+	}
 	s->new_objects++;
 	if (fstat(fd, &st) == 0)
 		s->new_bytes += (uint64_t)st.st_blocks * 512;
@@ -288,6 +348,8 @@ int objects_put(struct objects *s, int from, uint64_t size, unsigned char ret[HA
 		return r;
 	object_path(hash, path);
 	r = has_object(s, path, size);
+	if (r == 0 && lacks_room_for(s, from, size))
+		return -ENOSPC;
 	if (r == 0) {
 		fd = open_new_object(s, path);
 		r = fd < 0 ? fd : copy_and_hash(s, from, fd, size, hash);
@@ -340,13 +402,13 @@ int objects_get(struct objects *s, const unsigned char hash[HASH_LEN], uint64_t 
 
 int objects_sync(struct objects *s, struct err *e)
 {
-	if (s->by_another || s->new_objects > OBJECTS_SYNC_FEW) {
+	if (s->by_another || s->no_fd || s->new_objects > OBJECTS_SYNC_FEW) {
 		if (syncfs(s->fd) < 0)
 			return err_sys(e, -errno, "cannot bring the checkpoint to the disk");
 		return 0;
 	}
 	for (unsigned i = 0; i < s->n_unsynced; i++) {
-		if (s->unsynced[i] >= 0 && fsync(s->unsynced[i]) < 0)
+		if (fsync(s->unsynced[i]) < 0)
 			return err_sys(e, -errno, "cannot bring the checkpoint to the disk");
 	}
 	return 0;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes a tree from a manifest.
+ * Restores a tree from a manifest. The manifest describes a tree that a sandbox wrote: its names and attributes are hostile.
  *
  * Invariants
- *  R1  Every act is on (directory fd, one name); directories are ones that we have just made. No name of the manifest has
- *      a slash, so nothing outside of the new tree is written.
- *  R2  A file's content is hashed as it is written (objects.h); one that is linked from the old tree has not changed since
- *      it was hashed, by its inode's times, and is the same in all else.
+ *  R1  Every system call takes a directory that we have just made and one name. No name of the manifest has a slash
+ *      (codec/file/manifest.h), so nothing outside of the new tree is written.
+ *  R2  The content of a file is hashed while it is written (objects.O2). A file is linked from the old tree only when the
+ *      times of its inode show that it has not changed since it was hashed, and owner, mode, times and attributes are equal.
  *  R3  A directory gets its attributes when everything in it is done, its mode last.
  */
 #include "base/cleanup.h"
@@ -26,7 +26,8 @@
 struct making {
 	struct restore *r;
 	struct chain to, old;
-	size_t depth, old_depth; /* levels entered in the new tree, and how many of them the old tree has */
+	size_t depth,
+		old_depth; /* directories entered in the new tree, and how many of those the old tree has */
 	bool has_old;
 	struct buf restores; /* mode_t for each level of the old chain */
 	struct buf dirs;     /* struct manifest_ent of the directories that we are in */

@@ -6,8 +6,9 @@
  *  S1  A file is read only when it is not known to be unchanged. A hash is remembered only of an inode that changed longer
  *      ago than the clock's tick and that no process had open for writing: a later change then moves its ctime and is
  *      noticed.
- *  S2  Depth costs a frame and names, never a C stack frame and never an fd (chain.h).
- *  S3  A directory of ours without permissions gets them while the walk is in it, and its own mode again afterwards.
+ *  S2  A level of depth costs memory for a frame and its names, but no C stack and no descriptor (chain.h).
+ *  S3  A directory that its owner may not read gets that permission while the walk is in it, and its own mode afterwards,
+ *      on error paths too.
  */
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -160,8 +161,8 @@ static int grow_link_groups(struct walk *w)
 	return 0;
 }
 
-/* The number of its group, 0 for a file with one name, and for one that was written to since its first name was seen;
- * negative errno. */
+/* The number of the file's group of hard links, or a negative errno. 0: it has one name, or it was written to after its
+ * first name was scanned, so that the names have to be stored as different files. */
 static int64_t link_group_of(struct walk *w, const struct stat *st, const unsigned char hash[HASH_LEN])
 {
 	struct group *g;

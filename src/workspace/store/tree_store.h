@@ -21,8 +21,8 @@
 #define CHECKPOINT_MANIFEST_MAX (1ULL << 30)
 
 /*
- * What is known of files without reading them: for an inode that has not changed since (size, times of content and of
- * inode), the hash and the attributes. A private memory of one run, bound to the manifest it was made with.
+ * A cache of hashes and attributes by inode, so that unchanged files are not read again: an entry is valid while the size,
+ * mtime and ctime of its inode are the recorded ones. It belongs to one run and to the manifest that it was made with.
  */
 struct known_ent {
 	uint64_t dev, ino, size;
@@ -43,26 +43,27 @@ struct known {
 void known_release(struct known *k);
 void known_sort(struct known *k);
 const struct known_ent *known_find(const struct known *k, const struct stat *st);
-/* By inode, size and time of content only: for files that we have just made ourselves. */
+/* Ignores the ctime: for files that we have just made ourselves, and whose inode we have changed since. */
 const struct known_ent *known_find_inode(const struct known *k, const struct stat *st);
 int known_add(struct known *k, const struct stat *st, const unsigned char hash[HASH_LEN], const void *attrs,
 	      uint32_t attrs_len) MUST_CHECK;
 
-/* As a file's bytes, for the manifest of that hash; and back. -ESTALE when it belongs to another, -EBADMSG when damaged. */
+/* The cache as the bytes of a file, bound to the manifest of that hash; and back. -ESTALE: it belongs to another manifest;
+ * -EBADMSG: it is damaged. */
 void known_format(const struct known *k, const unsigned char manifest[HASH_LEN], struct buf *out);
 int known_parse(struct known *k, const void *data, size_t len,
 		const unsigned char manifest[HASH_LEN]) MUST_CHECK;
 
 struct scan {
-	struct objects *store; /* content goes there; with hash_only it is only hashed */
-	bool hash_only;
-	bool live;	   /* somebody may be writing */
-	bool trust_inodes; /* `before` is of files that we made ourselves, and nobody has touched since */
+	struct objects *store; /* where content is stored */
+	bool hash_only;	       /* content is hashed, not stored */
+	bool live;	       /* a process may be writing to the tree */
+	bool trust_inodes; /* `before` describes files that we made ourselves and that no process has changed since */
 	const struct known *before; /* sorted; may be NULL */
 	struct known *after;	    /* filled; may be NULL */
 	struct buf *out;	    /* the manifest */
-	mode_t top_mode;	    /* what the next tree's top directory counts as having; 0: what it has */
-	uint64_t entries;	    /* how many so far, over all trees */
+	mode_t top_mode;  /* recorded as the mode of the next tree's top directory; 0: its real mode */
+	uint64_t entries; /* how many so far, over all trees */
 	uint64_t files_read;
 };
 
@@ -71,29 +72,28 @@ int scan_tree(struct scan *s, const char *name, int top_fd, struct err *e) MUST_
 
 struct restore {
 	struct objects *store;
-	int old_fd; /* the tree as it is now, -1: none; what is unchanged in it is linked, not copied */
+	int old_fd; /* the present tree, -1: none; its unchanged files are linked instead of copied */
 	const struct known *before; /* of the old tree; may be NULL */
 	struct known
 		*after; /* may be NULL: gets inode and hash of every file, for a scan with trust_inodes */
-	bool no_marks;	/* overlayfs' own attributes stay behind: whoever wrote the tree could set them */
+	bool no_marks; /* leave out overlayfs's own attributes, which the writer of the tree could have forged */
 	uint64_t entries, linked, copied;
 };
 
 /*
- * Makes the tree whose records the reader stands before (it has just returned MANIFEST_TREE) as dirfd/name, which must
- * not be there, exactly: content, owners, modes, times, attributes, links, deletions. Reads up to the tree's end.
+ * Makes the tree whose records the reader returns next (it has just returned MANIFEST_TREE) as dirfd/name, which must not
+ * exist. Restores content, owners, modes, times, attributes, links and deletions. Reads up to the end of the tree.
  */
 int restore_tree(struct restore *r, struct manifest_reader *m, int dirfd, const char *name,
 		 struct err *e) MUST_CHECK;
 
-/* Adds the hashes of all files of a manifest, which is read whole: -EBADMSG when it is not one. */
+/* Adds the hashes of all files of a manifest: -EBADMSG when the bytes are not a complete manifest. */
 int checkpoint_hashes(const void *data, size_t len, struct hashes *ret) MUST_CHECK;
 
 /*
- * What is different in b, seen from a, in each tree that either has. For a tree over an original (`lower` by tree name,
- * -1: none) it is the difference of what a program inside saw. Paths of trees other than "workspace" get the prefix
- * "~/" (home) or "/" (root). Flags and reasons are those of no apply: none are set, but CHANGE_HELD for what cannot be
- * looked into.
+ * The changes from manifest a to manifest b, in each tree that both have. For the workspace, which lies over an original,
+ * the two views that a program inside has are compared, not the two layers. Paths of the other trees get the prefix "~/"
+ * (home) or "/" (root). No flags for an apply are set; CHANGE_HELD marks a directory whose path is too long to compare it.
  */
 struct compare {
 	const void *a, *b;

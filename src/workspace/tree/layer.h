@@ -41,7 +41,7 @@ int layer_open_parent(int root, const char *path, const char **ret_name) MUST_CH
 int layer_push(struct chain *c, const char *name, mode_t *ret_restore) MUST_CHECK;
 int layer_pop(struct chain *c, mode_t restore) MUST_CHECK;
 
-/* Which parts of a git repository (trigger.h) any directory has; its file system says which names are the same to it. */
+/* The parts of a git repository (trigger.h) that a directory has. Its file system decides which spellings are one name. */
 unsigned layer_git_parts(int dirfd);
 
 /* A regular file of an upper layer for reading, also when it has no right to be read but is ours. */

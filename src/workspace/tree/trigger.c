@@ -23,17 +23,17 @@
 static const char *const internals[] = {
 	"objects",     "refs",	      "logs",		"index",       "head",	      "orig_head",
 	"fetch_head",  "merge_head",  "merge_msg",	"merge_mode",  "auto_merge",  "cherry_pick_head",
-	"revert_head", "rebase_head", "commit_editmsg", "packed-refs", "description", "branches",
-	"shallow",     "gc.log",      "squash_msg",
+	"revert_head", "rebase_head", "commit_editmsg", "packed-refs", "description", "shallow",
+	"gc.log",      "squash_msg",
 };
 
 /* Names that git obeys in a repository. A directory that is a repository without being called .git may also have files of
  * the project: only these names and `internals` are judged there. */
 static const char *const obeyed_by_git[] = {
-	"config",	"config.worktree", "hooks",   "info",	  "modules",
-	"worktrees",	"commondir",	   "gitdir",  "common",	  "rebase-merge",
-	"rebase-apply", "sequencer",	   "remotes", "reftable", "fsmonitor--daemon",
-	"lfs",		"annex",
+	"config",	"config.worktree", "hooks",    "info",	   "modules",
+	"worktrees",	"commondir",	   "gitdir",   "common",   "rebase-merge",
+	"rebase-apply", "sequencer",	   "remotes",  "reftable", "fsmonitor--daemon",
+	"lfs",		"annex",	   "branches",
 };
 
 static const char why_internals[] = "repository internals";
@@ -135,8 +135,13 @@ static const char *why_below_git(const char *rest, bool is_dir)
 	}
 	if (equals_word(rest, len, "info"))
 		return (*more ? str_eq(more, "exclude") : is_dir) ? why_internals : why_git_runs;
+	/* A file there names a remote. Every new repository has the empty directory. */
+	if (equals_word(rest, len, "branches"))
+		return !*more && is_dir ? why_internals : why_git_runs;
 	if (equals_word(rest, len, "objects"))
-		return str_starts(more, "info/alternates") ? why_git_runs : why_internals;
+		return str_starts(more, "info/alternates") || str_starts(more, "info/http-alternates")
+			       ? why_git_runs
+			       : why_internals;
 	return is_in_words(rest, len, internals, ARRAY_SIZE(internals)) ? why_internals : why_git_runs;
 }
 
@@ -151,17 +156,30 @@ static const char *why_in_bare(const char *rest, bool is_dir)
 	return why_below_git(rest, is_dir) == why_git_runs ? why_bare_runs : why_bare;
 }
 
+/* Is the rest of a path what a row has below its first name? A symlink or file in place of one of the directories on the
+ * way counts: a symlink in place of .github may lead to any workflows. */
+static bool matches_below(const char *below, const char *next, bool is_dir)
+{
+	size_t len = strcspn(next, "/");
+
+	if (!*next)
+		return !is_dir;
+	for (const char *p = strchr(below, '/'); p; p = strchr(p + 1, '/')) {
+		if (!next[len])
+			return !is_dir && strncasecmp(next, below, len) == 0 && below[len] == '/';
+		len += 1 + strcspn(next + len + 1, "/");
+	}
+	return matches_pattern(next, len, below);
+}
+
 static const char *why_by_list(size_t list, const char *name, size_t len, const char *next, bool is_dir)
 {
-	size_t next_len = strcspn(next, "/");
-
 	for (unsigned i = lists.head[list]; i; i = lists.next[i - 1]) {
 		const struct trigger_row *row = &trigger_rows[i - 1];
 
 		if (!matches_pattern(name, len, row->name))
 			continue;
-		/* A symlink in place of .github may lead to any workflows. */
-		if (!row->below || (*next ? matches_pattern(next, next_len, row->below) : !is_dir))
+		if (!row->below || matches_below(row->below, next, is_dir))
 			return row->why;
 	}
 	return NULL;
@@ -288,6 +306,16 @@ enum trigger_git_part trigger_git_part(const char *name)
 	       : str_eq(folded, "refs")	     ? TRIGGER_GIT_REFS
 	       : str_eq(folded, "commondir") ? TRIGGER_GIT_OBJECTS | TRIGGER_GIT_REFS
 					     : 0;
+}
+
+const char *trigger_git_obeyed(size_t i)
+{
+	static const char *const alternates[] = { "objects/info/alternates", "objects/info/http-alternates" };
+
+	if (i < ARRAY_SIZE(obeyed_by_git))
+		return obeyed_by_git[i];
+	i -= ARRAY_SIZE(obeyed_by_git);
+	return i < ARRAY_SIZE(alternates) ? alternates[i] : NULL;
 }
 
 bool trigger_allowed(const struct trigger *t, const char *path, const struct strv *allow)

@@ -13,9 +13,9 @@
 
 struct trigger {
 	const char *why; /* static text; NULL: it is none */
-	/* A yes for a directory is one for what is below it when it is longer than this. What git would run or obey
-	 * (config, hooks, …) needs one that names something inside the repository, so that "--allow .git" lets out
-	 * commits and nothing that runs. */
+	/* An approval of a directory covers this file only if the approved path is longer than this. A file that git would
+	 * run or obey (config, hooks, …) needs an approval of a path inside the repository, so that "--allow .git" lets
+	 * out commits and nothing that runs. */
 	size_t beyond;
 };
 
@@ -40,7 +40,7 @@ const char *trigger_above(const char *real);
 struct trigger trigger_find(const char *path, bool is_dir, const struct trigger_place *place);
 bool trigger_is_run_by_git(const struct trigger *t);
 
-/* Which part of such a directory this name is. All three make one. */
+/* The part of a git repository that a name is. A directory with all three is a repository. */
 enum trigger_git_part {
 	TRIGGER_GIT_HEAD = 1,
 	TRIGGER_GIT_OBJECTS = 2,
@@ -48,6 +48,9 @@ enum trigger_git_part {
 	TRIGGER_GIT_ALL = 7
 };
 enum trigger_git_part trigger_git_part(const char *name);
+
+/* The i-th path in a repository that git runs or obeys; NULL after the last. */
+const char *trigger_git_obeyed(size_t i);
 
 /* Is there a yes for this trigger, which is at path? "" is no yes. */
 bool trigger_allowed(const struct trigger *t, const char *path, const struct strv *allow);

@@ -5,10 +5,10 @@
 
 #include <stddef.h>
 
-/* One or two names in a row, anywhere in a path; what is below is meant too. A "*" stands for any bytes of a name. */
+/* One or more names in a row, anywhere in a path; what is below is meant too. A "*" stands for any bytes of a name. */
 struct trigger_row {
 	const char *name;
-	const char *below;  /* the next name, NULL: any or none */
+	const char *below;  /* the next name, or several without "*"; NULL: any or none */
 	const char *why;    /* for people */
 	const char *reader; /* which program reads it, when, and where that is documented */
 };

@@ -11,6 +11,7 @@
 
 #include <assert.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <strings.h>
 
 enum how { EXACT, PREFIX, SUFFIX };
@@ -22,6 +23,8 @@ enum look {
 	LOOK_NPM,	  /* package registries: most of these files only name one */
 	LOOK_URL,	  /* user:password@ in an address */
 	LOOK_JSON_KEY,	  /* cloud service accounts */
+	LOOK_COMPOSER,	  /* auth.json of Composer: others use that name for texts */
+	LOOK_ASSIGNED, /* a value for a name such as DB_PASSWORD, or LOOK_URL: settings that often hold none */
 	LOOK_COUNT
 };
 
@@ -41,16 +44,19 @@ struct secret_rule {
 #define PASSWORDS "passwords"
 #define TOKEN "an access token"
 #define ENVIRONMENT "credentials in environment variables"
+#define HISTORY "typed commands, with the passwords in them"
 
 /* Rules with the same first letter are adjacent; suffixes are in a table of their own. */
 static const struct secret_rule rules[] = {
 	{ ".authinfo", NULL, PREFIX, IS_FILE, LOOK_NONE, PASSWORDS },
 	{ ".aws", NULL, EXACT, IS_DIR, LOOK_NONE, CLOUD },
 	{ ".azure", NULL, EXACT, IS_DIR, LOOK_NONE, CLOUD },
+	{ ".bash_history", NULL, EXACT, IS_FILE, LOOK_NONE, HISTORY },
 	{ ".boto", NULL, EXACT, IS_FILE, LOOK_NONE, CLOUD },
 	{ ".clasprc.json", NULL, EXACT, IS_FILE, LOOK_NONE, TOKEN },
 	{ ".credentials.json", NULL, EXACT, IS_FILE, LOOK_NONE, TOKEN },
 	{ ".databrickscfg", NULL, EXACT, IS_FILE, LOOK_NONE, TOKEN },
+	{ ".dev.vars", NULL, PREFIX, IS_FILE, LOOK_NONE, ENVIRONMENT },
 	{ ".dockercfg", NULL, EXACT, IS_FILE, LOOK_NONE, PASSWORDS },
 	{ ".env", NULL, PREFIX, IS_FILE, LOOK_NONE, ENVIRONMENT },
 	{ ".git-credentials", NULL, EXACT, IS_FILE, LOOK_NONE, PASSWORDS },
@@ -59,13 +65,20 @@ static const struct secret_rule rules[] = {
 	{ ".kube", NULL, EXACT, IS_DIR, LOOK_NONE, CLOUD },
 	{ ".my.cnf", NULL, EXACT, IS_FILE, LOOK_NONE, PASSWORDS },
 	{ ".mylogin.cnf", NULL, EXACT, IS_FILE, LOOK_NONE, PASSWORDS },
+	{ ".mysql_history", NULL, EXACT, IS_FILE, LOOK_NONE, HISTORY },
 	{ ".netrc", NULL, EXACT, IS_FILE, LOOK_NONE, PASSWORDS },
+	{ ".node_repl_history", NULL, EXACT, IS_FILE, LOOK_NONE, HISTORY },
 	{ ".npmrc", NULL, EXACT, IS_FILE, LOOK_NPM, TOKEN },
 	{ ".oci", NULL, EXACT, IS_DIR, LOOK_NONE, CLOUD },
 	{ ".password-store", NULL, EXACT, IS_DIR, LOOK_NONE, PASSWORDS },
 	{ ".pgpass", NULL, EXACT, IS_FILE, LOOK_NONE, PASSWORDS },
+	{ ".psql_history", NULL, EXACT, IS_FILE, LOOK_NONE, HISTORY },
 	{ ".pypirc", NULL, EXACT, IS_FILE, LOOK_NONE, TOKEN },
+	{ ".python_history", NULL, EXACT, IS_FILE, LOOK_NONE, HISTORY },
+	{ ".rediscli_history", NULL, EXACT, IS_FILE, LOOK_NONE, HISTORY },
 	{ ".s3cfg", NULL, EXACT, IS_FILE, LOOK_NONE, CLOUD },
+	{ ".sentryclirc", NULL, EXACT, IS_FILE, LOOK_ASSIGNED, TOKEN },
+	{ ".sh_history", NULL, EXACT, IS_FILE, LOOK_NONE, HISTORY },
 	{ ".snowsql", NULL, EXACT, IS_DIR, LOOK_NONE, PASSWORDS },
 	{ ".ssh", NULL, EXACT, IS_DIR, LOOK_NONE, "SSH keys" },
 	{ ".terraformrc", NULL, EXACT, IS_FILE, LOOK_NONE, TOKEN },
@@ -73,21 +86,30 @@ static const struct secret_rule rules[] = {
 	{ ".vault_pass", NULL, PREFIX, IS_FILE, LOOK_NONE, PASSWORDS },
 	{ ".yarnrc", NULL, EXACT, IS_FILE, LOOK_NPM, TOKEN },
 	{ ".yarnrc.yml", NULL, EXACT, IS_FILE, LOOK_NPM, TOKEN },
+	{ ".zhistory", NULL, EXACT, IS_FILE, LOOK_NONE, HISTORY },
+	{ ".zsh_history", NULL, EXACT, IS_FILE, LOOK_NONE, HISTORY },
 	{ "_netrc", NULL, EXACT, IS_FILE, LOOK_NONE, PASSWORDS },
 	{ "access_tokens.db", "gcloud", EXACT, IS_FILE, LOOK_NONE, CLOUD },
+	{ "access-token", ".supabase", EXACT, IS_FILE, LOOK_NONE, TOKEN },
 	{ "application_default_credentials.json", NULL, EXACT, IS_FILE, LOOK_NONE, CLOUD },
 	{ "auth.json", ".codex", EXACT, IS_FILE, LOOK_NONE, TOKEN },
 	{ "auth.json", ".composer", EXACT, IS_FILE, LOOK_NONE, TOKEN },
+	{ "auth.json", ".opencode", EXACT, IS_FILE, LOOK_NONE, TOKEN },
+	{ "auth.json", "opencode", EXACT, IS_FILE, LOOK_NONE, TOKEN },
+	{ "auth.json", NULL, EXACT, IS_FILE, LOOK_COMPOSER, TOKEN },
 	{ "client_secret", NULL, PREFIX, IS_FILE, LOOK_NONE, CLOUD },
 	{ "config.json", ".docker", EXACT, IS_FILE, LOOK_NONE, PASSWORDS },
 	{ "configuration.toml", ".argocd", EXACT, IS_FILE, LOOK_NONE, TOKEN },
 	{ "credentials", ".cargo", EXACT, IS_FILE, LOOK_NONE, TOKEN },
 	{ "credentials", ".gem", EXACT, IS_FILE, LOOK_NONE, TOKEN },
+	{ "credentials.json", ".pulumi", EXACT, IS_FILE, LOOK_NONE, TOKEN },
 	{ "credentials.json", NULL, EXACT, IS_FILE, LOOK_JSON_KEY, CLOUD },
 	{ "credentials.tfrc.json", NULL, EXACT, IS_FILE, LOOK_NONE, TOKEN },
 	{ "credentials.toml", ".cargo", EXACT, IS_FILE, LOOK_NONE, TOKEN },
 	{ "firebase-adminsdk", NULL, PREFIX, IS_FILE, LOOK_NONE, CLOUD },
+	{ "fish_history", NULL, EXACT, IS_FILE, LOOK_NONE, HISTORY },
 	{ "gcloud", ".config", EXACT, IS_DIR, LOOK_NONE, CLOUD },
+	{ "hgrc", ".hg", EXACT, IS_FILE, LOOK_ASSIGNED, PASSWORDS },
 	{ "hosts.json", "github-copilot", EXACT, IS_FILE, LOOK_NONE, TOKEN },
 	{ "hosts.yml", "gh", EXACT, IS_FILE, LOOK_NONE, TOKEN },
 	{ "id_dsa", NULL, EXACT, IS_FILE, LOOK_NONE, "an SSH key" },
@@ -98,20 +120,26 @@ static const struct secret_rule rules[] = {
 	{ "id_ed25519", NULL, PREFIX, IS_FILE, LOOK_PRIVATE_KEY, "an SSH key" },
 	{ "id_rsa", NULL, EXACT, IS_FILE, LOOK_NONE, "an SSH key" },
 	{ "id_rsa", NULL, PREFIX, IS_FILE, LOOK_PRIVATE_KEY, "an SSH key" },
+	{ "kaggle.json", NULL, EXACT, IS_FILE, LOOK_NONE, TOKEN },
 	{ "keyrings", "share", EXACT, IS_DIR, LOOK_NONE, PASSWORDS },
 	{ "kubeconfig", NULL, PREFIX, IS_FILE, LOOK_NONE, CLOUD },
 	{ "master.key", "config", EXACT, IS_FILE, LOOK_NONE, KEY },
 	{ "oauth_creds.json", ".gemini", EXACT, IS_FILE, LOOK_NONE, TOKEN },
 	{ "pip.conf", NULL, EXACT, IS_FILE, LOOK_URL, PASSWORDS },
+	{ "rclone.conf", NULL, EXACT, IS_FILE, LOOK_NONE, CLOUD },
 	{ "secrets.toml", ".streamlit", EXACT, IS_FILE, LOOK_NONE, PASSWORDS },
 	{ "service-account", NULL, PREFIX, IS_FILE, LOOK_JSON_KEY, CLOUD },
 	{ "service_account", NULL, PREFIX, IS_FILE, LOOK_JSON_KEY, CLOUD },
 	{ "serviceaccount", NULL, PREFIX, IS_FILE, LOOK_JSON_KEY, CLOUD },
+	{ "settings.local.json", ".claude", EXACT, IS_FILE, LOOK_ASSIGNED, TOKEN },
 	{ "settings.xml", ".m2", EXACT, IS_FILE, LOOK_NONE, PASSWORDS },
 	{ "terraform.tfstate", NULL, PREFIX, IS_FILE, LOOK_NONE, CLOUD },
+	{ "token", ".huggingface", EXACT, IS_FILE, LOOK_NONE, TOKEN },
+	{ "token", "huggingface", EXACT, IS_FILE, LOOK_NONE, TOKEN },
 };
 
 static const struct secret_rule suffixes[] = {
+	{ ".env", NULL, SUFFIX, IS_FILE, LOOK_ASSIGNED, ENVIRONMENT },
 	{ ".jks", NULL, SUFFIX, IS_FILE, LOOK_NONE, KEY },
 	{ ".kdbx", NULL, SUFFIX, IS_FILE, LOOK_NONE, PASSWORDS },
 	{ ".key", NULL, SUFFIX, IS_FILE, LOOK_PRIVATE_KEY, KEY },
@@ -123,9 +151,10 @@ static const struct secret_rule suffixes[] = {
 	{ ".pfx", NULL, SUFFIX, IS_FILE, LOOK_NONE, KEY },
 	{ ".ppk", NULL, SUFFIX, IS_FILE, LOOK_NONE, KEY },
 	{ ".tfstate", NULL, SUFFIX, IS_FILE, LOOK_NONE, CLOUD },
+	{ ".tfvars", NULL, SUFFIX, IS_FILE, LOOK_ASSIGNED, CLOUD },
 };
 
-/* Files that start with ".env" but are made to be shown. */
+/* Files of environment variables that are made to be shown. */
 static const char *const env_examples[] = { "example", "sample",   "template", "tmpl",
 					    "dist",    "defaults", "schema" };
 
@@ -165,14 +194,20 @@ static bool has_suffix_nocase(const char *s, size_t len, const char *suffix)
 	return len >= n && strcasecmp(s + len - n, suffix) == 0;
 }
 
+/* "example.env" is an example as ".env.example" is. */
 static bool is_shown_anyway(const char *name, size_t len)
 {
+	bool env = strncasecmp(name, ".env", 4) == 0 || strncasecmp(name, ".dev.vars", 9) == 0;
+
 	if (has_suffix_nocase(name, len, ".pub"))
 		return true;
-	if (strncasecmp(name, ".env", 4) != 0)
-		return false;
 	for (size_t i = 0; i < ARRAY_SIZE(env_examples); i++) {
-		if (has_suffix_nocase(name, len, env_examples[i]))
+		char word[32];
+
+		if (env && has_suffix_nocase(name, len, env_examples[i]))
+			return true;
+		snprintf(word, sizeof(word), "%s.env", env_examples[i]);
+		if (has_suffix_nocase(name, len, word))
 			return true;
 	}
 	return false;
@@ -226,6 +261,8 @@ const char *secret_what(const struct secret_rule *r)
 }
 
 #define LOOK_MAX 65536
+#define VALUE_MIN 6 /* shorter values are "true" and the like */
+#define KEY_MAX 128
 
 static bool content_has_word(const struct buf *b, const char *word)
 {
@@ -243,6 +280,62 @@ static bool has_url_password(const struct buf *b)
 			if (*p == '@')
 				return true;
 		}
+	}
+	return false;
+}
+
+static bool is_key_char(char c)
+{
+	return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+	       (c && strchr("_.-", c));
+}
+
+static bool names_credential(const char *key, size_t len)
+{
+	static const char *const words[] = { "secret",	   "token",	"passw",       "api_key",
+					     "apikey",	   "api-key",	"private_key", "privatekey",
+					     "access_key", "credential" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
+		for (size_t k = 0; k + strlen(words[i]) <= len; k++) {
+			if (strncasecmp(key + k, words[i], strlen(words[i])) == 0)
+				return true;
+		}
+	}
+	return false;
+}
+
+/* Is there a value of some length on the rest of a line? A reference to another variable is none. */
+static bool has_value(const char *p, const char *end)
+{
+	size_t n = 0;
+
+	while (p < end && *p && strchr(" \t\"'", *p))
+		p++;
+	if (p < end && *p == '$')
+		return false;
+	while (p + n < end && p[n] && !strchr(" \t\r\n\"',", p[n]))
+		n++;
+	return n >= VALUE_MIN;
+}
+
+/* KEY=value, key = "value", "key": "value" */
+static bool has_assigned_credential(const struct buf *b)
+{
+	const char *start = buf_cstr(b), *end = start + b->len;
+
+	for (const char *p = start; p < end; p++) {
+		const char *key_end = p, *key;
+
+		if (*p != '=' && *p != ':')
+			continue;
+		while (key_end > start && key_end[-1] && strchr(" \t\"'", key_end[-1]))
+			key_end--;
+		key = key_end;
+		while (key > start && key_end - key < KEY_MAX && is_key_char(key[-1]))
+			key--;
+		if (names_credential(key, (size_t)(key_end - key)) && has_value(p + 1, end))
+			return true;
 	}
 	return false;
 }
@@ -266,6 +359,12 @@ bool secret_look(const struct secret_rule *r, int dirfd, const char *name)
 	case LOOK_JSON_KEY:
 		return content_has_word(&b, "private_key") || content_has_word(&b, "client_secret") ||
 		       content_has_word(&b, "refresh_token");
+	case LOOK_COMPOSER:
+		return content_has_word(&b, "\"http-basic\"") || content_has_word(&b, "\"github-oauth\"") ||
+		       content_has_word(&b, "\"gitlab-") || content_has_word(&b, "\"bitbucket-oauth\"") ||
+		       content_has_word(&b, "\"bearer\"");
+	case LOOK_ASSIGNED:
+		return has_url_password(&b) || has_assigned_credential(&b);
 	default:
 		return true;
 	}

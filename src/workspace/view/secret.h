@@ -25,10 +25,10 @@ bool secret_needs_look(const struct secret_rule *r);
 bool secret_look(const struct secret_rule *r, int dirfd, const char *name);
 
 /* The first part of a path that a rule matches, as the length of the path up to and with it; 0 when none does.
- * *ret_rule is the rule. What is below a directory that matches, matches. */
+ * *ret_rule is the rule. A path below a directory that matches, matches. */
 size_t secret_match_path(const char *path, bool is_dir, const struct secret_rule **ret_rule);
 
-/* What it is, for people: "an SSH key". */
+/* The kind of credential, for people: "an SSH key". */
 const char *secret_what(const struct secret_rule *r);
 
 /*

@@ -182,13 +182,13 @@ __attribute__((unused)) static uint64_t since(uint64_t t)
 }
 
 /* What every program over this begins and ends with. */
-static bool svjob_begin(void)
+static bool supervise_job_begin(void)
 {
 	signal(SIGPIPE, SIG_IGN);
 	return mkdtemp(dir) != NULL;
 }
 
-static int svjob_done(void)
+static int supervise_job_done(void)
 {
 	struct err e = ERR_INIT;
 

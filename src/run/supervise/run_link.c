@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The client's side of a run's control socket, over blocking calls: requests about the sandbox (stop, stat, ping, freeze,
- * rollback) and commands whose input and output are functions of the caller (link_transfer()). Commands joined to a
- * terminal are in link_run.c. Each request is checked against the launcher's protocol version before it is sent.
+ * rollback) and commands whose input and output are functions of the caller (run_link_transfer()). Commands joined to a
+ * terminal are in run_link_exec.c. Each request is checked against the launcher's protocol version before it is sent.
  */
-#include "run/supervise/link.h"
+#include "run/supervise/run_link.h"
 
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
 #include "ipc/fdpass.h"
-#include "run/supervise/link_int.h"
+#include "run/supervise/run_link_int.h"
 #include "sandbox/state/compat.h"
 
 #include <errno.h>
@@ -24,12 +24,12 @@
 #define DETACHED_ROWS 24 /* of a terminal that nobody looks at */
 #define DETACHED_COLS 80
 
-int link_open_within(struct link *l, int run_fd, int timeout_ms, struct err *e)
+int run_link_open_within(struct run_link *l, int run_fd, int timeout_ms, struct err *e)
 {
 	struct sockaddr_un a = { .sun_family = AF_UNIX };
 	autoclose int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
-	*l = LINK_INIT;
+	*l = RUN_LINK_INIT;
 	if (fd < 0)
 		return err_sys(e, -errno, "cannot make a socket");
 	/* By descriptor: the path of a state directory may be longer than sun_path. */
@@ -52,24 +52,24 @@ int link_open_within(struct link *l, int run_fd, int timeout_ms, struct err *e)
 	return 0;
 }
 
-int link_open(struct link *l, int run_fd, struct err *e)
+int run_link_open(struct run_link *l, int run_fd, struct err *e)
 {
-	return link_open_within(l, run_fd, -1, e);
+	return run_link_open_within(l, run_fd, -1, e);
 }
 
-void link_close(struct link *l)
+void run_link_close(struct run_link *l)
 {
 	conn_release(&l->conn);
 	fd_close(l->fd);
-	*l = LINK_INIT;
+	*l = RUN_LINK_INIT;
 }
 
-int link_gone(struct err *e)
+int run_link_gone(struct err *e)
 {
 	return err_set(e, -EPIPE, "the sandbox has ended");
 }
 
-int link_refused(const struct frame *f, struct err *e)
+int run_link_refused(const struct frame *f, struct err *e)
 {
 	char text[512];
 	size_t n = f->len < sizeof(text) - 1 ? f->len : sizeof(text) - 1;
@@ -94,7 +94,8 @@ static void add_argv_strings(struct buf *b, char *const *v)
 		buf_add(b, *v, strlen(*v) + 1);
 }
 
-int link_begin(struct link *l, const struct link_cmd *c, unsigned rows, unsigned cols, struct err *e)
+int run_link_begin(struct run_link *l, const struct run_link_cmd *c, unsigned rows, unsigned cols,
+		   struct err *e)
 {
 	autobuf struct buf body = BUF_INIT;
 	const struct proto_start s = { .flags = c->flags,
@@ -120,7 +121,7 @@ int link_begin(struct link *l, const struct link_cmd *c, unsigned rows, unsigned
 }
 
 /* Sends queued frames and waits until the link is readable, or writable while frames are left. 1: readable. */
-static int wait_link_ready(struct link *l, int timeout_ms, struct err *e)
+static int wait_link_ready(struct run_link *l, int timeout_ms, struct err *e)
 {
 	struct pollfd p = { .fd = l->fd, .events = POLLIN };
 	int r = conn_flush(&l->conn);
@@ -137,13 +138,13 @@ static int wait_link_ready(struct link *l, int timeout_ms, struct err *e)
 }
 
 /* Waits for the next frame; PROTO_ERROR of the launcher becomes an error. */
-static int wait_next_frame(struct link *l, int timeout_ms, struct frame *f, struct err *e)
+static int wait_next_frame(struct run_link *l, int timeout_ms, struct frame *f, struct err *e)
 {
 	for (;;) {
 		int r = conn_next(&l->conn, f);
 
 		if (r > 0 && f->type == PROTO_ERROR)
-			return link_refused(f, e);
+			return run_link_refused(f, e);
 		if (r > 0)
 			return 0;
 		if (r < 0)
@@ -152,19 +153,19 @@ static int wait_next_frame(struct link *l, int timeout_ms, struct frame *f, stru
 		if (r < 0)
 			return r;
 		if (r > 0 && conn_fill(&l->conn) < 0)
-			return link_gone(e);
+			return run_link_gone(e);
 	}
 }
 
-int link_detach(struct link *l, const struct link_cmd *c, bool *ret_started, struct proto_exit *ret,
-		struct err *e)
+int run_link_detach(struct run_link *l, const struct run_link_cmd *c, bool *ret_started,
+		    struct proto_exit *ret, struct err *e)
 {
-	struct link_cmd cmd = *c;
+	struct run_link_cmd cmd = *c;
 	struct frame f;
 	int r;
 
 	cmd.flags |= PROTO_F_DETACH;
-	r = link_begin(l, &cmd, DETACHED_ROWS, DETACHED_COLS, e);
+	r = run_link_begin(l, &cmd, DETACHED_ROWS, DETACHED_COLS, e);
 	do {
 		r = r < 0 ? r : wait_next_frame(l, -1, &f, e);
 		if (r < 0)
@@ -176,7 +177,7 @@ int link_detach(struct link *l, const struct link_cmd *c, bool *ret_started, str
 	return 0;
 }
 
-int link_stat(struct link *l, int timeout_ms, struct buf *ret, struct err *e)
+int run_link_stat(struct run_link *l, int timeout_ms, struct buf *ret, struct err *e)
 {
 	struct frame f;
 	int r = compat_check(l->protocol, RUN_STAT, e);
@@ -193,7 +194,7 @@ int link_stat(struct link *l, int timeout_ms, struct buf *ret, struct err *e)
 	return buf_error(ret) ? err_set(e, -ENOMEM, "out of memory") : 0;
 }
 
-int link_ping(struct link *l, int timeout_ms, struct err *e)
+int run_link_ping(struct run_link *l, int timeout_ms, struct err *e)
 {
 	uint64_t token = clock_nsec(CLOCK_MONOTONIC);
 	struct frame f;
@@ -211,7 +212,7 @@ int link_ping(struct link *l, int timeout_ms, struct err *e)
 	return 0;
 }
 
-int link_stop(struct link *l, uint32_t grace_ms, struct err *e)
+int run_link_stop(struct run_link *l, uint32_t grace_ms, struct err *e)
 {
 	struct frame f;
 	int r = compat_check(l->protocol, RUN_STOP, e);
@@ -227,7 +228,7 @@ int link_stop(struct link *l, uint32_t grace_ms, struct err *e)
 }
 
 /* Reads with recvmsg: the reply carries a descriptor, which read() would lose. */
-static int fill_link_with_fd(struct link *l, int *fd, struct err *e)
+static int fill_link_with_fd(struct run_link *l, int *fd, struct err *e)
 {
 	char some[256];
 	int r = wait_link_ready(l, -1, e), n, got;
@@ -238,7 +239,7 @@ static int fill_link_with_fd(struct link *l, int *fd, struct err *e)
 	if (n == -EAGAIN)
 		return 0;
 	if (n <= 0)
-		return link_gone(e);
+		return run_link_gone(e);
 	if (got >= 0) {
 		fd_close(*fd);
 		*fd = got;
@@ -246,7 +247,7 @@ static int fill_link_with_fd(struct link *l, int *fd, struct err *e)
 	return conn_feed(&l->conn, some, (size_t)n) < 0 ? err_set(e, -ENOMEM, "out of memory") : 0;
 }
 
-int link_freeze(struct link *l, uint32_t ms, unsigned *ret_how, int *ret_layers, struct err *e)
+int run_link_freeze(struct run_link *l, uint32_t ms, unsigned *ret_how, int *ret_layers, struct err *e)
 {
 	autoclose int fd = -1;
 	struct frame f;
@@ -261,7 +262,7 @@ int link_freeze(struct link *l, uint32_t ms, unsigned *ret_how, int *ret_layers,
 		if (r < 0)
 			return err_set(e, r, "the sandbox's launcher sends what is no message");
 		if (r > 0 && f.type == PROTO_ERROR)
-			return link_refused(&f, e);
+			return run_link_refused(&f, e);
 		if (r > 0 && f.type == PROTO_FROZEN)
 			break;
 		r = r > 0 ? 0 : fill_link_with_fd(l, &fd, e);
@@ -275,7 +276,7 @@ int link_freeze(struct link *l, uint32_t ms, unsigned *ret_how, int *ret_layers,
 	return 0;
 }
 
-bool link_is_frozen(struct link *l)
+bool run_link_is_frozen(struct run_link *l)
 {
 	struct pollfd p = { .fd = l->fd, .events = POLLIN };
 
@@ -283,7 +284,7 @@ bool link_is_frozen(struct link *l)
 	return poll(&p, 1, 0) == 0;
 }
 
-int link_rollback(struct link *l, struct err *e)
+int run_link_rollback(struct run_link *l, struct err *e)
 {
 	struct frame f;
 	int r = compat_check(l->protocol, RUN_ROLLBACK, e);
@@ -298,8 +299,8 @@ int link_rollback(struct link *l, struct err *e)
 }
 
 struct transfer {
-	struct link *l;
-	const struct link_xfer *x;
+	struct run_link *l;
+	const struct run_link_xfer *x;
 	struct proto_exit *ret;
 	struct buf more; /* produced and not yet sent */
 	size_t more_off;
@@ -395,17 +396,17 @@ static int take_transfer_frame(struct transfer *t, const struct frame *f, struct
 	return err_set(e, -EPROTO, "the sandbox's launcher sends a message that is not legal");
 }
 
-int link_transfer(struct link *l, const struct link_cmd *c, const struct link_xfer *x, struct proto_exit *ret,
-		  struct err *e)
+int run_link_transfer(struct run_link *l, const struct run_link_cmd *c, const struct run_link_xfer *x,
+		      struct proto_exit *ret, struct err *e)
 {
 	struct transfer t = { .l = l, .x = x, .ret = ret, .in_credit = PROTO_WINDOW, .room = PROTO_WINDOW };
-	struct link_cmd cmd = *c;
+	struct run_link_cmd cmd = *c;
 	int r;
 
 	t.producing = t.sending = x->produce != NULL;
 	if (x->produce)
 		cmd.flags |= PROTO_F_STDIN;
-	r = link_begin(l, &cmd, 0, 0, e);
+	r = run_link_begin(l, &cmd, 0, 0, e);
 	while (r == 0 && !t.done) {
 		struct frame f;
 

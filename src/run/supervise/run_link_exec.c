@@ -4,8 +4,8 @@
  * on; the caller's descriptors never are.
  */
 #include "base/clock.h"
-#include "run/supervise/link_int.h"
 #include "run/supervise/pump.h"
+#include "run/supervise/run_link_int.h"
 #include "run/supervise/tty.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@
 #define INT_AGAIN (2 * NSEC_PER_SEC) /* a second SIGINT within this kills */
 
 struct exec_session {
-	struct link *l;
+	struct run_link *l;
 	struct loop loop;
 	struct watch w;
 	struct pump pump;
@@ -63,7 +63,7 @@ static void take_session_exit(struct exec_session *s, const struct frame *f)
 static void take_session_frame(struct exec_session *s, const struct frame *f)
 {
 	if (f->type == PROTO_ERROR)
-		exec_session_fail(s, link_refused(f, s->err));
+		exec_session_fail(s, run_link_refused(f, s->err));
 	else if (f->chan != s->l->chan || f->type == PROTO_STARTED)
 		return;
 	else if (f->type == PROTO_EXIT)
@@ -82,7 +82,7 @@ static void on_link_event(struct watch *w, uint32_t events)
 	while (!s->ended && !s->error && conn_next(&s->l->conn, &f) > 0)
 		take_session_frame(s, &f);
 	if (!s->ended && !s->error && r < 0)
-		exec_session_fail(s, link_gone(s->err));
+		exec_session_fail(s, run_link_gone(s->err));
 	else if (!s->ended && !s->error)
 		flush_link(s);
 }
@@ -134,8 +134,8 @@ static void on_caller_signal(void *ctx, const struct signalfd_siginfo *si)
 	}
 }
 
-static int open_exec_session(struct exec_session *s, const struct link_cmd *c, const struct link_io *io,
-			     struct err *e)
+static int open_exec_session(struct exec_session *s, const struct run_link_cmd *c,
+			     const struct run_link_io *io, struct err *e)
 {
 	bool tty = c->flags & PROTO_F_TTY;
 	const struct pump_opts o = {
@@ -154,7 +154,7 @@ static int open_exec_session(struct exec_session *s, const struct link_cmd *c, c
 	if (r < 0)
 		return r;
 	tty_size(tty ? io->tty : -1, &rows, &cols);
-	r = link_begin(s->l, c, rows, cols, e);
+	r = run_link_begin(s->l, c, rows, cols, e);
 	if (r == 0)
 		r = pump_open(&s->pump, &s->loop, &s->l->conn, s->l->chan, &o, e);
 	if (r == 0)
@@ -168,8 +168,8 @@ static int open_exec_session(struct exec_session *s, const struct link_cmd *c, c
 	return s->error;
 }
 
-int link_run(struct link *l, const struct link_cmd *c, const struct link_io *io, struct proto_exit *ret,
-	     struct err *e)
+int run_link_exec(struct run_link *l, const struct run_link_cmd *c, const struct run_link_io *io,
+		  struct proto_exit *ret, struct err *e)
 {
 	struct sigaction ignore = { .sa_handler = SIG_IGN }, old;
 	struct exec_session s = { .l = l, .ret = ret, .err = e, .loop = LOOP_INIT };

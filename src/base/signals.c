@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The state of signals that a program starts with, whatever its caller ignored or blocked. */
+#include "base/signals.h"
+
+#include <signal.h>
+
+void signals_begin(void)
+{
+	sigset_t none;
+
+	signal(SIGCHLD, SIG_DFL);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+}
