@@ -10,17 +10,17 @@ import { inOrder } from "./story.js";
 
 const TITLES = {
 	connect: "wants to connect", request: "wants to send a request", graphql: "wants to run a GraphQL operation", git: "wants to use git",
-	secret: "wants to use a secret", apply: "wants its changes brought out", widen: "asks for a wider policy", tool: "wants to call a tool",
+	secret: "wants to use a secret", apply: "wants its changes applied", widen: "asks for more access", tool: "wants to call a tool",
 	question: "asks a question", ssh: "wants to use an SSH key",
 };
 const SHOWN = new Set(["id", "sandbox", "number", "seq", "state", "kind", "host", "port", "tls", "method", "path", "what", "rule", "reason", "body", "body_len", "type",
 	"preview", "preview_bytes", "by", "digest", "generation", "asked", "expires", "waiters", "times", "used", "uses", "answer", "why"]);
 // What once, and more than once, let through: what the answer is bound to, and what a grant holds for (as `coffer ask show` says).
 const MEANS = {
-	connect: ["This connection", "Any connection to this host and port, with TLS or without as this one"],
+	connect: ["This connection", "Any connection to this host and port, with or without TLS like this one"],
 	request: ["This very request, with its query, headers and body", "The same method, path and headers, with any query and body"],
 	graphql: ["This very request, with this document and these variables", "The same operations to this address with the same headers, whatever their arguments"],
-	git: ["This very request, with these commits", "The same done to the same refs of this repository, with any commits"],
+	git: ["This very request, with these commits", "The same action on the same refs of this repository, with any commits"],
 	secret: ["This very request with the secret", "The secret with any request to this host and port"],
 	apply: ["Exactly these changes", "Exactly these changes again, and no others"],
 	tool: ["This very call, with this command and these arguments", "The same tool (and conditions of the rule) with any arguments and command"],
@@ -56,14 +56,14 @@ export function outcome(ask) {
 	const a = ask.answer, who = a ? [" by ", name(a.name || (a.uid === 0 ? "root" : `user ${a.uid}`))] : "", why = a?.reason ? [": ", quote(a.reason)] : "";
 
 	switch (ask.state) {
-	case "pending": return ["waits for an answer"];
-	case "parked": return ["Allowed once", who, "; whoever asked had gone, so it waits two minutes for the same request", why];
+	case "pending": return ["Waits for an answer"];
+	case "parked": return ["Allowed once", who, "; the asker had given up, so the approval waits two minutes for the same request", why];
 	case "granted": return ["Allowed", { sandbox: " as long as the sandbox lives", for: " for a time", uses: ` for ${ask.uses ?? "some"} uses`, always: " always" }[a?.scope] ?? "", who, `, used ${plural(ask.used ?? 0, "time", "times")} so far`, why];
 	case "spent": return ["Allowed", who, " and used", why];
 	case "denied": return [a ? "Denied" : "Denied without asking", who, why];
 	case "expired": return ["Expired: nobody answered in time, so it was denied"];
-	case "lapsed": return ["Allowed", who, "; that is over", why];
-	case "gone": return ["Gone: the sandbox ended, or its policy changed, before an answer"];
+	case "lapsed": return ["Allowed", who, "; the approval has ended", why];
+	case "gone": return ["Closed without an answer: the sandbox ended, or its policy changed"];
 	default: return [quote(ask.state, 40)];
 	}
 }
@@ -72,35 +72,35 @@ function scopesOf(ask) {
 	// A rule that is wished for has no single use.
 	if (ask.kind === "widen") {
 		return [
-			{ scope: "for", label: "For a time", means: "The rule holds for that long, whatever is asked for under it." },
-			{ scope: "sandbox", label: "While this sandbox lives", act: "Allow while it lives", means: "The rule holds until this sandbox ends, whatever is asked for under it." },
+			{ scope: "for", label: "For a time", means: "The rule is in force for this time, for every request that it covers." },
+			{ scope: "sandbox", label: "While this sandbox lives", act: "Allow while it lives", means: "The rule is in force until this sandbox ends, for every request that it covers." },
 		];
 	}
 	const [once, same] = MEANS[ask.kind] ?? ["This", "The same"];
 
 	return [
 		{ scope: "once", label: "Once", act: "Allow once", means: `${once}, one time.` },
-		{ scope: "uses", label: "A number of times", means: `${same}, so many times, without asking again.` },
-		{ scope: "for", label: "For a time", means: `${same}, for that long, without asking again.` },
+		{ scope: "uses", label: "A number of times", means: `${same}, this many times, without asking again.` },
+		{ scope: "for", label: "For a time", means: `${same}, for this time, without asking again.` },
 		{ scope: "sandbox", label: "While this sandbox lives", act: "Allow while it lives", means: `${same}, without asking again, until this sandbox ends.` },
 	];
 }
 
 /** Of how much of the body the preview tells. A preview is text: its length says nothing of the bytes that it stands for. */
 function previewLabel(ask) {
-	const all = ask.body_len, held = ask.preview_bytes, from = ask.by ? "from who submitted it" : "from the sandbox";
+	const all = ask.body_len, held = ask.preview_bytes, from = ask.by ? "from its submitter" : "from the sandbox";
 
 	if (!ask.body)
-		return `What goes with it, ${from}`;
+		return `Details, ${from}`;
 	if (ask.kind === "apply")
-		return "What would be written";
+		return "The changes that would be written";
 	// Of a call the preview is its text, and where that is cut the length is more than any such text has (approval/toolcall.c).
 	if (ask.kind === "tool" && !held)
-		return new TextEncoder().encode(ask.preview).length >= all ? `All of the call, ${from}` : h("strong", { class: "part" }, `Only the beginning of the call, ${from}; the rest is not shown`);
+		return new TextEncoder().encode(ask.preview).length >= all ? `The whole call, ${from}` : h("strong", { class: "part" }, `Only the beginning of the call, ${from}; the rest is not shown`);
 	if (!Number.isFinite(held) || !Number.isFinite(all))
-		return `The beginning of what it would send, ${from}; there may be more of it than is shown`;
+		return `The beginning of the data that it would send, ${from}; there may be more`;
 	if (held >= all)
-		return `All of what it would send (${plural(all, "byte", "bytes")}), ${from}`;
+		return `All data that it would send (${plural(all, "byte", "bytes")}), ${from}`;
 	return h("strong", { class: "part" }, `Only the first ${count(held)} of ${count(all)} bytes that it would send, ${from}; the rest is not shown`);
 }
 
@@ -119,6 +119,8 @@ export class AskCard {
 		this.act = h("div", { class: "act" });
 		this.note = h("p", { class: "note", role: "status" });
 		this.counts = h("span");
+		this.title = h("a", { href: `#/run/${ask.sandbox}` });
+		this.command = field("Command");
 		this.before = h("div", { class: "before" }, h("p", { class: "hint" }, "…"));
 		this.node = h("article", { class: "card ask", tabindex: -1, "aria-labelledby": this.titleId, "data-ask": ask.id });
 		this.draw();
@@ -135,41 +137,51 @@ export class AskCard {
 		put(this.body, h("dl", null, this.what(), this.why(), this.more()), this.digests(), ask.preview ? quoteBlock(ask.preview, previewLabel(ask)) : "");
 		put(this.node,
 			h("header", null,
-				h("h2", { id: this.titleId }, h("a", { href: `#/run/${ask.sandbox}` }, this.who()), " ", TITLES[ask.kind] ?? ["asks: ", quote(ask.kind, 40)]),
+				h("h2", { id: this.titleId }, this.title, " ", TITLES[ask.kind] ?? ["asks: ", quote(ask.kind, 40)]),
 				this.left),
 			ask.by ? h("p", { class: "note ask by" }, "submitted by ", name(ask.by?.name ?? ask.by), " over the API, not by the sandbox") : "",
 			h("div", { class: "columns" },
 				h("div", { class: "question" }, this.body, this.note, this.act),
-				h("details", { class: "past", open: true }, h("summary", null, "What it did just before"), this.before)));
+				h("details", { class: "past", open: true }, h("summary", null, "What the sandbox did just before"), this.before)));
 		if (this.waits)
 			this.idle();
 		else
 			this.over();
 		this.count();
 		this.tick();
+		this.tellSandbox();
 	}
 
 	who() {
 		return name(this.with.sandboxOf(this.ask.sandbox)?.name ?? this.ask.sandbox);
 	}
 
+	/** Writes the sandbox's name and command, which may be known later than the question. All else stays as the reader left it. */
+	tellSandbox() {
+		const box = this.with.sandboxOf(this.ask.sandbox), [label, value] = this.command;
+
+		put(this.title, this.who());
+		label.hidden = value.hidden = !box?.command;
+		put(value, box?.command ? h("span", { class: "aside clamp" }, quote(typedOf(box), 300)) : "");
+	}
+
 	/** Where it goes, whole; a long one in a box that scrolls. */
 	target(to) {
 		const method = this.ask.method ? [quote(this.ask.method, WHOLE), " "] : "";
 
-		return to.length > LONG ? [method, quoteBlock(to, `All of its ${count(to.length)} characters; scroll to its end`, WHOLE)]
+		return to.length > LONG ? [method, quoteBlock(to, `All ${count(to.length)} characters; scroll to the end`, WHOLE)]
 			: h("span", { class: "target" }, method, quote(to, WHOLE));
 	}
 
 	what() {
-		const ask = this.ask, to = urlOf(ask), box = this.with.sandboxOf(ask.sandbox);
+		const ask = this.ask, to = urlOf(ask);
 
 		return [
 			to ? field("What", this.target(to)) : "",
 			ask.what ? field(to ? "In words" : "What", quote(ask.what, WHOLE)) : "",
 			ask.reason ? field("Its reason", h("span", { class: "aside" }, quote(ask.reason, 1200)), h("span", { class: "hint" }, " in the asker's own words")) : "",
-			box?.command ? field("Who", h("span", { class: "aside clamp" }, quote(typedOf(box), 300))) : "",
-			ask.body ? field("Body", `${bytes(ask.body_len)}, `, ask.type ? quote(ask.type, WHOLE) : "of no type", ask.body_len && !ask.preview ? "; nothing of it is shown" : "") : "",
+			this.command,
+			ask.body ? field("Body", `${bytes(ask.body_len)}, `, ask.type ? quote(ask.type, WHOLE) : "no content type", ask.body_len && !ask.preview ? "; its content is not shown" : "") : "",
 		];
 	}
 
@@ -191,7 +203,7 @@ export class AskCard {
 
 	count() {
 		const ask = this.ask, waits = ask.waiters ? `; ${plural(ask.waiters, "request waits", "requests wait")} for it now`
-			: ask.method || ask.kind === "connect" ? "; whoever asked has gone: allowed, it holds two minutes for the same request" : "";
+			: ask.method || ask.kind === "connect" ? "; the asker has given up: an approval waits two minutes for the same request" : "";
 
 		setText(this.counts, `${ask.times > 1 ? `, ${plural(ask.times, "time", "times")}` : ""}${this.waits ? waits : ""}`);
 	}
@@ -208,16 +220,16 @@ export class AskCard {
 		const say = (...words) => put(this.before, h("p", { class: "hint" }, words));
 
 		if (!ask.seq) {
-			say("It is not known where the question stands in the log: see ", all, ".");
+			say("The place of the question in the log is unknown: see ", all, ".");
 			return;
 		}
 		try {
 			const page = await get("/v1/audit", { sandbox: ask.sandbox, before: ask.seq, within: WITHIN, limit: LOOKED });
 			const told = inOrder(page.items).filter((t) => !t.routine || t.type === "net.request"), last = told.slice(-BEFORE);
-			const rest = told.length > BEFORE ? ["There is more before that: ", all, "."] : page.next !== null ? ["It was not looked further back: see ", all, "."] : "";
+			const rest = told.length > BEFORE ? ["For earlier events see ", all, "."] : page.next !== null ? ["Earlier events were not searched: see ", all, "."] : "";
 
 			if (!last.length && !rest)
-				say("Nothing that the log still has.");
+				say("The log has no earlier events.");
 			else
 				put(this.before, rest ? h("p", { class: "hint" }, rest) : "", last.length ? h("ol", null, last.map((t) => h("li", { class: t.tone },
 					timeOf(t.when), " ", h("span", null, t.parts, t.times > 1 ? ` (${count(t.times)} times)` : "")))) : "");
@@ -266,11 +278,11 @@ export class AskCard {
 	idle() {
 		this.act.classList.remove("open");
 		if (this.with.role === "observer") {
-			put(this.act, h("p", { class: "hint" }, "You may look, not answer: your role is observer."));
+			put(this.act, h("p", { class: "hint" }, "Your role is observer: you may read questions, but not answer them."));
 			return;
 		}
 		this.allow = h("button", { type: "button", class: "allow", onclick: () => this.choose() }, "Allow…");
-		this.first = h("p", { class: "hint first" }, "A part of it is folded away: show all of it, then it can be allowed.");
+		this.first = h("p", { class: "hint first" }, "A part of the question is hidden: show all of it before you allow it.");
 		put(this.act, this.allow, h("button", { type: "button", class: "deny", onclick: () => this.refuse() }, "Deny…"), this.first);
 		this.gate();
 	}
@@ -292,7 +304,7 @@ export class AskCard {
 		const go = form.querySelector("button[type=submit]"), ask = this.ask, to = urlOf(ask) || ask.what || "";
 
 		form.prepend(h("p", { class: "again" }, this.who(), ask.by ? [", submitted by ", name(ask.by?.name ?? ask.by)] : [" ", TITLES[ask.kind] ?? "asks"], to ? ": " : "", ask.method ? [quote(ask.method, 32), " "] : "",
-			to.length > 240 ? [quote(to.slice(0, 160)), " … ", quote(to.slice(-80)), h("span", { class: "hint" }, " whole above")] : to ? quote(to, WHOLE) : ""));
+			to.length > 240 ? [quote(to.slice(0, 160)), " … ", quote(to.slice(-80)), h("span", { class: "hint" }, " (complete above)")] : to ? quote(to, WHOLE) : ""));
 		go.setAttribute("aria-disabled", "true");
 		setTimeout(() => go.removeAttribute("aria-disabled"), UNREAD);
 		this.act.classList.add("open");
@@ -324,7 +336,7 @@ export class AskCard {
 			return;
 		if (this.isCut) {
 			this.body.querySelector(".quotation > button")?.click();
-			this.say(this.isCut ? "It is too long to be shown whole, so it cannot be allowed here." : "All of it is shown now. Read it, and press again.", "ask");
+			this.say(this.isCut ? "The question is too long to be shown completely, so it cannot be allowed here." : "All of it is shown now. Read it, and press again.", "ask");
 			return;
 		}
 		this.say("");
@@ -333,7 +345,7 @@ export class AskCard {
 		const time = h("select", { name: "seconds", "aria-label": "how long" }, SPANS.map(([s, text]) => h("option", { value: s, selected: s === 3600 }, text)));
 		const go = h("button", { type: "submit", class: "allow" });
 		const form = h("form", { class: "answer", onsubmit: (ev) => this.submit(ev, "allow") },
-			h("fieldset", null, h("legend", null, "How far does it go?"),
+			h("fieldset", null, h("legend", null, "What do you allow?"),
 				list.map((s, i) => h("div", { class: "scope" },
 					h("label", null, h("input", { type: "radio", name: group, value: s.scope, checked: i === 0 }), " ", h("b", null, s.label)),
 					s.scope === "uses" ? uses : s.scope === "for" ? time : "", h("p", { class: "hint" }, s.means)))),
@@ -371,11 +383,11 @@ export class AskCard {
 		if (this.busy)
 			return;
 		if (performance.now() - moved < SETTLE) {
-			this.say("Something on the page has just moved. Look, and press again.", "ask");
+			this.say("The page has just changed. Check the question, and press again.", "ask");
 			return;
 		}
 		if (form.querySelector("button[type=submit][aria-disabled]")) {
-			this.say("That was quick. Read what you answer, and press again.", "ask");
+			this.say("Read the question first, then press again.", "ask");
 			return;
 		}
 		if (reason)
@@ -418,8 +430,8 @@ export class AskCard {
 		} else {
 			this.idle();
 		}
-		this.say(["Your answer was not taken: ", quote(e.message, 400), e.hint ? [" ", quote(e.hint, 300)] : ""], "bad");
-		this.with.said("The answer was not taken.");
+		this.say(["Your answer was not accepted: ", quote(e.message, 400), e.hint ? [" ", quote(e.hint, 300)] : ""], "bad");
+		this.with.said("The answer was not accepted.");
 		this.node.focus();
 	}
 }

@@ -59,7 +59,7 @@ export class AsksView {
 			app.notice.node,
 			this.empty, this.list, this.more,
 			h("h2", null, "In force now"), this.inForce,
-			h("h2", null, "Answered lately"), this.recent);
+			h("h2", null, "Answered recently"), this.recent);
 	}
 
 	open() {
@@ -117,8 +117,8 @@ export class AsksView {
 				else if (a.state !== "pending")
 					over = [...over, a].slice(-RECENT);
 			}
-			this.showRows(this.inForce, held.reverse(), "No standing approvals.");
-			this.showRows(this.recent, over.reverse(), "No question was answered yet.");
+			this.showRows(this.inForce, held.reverse(), "No approval is in force.");
+			this.showRows(this.recent, over.reverse(), "No question has been answered yet.");
 		} catch {
 			// told by the banner; the next event tries again
 		}
@@ -139,7 +139,7 @@ export class AsksView {
 		}
 		this.forget();
 		this.empty.hidden = this.cards.size > 0;
-		this.empty.textContent = "Nothing waits for an answer. A question appears here when an agent does something that a rule wants asked.";
+		this.empty.textContent = "No question waits. A question appears here when a sandbox does something for which a rule requires an approval.";
 		this.tellMore(all.filter((a) => !this.cards.has(a.id)));
 	}
 
@@ -173,7 +173,7 @@ export class AsksView {
 		this.list.append(h("li", null, card.node));
 		this.app.announce("A question waits for an answer.");
 		if (!this.app.sandboxes.has(ask.sandbox))
-			this.app.readSandboxes().then(() => card.waits && !card.node.querySelector("form") && card.draw());
+			this.app.readSandboxes().then(() => card.tellSandbox());
 	}
 
 	/** It no longer waits: answered elsewhere, or over. */
@@ -194,13 +194,13 @@ export class AsksView {
 			return;
 		}
 		const rows = items.map((a) => h("tr", { "data-ask": a.id },
-			isHeld ? h("td", null, may ? h("button", { type: "button", onclick: (ev) => this.revoke(ev.target, a) }, "Take back") : "") : "",
+			isHeld ? h("td", null, may ? h("button", { type: "button", onclick: (ev) => this.revoke(ev.target, a) }, "Revoke") : "") : "",
 			h("td", null, timeOf(Date.parse(a.asked))),
 			h("td", null, h("a", { href: `#/run/${a.sandbox}` }, name(this.app.nameOf(a.sandbox)))),
 			h("td", null, a.method ? [quote(a.method, 16), " "] : kindName(a.kind) ? `${kindName(a.kind)} ` : "", quote(urlOf(a) || a.what || a.kind, isHeld ? 300 : 120)),
 			h("td", null, outcome(a), isHeld && a.expires ? ["; until ", timeOf(Date.parse(a.expires))] : "")));
 
-		put(place, isHeld ? table("In force now", ["", "Asked", "Sandbox", "What", "Holds"], rows) : table("Answered lately", ["Asked", "Sandbox", "What", "Outcome"], rows));
+		put(place, isHeld ? table("In force now", ["", "Asked", "Sandbox", "What", "Approval"], rows) : table("Answered recently", ["Asked", "Sandbox", "What", "Outcome"], rows));
 	}
 
 	async revoke(button, ask) {
@@ -208,7 +208,7 @@ export class AsksView {
 		try {
 			await post(at("asks", ask.id, "/revoke"), undefined);
 		} catch (e) {
-			this.app.announce(`Not taken back: ${plain(e.message)}`, true);
+			this.app.announce(`Not revoked: ${plain(e.message)}`, true);
 		}
 		this.changed();
 	}

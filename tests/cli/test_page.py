@@ -131,14 +131,14 @@ def sign_in(tap, b, bot):
     url = bot.c("ui").out.strip()
     b.open(url)
     b.wait("#nav a")
-    tap.eq(b.js("location.hash"), "#/asks", "the code does not stay in the address")
+    tap.eq(b.js("location.hash"), "#/asks", "the code of coffer ui does not stay in the address")
     tap.ok("operator" in b.text("#who"), "the link of coffer ui signs in", b.text("#who"))
-    b.until("document.querySelector('.empty')?.textContent.includes('Nothing waits')")
-    tap.eq(b.count(".card.ask"), 0, "nothing waits, and it says so")
+    b.until("document.querySelector('.empty')?.textContent.includes('No question waits')")
+    tap.eq(b.count(".card.ask"), 0, "the page says that nothing waits")
     b.do("reload")
     b.wait("#nav a")
-    tap.ok("operator" in b.text("#who"), "who loads the page again stays signed in", b.text("#who"))
-    tap.eq(b.js("[document.cookie, localStorage.length, sessionStorage.length]"), ["", 0, 1], "by what this tab keeps for this address, and no cookie")
+    tap.ok("operator" in b.text("#who"), "a reload keeps the session", b.text("#who"))
+    tap.eq(b.js("[document.cookie, localStorage.length, sessionStorage.length]"), ["", 0, 1], "the session is in sessionStorage alone, not in a cookie")
     return url
 
 
@@ -147,21 +147,21 @@ def keyboard(tap, b, bot):
     p = bot.start(merge())
     ask = card_of(b, bot, 1)
     text = b.text(".card.ask")
-    tap.ok("bot wants to send a request" in text and "PUT" in text and MERGE in text, "the card comes by itself: who, and what", text)
+    tap.ok("bot wants to send a request" in text and "PUT" in text and MERGE in text, "a card with sandbox and request appears by itself", text)
     tap.ok(SHA in text and "policy.yaml:8" in text and "left" in text, "a card tells body, rule and time left", text)
     b.click(".card.ask .digests summary")
     text = b.text(".card.ask .digests")
     tap.ok(ask["body"] in text and ask["digest"] in text, "the digests of a card are folded, and there when wanted", text)
     b.until("document.querySelector('.card.ask .before').textContent.includes('A command was run in it')")
-    tap.ok("curl" in b.text(".card.ask .before"), "and what it did just before")
-    tap.ok(b.holds("document.querySelector('#nav .badge').textContent === '1 waits' && document.title.startsWith('(1)')"), "how many wait is beside the view's name, and in the title")
+    tap.ok("curl" in b.text(".card.ask .before"), "a card shows what the sandbox did just before")
+    tap.ok(b.holds("document.querySelector('#nav .badge').textContent === '1 waits' && document.title.startsWith('(1)')"), "the number of waiting questions is in the navigation and the title")
     b.press("j")
     for key in ("Enter", "y", "a"):
         b.press(key)
     b.wait(".card.ask form")
-    tap.ok(bot.asks()[0]["state"] == "pending" and b.count("form button[type=submit]") == 1, "no key alone answers", bot.asks())
+    tap.ok(bot.asks()[0]["state"] == "pending" and b.count("form button[type=submit]") == 1, "no single key answers a question", bot.asks())
     means = b.text(".card.ask fieldset")
-    tap.ok("This very request" in means and "without asking again" in means, "what allowing means, for each scope", means)
+    tap.ok("This very request" in means and "without asking again" in means, "the form explains what allowing means for each scope", means)
     b.press("Escape")
     b.wait(".card.ask form", "detached")
     b.press("a")
@@ -170,14 +170,14 @@ def keyboard(tap, b, bot):
     b.press("Enter")
     b.wait(".card.ask.done .result")
     got = end(p)
-    tap.ok(" 200" in got, "a, then Enter: allowed", got)
-    tap.ok("Allowed by page" in b.text(".card.ask.done .result"), "and the card says so", b.text(".card.ask"))
+    tap.ok(" 200" in got, "a, then Enter allows a request", got)
+    tap.ok("Allowed by page" in b.text(".card.ask.done .result"), "the card says who allowed the request", b.text(".card.ask"))
     said = [e for e in bot.log() if e["type"] == "ask.answer"]
     tap.ok(len(said) == 1 and said[0]["via"] == "page" and said[0]["scope"] == "once" and said[0]["digest"] == ask["digest"], "the answer is in the log", said)
     p = bot.start(merge())
     card_of(b, bot, 2)
     b.press("d")
-    tap.eq(b.count("form.answer"), 0, "d at a card that was answered only goes on to the next")
+    tap.eq(b.count("form.answer"), 0, "d at an answered card only moves on to the next")
     b.press("d")
     b.until("document.activeElement.name === 'reason'")
     b.do("type", text="not before Monday")
@@ -186,8 +186,8 @@ def keyboard(tap, b, bot):
     b.press("Enter")
     b.until("document.querySelectorAll('.card.ask.done').length === 2")
     got = end(p)
-    tap.ok(" 403" in got and "not before Monday" in got, "d, a reason, Enter: denied, and told why", got)
-    tap.ok("not before Monday" in b.js("[...document.querySelectorAll('.result')].at(-1).textContent"), "the card has the reason")
+    tap.ok(" 403" in got and "not before Monday" in got, "d, a reason, Enter denies a request with the reason", got)
+    tap.ok("not before Monday" in b.js("[...document.querySelectorAll('.result')].at(-1).textContent"), "the card shows the reason of a denial")
 
 
 def notices(tap, b, bot):
@@ -197,8 +197,8 @@ def notices(tap, b, bot):
     b.go("#/asks")
     b.do("notifications")
     b.wait(".notify button")
-    b.until("document.querySelector('.empty')?.textContent.includes('Nothing waits')")
-    tap.eq((b.text(".notify"), b.js("[asked, notified.length]"), b.js(icon)), ("Notify me of new questions", [0, 0], "/icon.svg"), "nobody is asked to allow notifications before a press")
+    b.until("document.querySelector('.empty')?.textContent.includes('No question waits')")
+    tap.eq((b.text(".notify"), b.js("[asked, notified.length]"), b.js(icon)), ("Notify me of new questions", [0, 0], "/icon.svg"), "the page does not ask for notifications before a press")
     b.click(".notify button")
     b.until("asked === 1")
     tap.eq(b.text(".notify"), "Notify me of new questions", "a browser that does not allow notifications leaves them off")
@@ -212,7 +212,7 @@ def notices(tap, b, bot):
     tap.ok(b.holds(icon + " === '/icon-waits.svg'"), "while a question waits the tab's icon has a mark")
     tap.eq(b.js("fetch('/icon-waits.svg').then((r) => [r.status, r.headers.get('content-type')])"), [200, "image/svg+xml"], "the marked icon is served")
     b.js("new Promise((done) => setTimeout(done, 1000)).then(() => 0)")
-    tap.eq(b.js("notified.length"), 0, "whoever looks at the page is shown no notification (control)")
+    tap.eq(b.js("notified.length"), 0, "control: no notification is shown while the page has focus")
     bot.c("approve", bot.asks()[0]["id"])
     end(p)
     b.until(icon + " === '/icon.svg' && !document.title.startsWith('(')")
@@ -223,7 +223,7 @@ def notices(tap, b, bot):
     tap.eq((row["title"], row["body"], row["tag"]), ("1 question waits for you", "Asked by bot.", "coffer-asks"), "a new question is shown by the browser, in our own words alone", row)
     bot.c("approve", bot.asks()[0]["id"])
     end(p)
-    tap.ok(b.holds("notified[0].closed"), "a notification goes when nothing waits any more")
+    tap.ok(b.holds("notified[0].closed"), "a notification is closed when nothing waits any more")
     b.click(".notify button")
     b.wait("text=Notify me of new questions")
     tap.eq(b.js("sessionStorage.length"), 1, "notifications can be turned off again")
@@ -240,9 +240,9 @@ def past(tap, b, bot):
     anew(b)
     b.wait(".card.ask:not(.done) .before ol li")
     text = b.text(".card.ask:not(.done) .before")
-    tap.ok("/secrets/steal-me" in text and "/harmless/" not in text and "Nothing" not in text, "what it did before, whatever it does while it waits", text)
+    tap.ok("/secrets/steal-me" in text and "/harmless/" not in text and "Nothing" not in text, "a card shows what the sandbox did before the question, not after it", text)
     ask = next(a for a in bot.asks() if a["state"] == "pending")
-    tap.ok(sum(e["seq"] > ask["seq"] for e in bot.log()) > 40, "control: much happened since")
+    tap.ok(sum(e["seq"] > ask["seq"] for e in bot.log()) > 40, "control: much happened after the question")
     bot.c("approve", ask["id"])
     end(p)
 
@@ -256,7 +256,7 @@ def held(tap, b, bot):
     b.js("location.hash = '#/network'; new Promise((done) => { const look = () => { const s = document.querySelectorAll('.filters select')[1]; "
          "if (!document.querySelector('.vlist') || !s) return setTimeout(look); s.value = 'ask'; s.dispatchEvent(new Event('change')); done(); }; look(); })")
     b.until("[...document.querySelectorAll('.vbody .vrow:not([hidden]) .decision')].some((c) => c.textContent === 'asked')")
-    tap.ok("question" in b.text(".vbody .vrow:not([hidden]) .kind"), "what waits for a person is there, and can be filtered by", b.text(".vbody"))
+    tap.ok("question" in b.text(".vbody .vrow:not([hidden]) .kind"), "the network view lists a waiting question, and filters by it", b.text(".vbody"))
     for width, height in ((1280, 800), (390, 844)):
         b.do("size", width=width, height=height)
         b.until("document.querySelector('.vbody .vrow:not([hidden])').getBoundingClientRect().height === " + ("28" if width > 700 else "64"))
@@ -266,13 +266,13 @@ def held(tap, b, bot):
         text = b.text("dialog.detail")
         tap.ok(cut and "/free/" + "x" * 700 + "/<b>end</b>" in text.replace("\n", "") and "ask POST /free/**" in text and "policy.yaml:9" in text and "Asks" in text,
                f"{width}: a press shows all of a row that is cut", text)
-        tap.eq(b.count("dialog.detail b"), 0, f"{width}: as text")
+        tap.eq(b.count("dialog.detail b"), 0, f"{width}: the detail of a row shows markup as text")
         box, inner = b.do("box", selector="dialog.detail"), b.js("[innerWidth, innerHeight, document.documentElement.scrollWidth]")
-        tap.ok(box["x"] >= 0 and box["x"] + box["width"] <= inner[0] and box["y"] >= 0 and box["y"] + box["height"] <= inner[1] and inner[2] <= width, f"{width}: it fits", box, inner)
-        tap.eq([v for v in b.do("axe") if v["impact"] in ("serious", "critical")], [], f"axe: a row in full {width}")
+        tap.ok(box["x"] >= 0 and box["x"] + box["width"] <= inner[0] and box["y"] >= 0 and box["y"] + box["height"] <= inner[1] and inner[2] <= width, f"{width}: the detail of a row fits the window", box, inner)
+        tap.eq([v for v in b.do("axe") if v["impact"] in ("serious", "critical")], [], f"axe finds no fault in the detail of a row, {width} wide")
         b.press("Escape")
         b.until("!document.querySelector('dialog.detail[open]')")
-        tap.ok(b.js("document.activeElement.classList.contains('vrow')"), f"{width}: Escape closes it, and the keyboard is where it was")
+        tap.ok(b.js("document.activeElement.classList.contains('vrow')"), f"{width}: Escape closes the detail and returns the focus to the row")
     b.do("size", width=1280, height=800)
     b.select(".filters select >> nth=1", "deny")
     b.until("[...document.querySelectorAll('.vbody .vrow:not([hidden]) .decision')].filter((c) => c.textContent === 'denied').length > 2")
@@ -281,24 +281,24 @@ def held(tap, b, bot):
     b.press("ArrowDown")
     first = b.js(number)
     b.press("ArrowDown")
-    tap.eq([first, b.js(number)], ["2", "3"], "arrows go from row to row")
+    tap.eq([first, b.js(number)], ["2", "3"], "arrow keys move from row to row")
     for key in ("Enter", " "):
         b.press(key)
         b.wait("dialog.detail[open]")
-        tap.ok("Number in the log" in b.text("dialog.detail"), f"{key!r} opens it")
+        tap.ok("Number in the log" in b.text("dialog.detail"), f"{key!r} opens the detail of a row")
         b.press("Escape")
         b.until("!document.querySelector('dialog.detail[open]')")
-        tap.eq(b.js(number), "3", "and Escape comes back to it")
+        tap.eq(b.js(number), "3", "Escape returns from the detail to its row")
     b.press("End")
     b.until(f"{number} === document.querySelector('[aria-rowcount]').getAttribute('aria-rowcount')")
     tap.ok(b.js("(() => { const r = document.activeElement.getBoundingClientRect(), v = document.querySelector('.vlist').getBoundingClientRect(); return r.bottom <= v.bottom && r.top >= v.top; })()"),
-           "End goes to the last, where it can be seen")
+           "End moves to the last row and scrolls to it")
     was = b.js("document.activeElement.textContent")
     rows = b.js("Number(document.querySelector('[aria-rowcount]').getAttribute('aria-rowcount'))")
     end(bot.start(["curl", "-sS", "https://newer.evil.test/"]))
     b.until(f"document.querySelector('[aria-rowcount]').getAttribute('aria-rowcount') > {rows}")
     tap.ok(b.js("document.activeElement.textContent") == was and b.js(number) == b.js("document.querySelector('[aria-rowcount]').getAttribute('aria-rowcount')"),
-           "the keyboard stays upon its row when others come before it")
+           "the focus stays on its row when new rows come before it")
     b.select(".filters select >> nth=1", "")
     b.until("document.querySelector('[aria-rowcount]').getAttribute('aria-rowcount') > 100")
     b.js("document.querySelector('.vlist').focus()")
@@ -323,17 +323,21 @@ def calls(tap, b, bot):
     with open(tools, "w", encoding="utf-8") as f:
         f.write(POLICY[:POLICY.index("tools:")] + "tools:\n  - ask: deploy\n")
     bot.c.own(tools)
-    for args, words in (('{"env":"production"}', "All of the call"), (json.dumps({"x": "y" * 4000}), "Only the beginning of the call")):
+    sandboxes = "**/v1/sandboxes*"
+    for args, words in (('{"env":"production"}', "The whole call"), (json.dumps({"x": "y" * 4000}), "Only the beginning of the call")):
+        b.do("hold", pattern=sandboxes)
         p = bot.c.popen("call", "--policy", tools, "--tool", "deploy", "--args", args, "--", "true")
         card = ".card.ask:not(.done):has-text('wants to call a tool')"
         b.wait(f"{card} figcaption")
         text = b.text(card)
-        tap.ok(words in text and "there may be more" not in text, f"a call: {words}", text)
+        tap.ok(words in text and "there may be more" not in text, f"the card of a tool call says: {words}", text)
         if b.count(f"{card} figure button"):
             b.click(f"{card} figure button")
+        b.do("release", pattern=sandboxes)
+        tap.ok(not b.js("document.querySelector('.card.ask:not(.done) button.allow').disabled"), f"a question that was unfolded stays so when its sandbox becomes known: {words}")
         b.click(f"{card} button.allow")
         text = b.text(f"{card} form")
-        tap.ok("This very call, with this command and these arguments, one time." in text and "with any arguments and command" in text, "and what allowing it means", text)
+        tap.ok("This very call, with this command and these arguments, one time." in text and "with any arguments and command" in text, "the form of a tool call explains what allowing means", text)
         for a in bot.asks():
             if a["state"] == "pending":
                 bot.c("deny", a["id"])
@@ -350,18 +354,18 @@ def scopes(tap, b, bot):
     b.until("document.querySelector('form button[type=submit]').textContent === 'Allow 2 times'")
     ready(b)
     b.click("form button[type=submit]")
-    tap.ok(" 200" in end(p), "allowed twice: the first")
-    b.wait("text=Take back")
-    b.click("text=Take back")
-    b.wait("text=Take back", "detached")
-    tap.ok(any(e["type"] == "ask.revoke" for e in bot.log()), "and the second is taken back")
+    tap.ok(" 200" in end(p), "the first of two allowed uses goes through")
+    b.wait("text=Revoke")
+    b.click("text=Revoke")
+    b.wait("text=Revoke", "detached")
+    tap.ok(any(e["type"] == "ask.revoke" for e in bot.log()), "the second of two allowed uses is taken back")
 
 
 def elsewhere(tap, b, bot):
     """Somebody else is first: the card says so by itself; and who answers all the same is told."""
     p = bot.start(merge())
     ask = card_of(b, bot, 4)
-    tap.eq(bot.c("deny", ask["id"], "--reason", "I was first").code, 0, "answered elsewhere")
+    tap.eq(bot.c("deny", ask["id"], "--reason", "I was first").code, 0, "control: coffer deny answers a question of the page")
     b.until("[...document.querySelectorAll('.card.ask')].at(-1).classList.contains('done')")
     tap.ok("I was first" in b.js("[...document.querySelectorAll('.result')].at(-1).textContent"), "the card says by itself that it was answered")
     end(p)
@@ -372,16 +376,16 @@ def elsewhere(tap, b, bot):
     b.do("block", pattern="**/v1/asks?*")
     bot.c("deny", ask["id"], "--reason", "again")
     b.click("form button[type=submit]")
-    b.until("[...document.querySelectorAll('.note.bad')].some((n) => n.textContent.includes('not taken'))")
+    b.until("[...document.querySelectorAll('.note.bad')].some((n) => n.textContent.includes('not accepted'))")
     text = b.js("[...document.querySelectorAll('.card.ask')].at(-1).textContent")
-    tap.ok("answered" in text and "again" in text and "Denied by" in text, "who comes second is told who was first", text)
+    tap.ok("answered" in text and "again" in text and "Denied by" in text, "a second answer is refused with the first one's author", text)
     b.do("free", pattern="**/v1/asks?*")
     end(p)
     bot.run("hasty", "sleep", "1000", options=("--ask-timeout", "20s"))
     p = bot.start(merge(), "hasty")
     card_of(b, bot, 6)
     b.until("[...document.querySelectorAll('.result')].at(-1)?.textContent.includes('Expired')")
-    tap.ok(" 403" in end(p), "one that nobody answered expires, and says so")
+    tap.ok(" 403" in end(p), "a question without an answer expires on the page")
 
 
 def moving(tap, b, bot):
@@ -397,11 +401,11 @@ def moving(tap, b, bot):
         const eye = new MutationObserver(() => upper.classList.contains("done") && (eye.disconnect(), form.requestSubmit()));
         eye.observe(upper, {{ attributes: true, childList: true, subtree: true }}); }})()""")
     bot.c("deny", upper["id"])
-    b.until("[...document.querySelectorAll('.note.ask')].some((n) => n.textContent.includes('just moved'))")
-    tap.eq([a["state"] for a in bot.asks()], ["pending"], "a press at the moment when something moved is none")
+    b.until("[...document.querySelectorAll('.note.ask')].some((n) => n.textContent.includes('just changed'))")
+    tap.eq([a["state"] for a in bot.asks()], ["pending"], "a press at the moment when a card moves does not count")
     end(first)
     b.until("(document.querySelector('form.answer')?.requestSubmit(), document.querySelectorAll('.card.ask:not(.done)').length === 0)")
-    tap.ok(" 200" in end(second), "the next one is")
+    tap.ok(" 200" in end(second), "a press after the cards have settled counts")
 
 
 def hostile(tap, b, bot):
@@ -422,18 +426,18 @@ def hostile(tap, b, bot):
             inside: document.querySelectorAll('.quote button, .quote a, .quote input, .quote form, .quote svg').length,
             raw: /[\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\u200b-\\u200f\\u202a-\\u202e\\u2066-\\u2069]/.test(document.body.textContent),
             longest: Math.max(0, ...[...document.querySelectorAll('.quote')].map((q) => q.textContent.length)) })""")
-        tap.ok(found["bad"] == 0 and found["inside"] == 0 and not found["raw"] and found["longest"] < 20000, f"{view}: hostile texts are text, and bounded", found)
+        tap.ok(found["bad"] == 0 and found["inside"] == 0 and not found["raw"] and found["longest"] < 20000, f"{view}: hostile texts are shown as text, and bounded", found)
     b.go("#/asks")
     b.wait(".card.ask .quotation button")
     text = b.js("[...document.querySelectorAll('.card.ask')].at(-1).textContent")
-    tap.ok("⟨U+202E⟩" in text and "<script>alert(1)" in text and "⟨U+001B⟩" in text, "control: they are shown, written out", text[:600])
+    tap.ok("⟨U+202E⟩" in text and "<script>alert(1)" in text and "⟨U+001B⟩" in text, "control: hostile characters are written out", text[:600])
     fake = b.js("[...document.querySelectorAll('.card.ask')].some((c) => [...c.querySelectorAll('button')].some((x) => x.textContent === 'Allow once'))")
-    tap.ok(not fake, "a button that an agent wrote is none")
+    tap.ok(not fake, "a button in an agent's text is not a button")
     styles = b.js("""(() => { const s = getComputedStyle(document.querySelector('.card.ask:not(.done) .quote.block'));
         return [s.unicodeBidi, s.fontFamily.includes('mono'), s.borderTopStyle, s.backgroundColor !== getComputedStyle(document.querySelector('.card')).backgroundColor]; })()""")
-    tap.eq(styles, ["isolate-override", True, "dotted", True], "a quotation looks like nothing else")
+    tap.eq(styles, ["isolate-override", True, "dotted", True], "a quotation has a style of its own")
     b.click(".card.ask .quotation button")
-    tap.ok(b.holds("[...document.querySelectorAll('.quotation .hint')].some((n) => /characters/.test(n.textContent))"), "show all shows it, and how much that is")
+    tap.ok(b.holds("[...document.querySelectorAll('.quotation .hint')].some((n) => /characters/.test(n.textContent))"), "show all shows a long text with its length")
     for a in bot.asks():
         bot.c("deny", a["id"])
     end(p)
@@ -456,17 +460,17 @@ def races(tap, b, bot):
     end(first)
     b.press("a")
     b.press("Enter")
-    tap.eq((b.count("form.answer"), [a["state"] for a in bot.asks()]), (0, ["pending"]), "the chosen card was settled meanwhile: a and Enter open and answer nothing")
-    tap.eq(b.js("document.querySelector('.card.ask.current').dataset.ask"), lower["id"], "but go on to the next that waits")
+    tap.eq((b.count("form.answer"), [a["state"] for a in bot.asks()]), (0, ["pending"]), "a and Enter do nothing when the chosen card was answered meanwhile")
+    tap.eq(b.js("document.querySelector('.card.ask.current').dataset.ask"), lower["id"], "a at an answered card moves on to the next that waits")
     card = f"document.querySelector(\"[data-ask='{lower['id']}']\")"
     said = b.js(f"({card}.querySelector('button.allow').click(), {card}.querySelector('form').requestSubmit(), {card}.querySelector('.note').textContent)")
     sent = [u for u in b.do("seen")["requests"] if u.endswith(f"{lower['id']}/answer")]
-    tap.ok("press again" in said and not sent and b.count("form.answer") == 1, "a press at the moment when the form opens is none", said, sent)
-    tap.eq([a["state"] for a in bot.asks()], ["pending"], "and has answered nothing")
-    tap.ok("POST https://api.github.test/free/two" in b.text("form.answer .again"), "the form says again what it is about", b.text("form.answer"))
+    tap.ok("press again" in said and not sent and b.count("form.answer") == 1, "a press at the moment when the form opens does not count", said, sent)
+    tap.eq([a["state"] for a in bot.asks()], ["pending"], "a press at the moment when the form opens answers nothing")
+    tap.ok("POST https://api.github.test/free/two" in b.text("form.answer .again"), "the form repeats the request", b.text("form.answer"))
     ready(b)
     b.click("form.answer button[type=submit]")
-    tap.ok(" 200" in end(second), "control: a moment later it counts")
+    tap.ok(" 200" in end(second), "control: a press after a moment counts")
 
 
 def whole(tap, b, bot):
@@ -477,18 +481,18 @@ def whole(tap, b, bot):
     ask = card_of(b, bot, 1)
     card = f"[data-ask='{ask['id']}']"
     b.wait(f"{card} button.allow")
-    tap.ok(path in b.text(card), "a long path is shown whole", b.text(card)[-1500:])
-    tap.ok(b.js("document.scrollingElement.scrollWidth - innerWidth") <= 0, "in a box that is bounded")
-    tap.ok(b.js(f"document.querySelector(\"{card} button.allow\").disabled") and "END" not in b.text(f"{card} .facts"), "a preview that is folded: it cannot be allowed")
+    tap.ok(path in b.text(card), "a card shows a long path in full", b.text(card)[-1500:])
+    tap.ok(b.js("document.scrollingElement.scrollWidth - innerWidth") <= 0, "a long path does not widen the page")
+    tap.ok(b.js(f"document.querySelector(\"{card} button.allow\").disabled") and "END" not in b.text(f"{card} .facts"), "a request whose preview is folded cannot be allowed")
     b.press("a")
     b.press("a")
-    tap.eq(b.count("form.answer"), 0, "nor by keys: they show the rest")
-    tap.ok("zEND" in b.text(f"{card} .facts") and "Read it, and press again" in b.text(f"{card} .note"), "the whole of it")
+    tap.eq(b.count("form.answer"), 0, "a key does not allow a request whose preview is folded")
+    tap.ok("zEND" in b.text(f"{card} .facts") and "Read it, and press again" in b.text(f"{card} .note"), "a key unfolds the whole preview")
     b.click(f"{card} button.allow")
-    tap.ok("&end=here" in b.text("form.answer .again"), "the form says how it begins and ends", b.text("form.answer .again"))
+    tap.ok("&end=here" in b.text("form.answer .again"), "the form shows the end of a long path", b.text("form.answer .again"))
     ready(b)
     b.click("form.answer button[type=submit]")
-    tap.ok(" 200" in end(p), "then it can")
+    tap.ok(" 200" in end(p), "a request can be allowed after its preview is unfolded")
 
 
 def captions(tap, b, bot):
@@ -499,12 +503,12 @@ def captions(tap, b, bot):
             preview: "\ufffd".repeat(700), digest: "%s", asked: new Date().toISOString(), waiters: 0, times: 1, used: 0 };
         const text = (more) => new AskCard({ ...ask, ...more }, { role: "approver", now: Date.now, sandboxOf: () => undefined, said: () => {} }).node.textContent;
         return [{}, { preview_bytes: 2048 }, { preview_bytes: 2049 }, { preview: undefined }, { by: "ann" }, { by: "\u202egnp" }].map(text); })()""" % (bot.id, "0" * 64, "1" * 64))
-    tap.ok("The beginning of what it would send" in of[0], "a preview of nobody knows how much is called a beginning", of[0])
-    tap.ok("Only the first 2,048 of 2,049 bytes" in of[1] and "the rest is not shown" in of[1], "one that lacks a byte says so", of[1])
-    tap.ok("All of what it would send (2,049 bytes)" in of[2], "one that is whole as well", of[2])
-    tap.ok("nothing of it is shown" in of[3], "a body without one", of[3])
-    tap.ok("submitted by ann over the API, not by the sandbox" in of[4] and "submitted by" not in of[0], "who submitted it, where it was not the sandbox", of[4])
-    tap.ok("submitted by ⟨U+202E⟩gnp over" in of[5], "also where the name is hostile", of[5])
+    tap.ok("The beginning of the data that it would send" in of[0], "a preview of unknown length is called a beginning", of[0])
+    tap.ok("Only the first 2,048 of 2,049 bytes" in of[1] and "the rest is not shown" in of[1], "a preview that lacks a byte is called incomplete", of[1])
+    tap.ok("All data that it would send (2,049 bytes)" in of[2], "a preview that is complete is called complete", of[2])
+    tap.ok("its content is not shown" in of[3], "a card without a preview says that the body is not shown", of[3])
+    tap.ok("submitted by ann over the API, not by the sandbox" in of[4] and "submitted by" not in of[0], "a card names who submitted the question over the API", of[4])
+    tap.ok("submitted by ⟨U+202E⟩gnp over" in of[5], "a hostile name of a submitter is written out", of[5])
 
 
 def in_force(tap, b, bot):
@@ -512,7 +516,7 @@ def in_force(tap, b, bot):
     p = bot.start(post("/free/standing"), "racer")
     anew(b)
     grant = card_of(b, bot, 1)
-    tap.eq(bot.c("approve", grant["id"], "--sandbox").code, 0, "a grant")
+    tap.eq(bot.c("approve", grant["id"], "--sandbox").code, 0, "coffer approve --sandbox grants a request")
     end(p)
     sock = os.path.join(bot.c.state, "api.sock")
     for i in range(22):
@@ -524,9 +528,9 @@ def in_force(tap, b, bot):
         b.wait(row)
         b.click(f"{row} button")
         b.wait(row, "detached")
-        tap.ok(any(e["type"] == "ask.revoke" and e["ask"] == ask["id"] for e in bot.log()), f"in force now: {what}; and it is taken back")
+        tap.ok(any(e["type"] == "ask.revoke" and e["ask"] == ask["id"] for e in bot.log()), f"in force now: {what} is listed and can be taken back")
     b.wait(f".recent tr[data-ask='{last['id']}']")
-    tap.ok("that is over" in b.text(f".recent tr[data-ask='{last['id']}']"), "and stands with those that are over")
+    tap.ok("the approval has ended" in b.text(f".recent tr[data-ask='{last['id']}']"), "a grant that was taken back is listed as over")
 
 
 def in_turn(tap, b, bot):
@@ -538,12 +542,12 @@ def in_turn(tap, b, bot):
     anew(b)
     b.until("document.querySelectorAll('.card.ask').length === 11")
     order = b.js("[...document.querySelectorAll('.card.ask')].map((c) => c.querySelector('h2 a').textContent)")
-    tap.eq((order[:3], order.count("bot")), (["racer", "bot", "racer"], 1), "each sandbox in its turn")
+    tap.eq((order[:3], order.count("bot")), (["racer", "bot", "racer"], 1), "cards alternate between sandboxes")
     bot.c("rm", "--force", "racer")
     end(p)
     for a in bot.asks():
         bot.c("approve", a["id"])
-    tap.ok(" 200" in end(one), "and the other is answered")
+    tap.ok(" 200" in end(one), "the question of another sandbox is answered during a flood")
     b.until("document.querySelectorAll('.card.ask:not(.done)').length === 0")
 
 
@@ -551,21 +555,21 @@ def sandboxes(tap, b, bot):
     b.go("#/sandboxes")
     b.until(f"document.querySelector('[data-sandbox=\"{bot.id}\"] .usage')?.textContent.match(/\\d+ %/)")
     text = b.text(f"[data-sandbox=\"{bot.id}\"]")
-    tap.ok(re.search(r"\d+ %", text) and re.search(r"\d+(\.\d)? [KM]iB of", text), "a sandbox with CPU and memory", text)
+    tap.ok(re.search(r"\d+ %", text) and re.search(r"\d+(\.\d)? [KM]iB of", text), "a sandbox is shown with CPU and memory", text)
     bot.run("later", "sleep", "1000")
     tap.ok(b.shows("text=later"), "a sandbox that starts later is shown without a reload")
     b.click("li:has-text('later') button.deny")
     b.click("text=Stop it now")
     b.until("![...document.querySelectorAll('h2')].some((n) => n.textContent === 'later')")
-    tap.ok("later" not in bot.c("ps").out, "and is stopped from here, in two steps", bot.c("ps"))
+    tap.ok("later" not in bot.c("ps").out, "a sandbox is stopped from the page, in two steps", bot.c("ps"))
     b.wait(".ended tr:has-text('later')")
     tap.ok("stopped" in b.text(".ended tr:has-text('later')"), "a sandbox that has ended is a row of the table", b.text(".ended"))
     b.fill(".ended input", "no such sandbox")
-    b.until("document.querySelector('.ended').textContent.includes('Nothing matches')")
+    b.until("document.querySelector('.ended').textContent.includes('No sandbox matches')")
     b.fill(".ended input", "SLEEP 1000")
     tap.ok(b.shows(".ended tr:has-text('later')"), "the table of ended sandboxes is searched by name and command")
     b.click(".ended tr:has-text('later') button")
-    b.click("text=Remove it and what it left")
+    b.click("text=Remove it and its changes")
     b.until("!document.querySelector('.ended').textContent.includes('later')")
     tap.ok("later" not in bot.c("ps", "-a").out, "an ended sandbox is removed from its row, in two steps", bot.c("ps", "-a"))
     gave_up(tap, b, bot)
@@ -597,7 +601,7 @@ def secrets(tap, b, bot):
     tap.ok("api.github.test" in row and "as bearer" in row and b.text("tr[data-secret=deploy-key] td:nth-child(5)") == "never", "a secret's row has its bindings and that it was never used", row)
     bot.run("user", "sh", "-c", "curl -sS -H \"Authorization: Bearer $DEPLOY_KEY\" https://api.github.test/x; sleep 1000", options=("--secret", "deploy-key"))
     b.until("document.querySelector('tr[data-secret=deploy-key]').textContent.includes('by user for api.github.test')")
-    tap.ok("very-secret-value" not in b.js("document.documentElement.outerHTML"), "a use is told with who and where, and no value is on the page")
+    tap.ok("very-secret-value" not in b.js("document.documentElement.outerHTML"), "a secret's use is shown with sandbox and host, and no value is on the page")
     bot.c("rm", "--force", "user")
 
 
@@ -605,7 +609,7 @@ def network(tap, b, bot):
     b.go("#/network")
     b.until("/^All [\\d,]+ events?\\.$/.test(document.querySelector('[role=status]').textContent)")
     rows = "document.querySelector('[aria-rowcount]').getAttribute('aria-rowcount') - 1"
-    tap.ok(b.js(rows) > 5 and b.count(".vrow") < 120, "the network's events", b.js(rows))
+    tap.ok(b.js(rows) > 5 and b.count(".vrow") < 120, "the network view lists events", b.js(rows))
     b.select(".filters select >> nth=1", "deny")
     b.until("[...document.querySelectorAll('.vbody .vrow:not([hidden]) .decision')].every((c) => c.textContent === 'denied')")
     tap.ok(b.js(rows) > 0, "the filter shows denied events alone")
@@ -618,14 +622,14 @@ def network(tap, b, bot):
     b.fill("input[type=search]", "")
     p = bot.start(["sh", "-c", "while :; do curl -sS -o /dev/null https://api.github.test/live/; done"])
     b.until("[...document.querySelectorAll('.vbody .vrow:not([hidden]) .where')].some((c) => c.textContent.includes('/live/'))")
-    tap.ok(p.poll() is None, "also while there is no end of them")
+    tap.ok(p.poll() is None, "new connections are shown while more of them arrive")
     p.kill()
     p.communicate()
     b.wait("svg[role=img]")
     names = b.js("[...document.querySelectorAll('svg[role=img] > title')].map((t) => t.textContent)")
     tap.ok(len(names) == 2 and re.search(r"Decisions from .* denied [1-9]", names[0]) and "Bytes" in names[1], "charts say what they show", names)
     b.click(".chart summary")
-    tap.ok(re.search(r"\d", b.text(".chart table tbody")), "and are tables, too")
+    tap.ok(re.search(r"\d", b.text(".chart table tbody")), "charts can be shown as tables")
 
 
 def remedies(tap, b, bot):
@@ -656,21 +660,21 @@ def remedies(tap, b, bot):
     tap.ok(b.holds("[...document.querySelectorAll('.filters option')].some((o) => o.textContent.startsWith('sleep 1000 ('))"), "a sandbox without a name is known by its command")
     b.go(f"#/policy/{r.out.strip()}")
     b.wait(".rules li")
-    tap.ok("to: 10.1.2.3:8443" in b.text(".rules").replace("\n", ""), "a rule tells where it leads", b.text(".rules"))
+    tap.ok("to: 10.1.2.3:8443" in b.text(".rules").replace("\n", ""), "a rule shows its to: address", b.text(".rules"))
     bot.c("rm", "--force", r.out.strip())
 
 
 def policy(tap, b, bot):
     b.go(f"#/policy/{bot.id}")
     b.wait(".rules li")
-    tap.ok("allow api.github.test:443" in b.text(".rules") and "ask PUT /repos/*/*/pulls/*/merge" in b.text(".rules"), "the rules of a sandbox", b.text(".rules"))
-    tap.ok("What is shown is what is in force" in b.text("main"), "which are in force", b.text("main"))
+    tap.ok("allow api.github.test:443" in b.text(".rules") and "ask PUT /repos/*/*/pulls/*/merge" in b.text(".rules"), "the policy view lists the rules of a sandbox", b.text(".rules"))
+    tap.ok("These rules are in force" in b.text("main"), "the policy view says that its rules are in force", b.text("main"))
     for method, url, word in (("PUT", MERGE, "A person is asked"), ("GET", MERGE, "Allowed"), ("GET", "https://evil.test/", "Denied")):
         b.select("select[name=method]", method)
         b.fill("input[name=url]", url)
         b.click("text=Explain")
-        tap.ok(b.holds(f"document.querySelector('.verdict strong')?.textContent === '{word}. '"), f"{method} {url}: {word}")
-    tap.ok("ask: deploy when env=production" in b.text(".tools") and "A person is asked before its changes are brought out" in b.text("main"), "what it says of tools and of apply", b.text("main"))
+        tap.ok(b.holds(f"document.querySelector('.verdict strong')?.textContent === '{word}. '"), f"{method} {url} is explained as: {word}")
+    tap.ok("ask: deploy when env=production" in b.text(".tools") and "A person is asked before its changes are applied" in b.text("main"), "the policy view lists the rules for tools and apply", b.text("main"))
     bodies(tap, b)
     granted(tap, b, bot)
 
@@ -685,26 +689,26 @@ def bodies(tap, b):
     """What the body of a request decides is neither denied nor allowed; it can be said what it is. And tools."""
     b.select("select[name=method]", "POST")
     b.fill("input[name=url]", "https://api.github.test/graphql")
-    tap.ok(verdict(b, "Depends on the body"), "a request whose body decides is explained as one that depends on it")
-    tap.ok(b.count(".verdict .bad") == 0 and "body" in b.text(".verdict .quote"), "what depends on the body is not said to be denied", b.text(".verdict"))
+    tap.ok(verdict(b, "Depends on the body"), "a request whose body decides is explained as depending on the body")
+    tap.ok(b.count(".verdict .bad") == 0 and "body" in b.text(".verdict .quote"), "a request that depends on its body is not explained as denied", b.text(".verdict"))
     b.select("select[name=body]", "graphql")
     for text, word in (("query { viewer { login } }", "Allowed"), ("mutation { mergePullRequest(input: {}) { x } }", "A person is asked"), ("mutation { deleteRef(input: {}) { x } }", "Denied")):
         b.fill("input[name=graphql]", text)
-        tap.ok(verdict(b, word), f"{text[:24]}: {word}")
-    tap.eq([v for v in b.do("axe") if v["impact"] in ("serious", "critical")], [], "axe: with a document")
+        tap.ok(verdict(b, word), f"{text[:24]} is explained as: {word}")
+    tap.eq([v for v in b.do("axe") if v["impact"] in ("serious", "critical")], [], "axe finds no fault in the policy view with a document")
     b.fill("input[name=url]", "https://api.github.test/o/r.git/git-receive-pack")
     b.select("select[name=body]", "push")
     for ref, act, word in (("refs/heads/bot/x", "create", "Allowed"), ("refs/heads/main", "force", "Denied")):
         b.fill("input[name=push]", ref)
         b.select("select[name=does]", act)
-        tap.ok(verdict(b, word), f"{ref} {act}: {word}")
-    tap.eq([v for v in b.do("axe") if v["impact"] in ("serious", "critical")], [], "axe: with a push")
+        tap.ok(verdict(b, word), f"push {ref} {act} is explained as: {word}")
+    tap.eq([v for v in b.do("axe") if v["impact"] in ("serious", "critical")], [], "axe finds no fault in the policy view with a push")
     b.select("select[name=about]", "tool")
     for tool, args, word in (("deploy", '{"env":"production"}', "A person is asked"), ("deploy", "", "Allowed"), ("rm_all", "", "Denied")):
         b.fill("input[name=tool]", tool)
         b.fill("input[name=args]", args)
-        tap.ok(verdict(b, word), f"{tool} {args}: {word}")
-    tap.eq([v for v in b.do("axe") if v["impact"] in ("serious", "critical")], [], "axe: with a tool")
+        tap.ok(verdict(b, word), f"tool {tool} {args} is explained as: {word}")
+    tap.eq([v for v in b.do("axe") if v["impact"] in ("serious", "critical")], [], "axe finds no fault in the policy view with a tool")
     b.select("select[name=about]", "request")
     b.select("select[name=body]", "")
 
@@ -720,19 +724,19 @@ def granted(tap, b, bot):
     bot.c("approve", q["id"], "--sandbox")
     end(p)
     b.until("document.querySelector('.granted li')")
-    tap.ok("new.example.test:443" in b.text(".granted") and q["id"] in b.text(".granted"), "what was granted stands under the rules", b.text(".granted"))
-    tap.ok("What is shown is what is in force" in b.text("main"), "and it is what is in force")
+    tap.ok("new.example.test:443" in b.text(".granted") and q["id"] in b.text(".granted"), "a granted rule is listed under the rules", b.text(".granted"))
+    tap.ok("These rules are in force" in b.text("main"), "the policy view says that a granted rule is in force")
     tap.ok(verdict(b, "Allowed"), "a host that was granted is explained as allowed")
-    tap.ok(q["id"] in b.text(".verdict") and "new.example.test:443" in b.text(".verdict"), "which rule decides, and whose it is", b.text(".verdict"))
-    tap.eq([v for v in b.do("axe") if v["impact"] in ("serious", "critical")], [], "axe: with a grant")
+    tap.ok(q["id"] in b.text(".verdict") and "new.example.test:443" in b.text(".verdict"), "the explanation names the granted rule and its question", b.text(".verdict"))
+    tap.eq([v for v in b.do("axe") if v["impact"] in ("serious", "critical")], [], "axe finds no fault in the policy view with a grant")
     bot.c("deny", q["id"])
     b.until("!document.querySelector('.granted')")
-    tap.ok(verdict(b, "Denied"), "a grant that is taken back is gone from the explanation")
+    tap.ok(verdict(b, "Denied"), "a host is explained as denied after its grant was taken back")
 
 
 def audit(tap, b, bot):
     b.go("#/audit")
-    tap.ok(b.holds("document.querySelector('.verify .note').textContent.startsWith('Whole.')"), "the log verifies, and it says so")
+    tap.ok(b.holds("document.querySelector('.verify .note').textContent.startsWith('Whole.')"), "the page says that the log verifies")
     b.select(".filters select >> nth=1", "ask")
     tap.ok(b.holds("[...document.querySelectorAll('.vbody .vrow:not([hidden]) .kind')].length > 3 && [...document.querySelectorAll('.vbody .vrow:not([hidden]) .kind')].every((c) => c.textContent.startsWith('ask.'))"), "the log is filtered by the kind of events")
     bot.c("exec", "bot", "--", "true")
@@ -744,10 +748,10 @@ def timeline(tap, b, bot):
     b.go(f"#/run/{bot.id}")
     b.until("document.querySelectorAll('.timeline > .entry').length > 5")
     told = b.js("[...document.querySelectorAll('.timeline .entry')].map((e) => e.querySelector('.told, summary').textContent)")
-    at = [next((i for i, t in enumerate(told) if x in t), -1) for x in ("Started:", "Asks a person to allow a request", "Allowed once by page, on the page", "What was allowed was used", "Denied by page")]
-    tap.ok(-1 not in at and at == sorted(at), "a run's story, in order", at, told)
+    at = [next((i for i, t in enumerate(told) if x in t), -1) for x in ("Started:", "Asks a person to allow a request", "Allowed once by page, on the page", "The approval was used", "Denied by page")]
+    tap.ok(-1 not in at and at == sorted(at), "the timeline shows the events of a run in order", at, told)
     times = b.js("[...document.querySelectorAll('.timeline time')].map((t) => t.dateTime)")
-    tap.eq(times, sorted(times), "by when it happened")
+    tap.eq(times, sorted(times), "the timeline is sorted by time")
 
 
 def accessible(tap, b, bot):
@@ -767,9 +771,9 @@ def accessible(tap, b, bot):
             if SHOTS:
                 b.do("shot", path=os.path.join(SHOTS, f"{view.split('/')[0]}-{scheme}-{width}.png"))
             found = [v for v in b.do("axe") if v["impact"] in ("serious", "critical")]
-            tap.eq(found, [], f"axe: {view} {scheme} {width}x{height}")
+            tap.eq(found, [], f"axe finds no fault in {view}, {scheme}, {width}x{height}")
             wide = b.js("document.scrollingElement.scrollWidth - innerWidth")
-            tap.ok(wide <= 0, f"{view} {scheme} {width}: nothing sticks out", wide)
+            tap.ok(wide <= 0, f"{view} {scheme} {width}: nothing is wider than the window", wide)
             if width < 700:
                 cut = b.js("[...document.querySelectorAll('main .scroll, main select')].filter((e) => e.scrollWidth > e.clientWidth + 1 || e.getBoundingClientRect().right > innerWidth - 4).map((e) => e.outerHTML.slice(0, 80))")
                 tap.eq(cut, [], f"{view}: on a phone no table or field is cut off at the right")
@@ -796,10 +800,10 @@ def reconnects(tap, b, bot):
     b.js("""globalThis.said = []; new MutationObserver(() => banner.hidden || said.push(banner.textContent)).observe(document.getElementById('banner'),
         { attributes: true, childList: true }); 0""")
     mine = pids_of(os.path.join(bot.c.bin, "coffer-web"))
-    tap.eq(len(mine), 1, "coffer-web is there")
+    tap.eq(len(mine), 1, "control: one coffer-web runs")
     kill_own(mine[0], signal.SIGKILL)
     b.until("said.length > 0")
-    tap.ok("lost" in b.js("said[0]"), "coffer-web is killed: a banner", b.js("said"))
+    tap.ok("lost" in b.js("said[0]"), "a banner appears when coffer-web is killed", b.js("said"))
     tap.ok(b.holds("document.getElementById('banner').hidden"), "the page connects again by itself after coffer-web was killed")
     p = bot.start(merge())
     tap.ok(b.shows(".card.ask:not(.done)"), "a page that has connected again shows a new question")
@@ -812,18 +816,18 @@ def observers(tap, b, bot):
     p = bot.start(merge())
     b.open(bot.c("ui", "--role", "observer").out.strip(), width=390, height=844)
     b.wait(".card.ask")
-    tap.ok(b.count(".card.ask button.allow, .card.ask button.deny") == 0 and "observer" in b.text(".card.ask .act"), "who may only look has nothing to press")
+    tap.ok(b.count(".card.ask button.allow, .card.ask button.deny") == 0 and "observer" in b.text(".card.ask .act"), "an observer has no buttons on a card")
     b.press("a")
     b.press("Enter")
     b.go("#/sandboxes")
     b.wait(".card.sandbox")
-    tap.eq(b.count(".card.sandbox button"), 0, "not there either")
-    tap.eq([a["state"] for a in bot.asks()], ["pending"], "and has answered nothing")
+    tap.eq(b.count(".card.sandbox button"), 0, "an observer has no buttons on a sandbox")
+    tap.eq([a["state"] for a in bot.asks()], ["pending"], "an observer's keys answer nothing")
     bot.c("token", "rm", "page")
     b.wait("text=You are signed out")
-    tap.ok("coffer ui" in b.text("main"), "who is signed out is told the way back")
-    tap.eq(b.js("sessionStorage.length"), 0, "and nothing of the session is kept")
-    tap.eq([v for v in b.do("axe") if v["impact"] in ("serious", "critical")], [], "axe: signed out")
+    tap.ok("coffer ui" in b.text("main"), "a page that is signed out says how to sign in again")
+    tap.eq(b.js("sessionStorage.length"), 0, "a page that is signed out keeps no session")
+    tap.eq([v for v in b.do("axe") if v["impact"] in ("serious", "critical")], [], "axe finds no fault in the page after signing out")
     for a in bot.asks():
         bot.c("approve", a["id"])
     end(p)
@@ -867,15 +871,15 @@ def crowd(tap, who):
             b.until(f"{ROWS} >= 1000")
             b.until(f"(document.querySelector('.vlist').scrollTop = 1e9, {ROWS} === 100000)")
             b.until("document.querySelector('.vbody').textContent.includes('h0.example.test')")
-            tap.ok(b.count(".vrow") < 120 and b.js(STATE).startswith("All "), "crowd: scrolled to the end of them", b.js(STATE))
+            tap.ok(b.count(".vrow") < 120 and b.js(STATE).startswith("All "), "crowd: the list scrolls to its last row", b.js(STATE))
             b.fill("input[type=search]", "h17.")
             b.until(f"/^(All )?2,000 events/.test({STATE})")
-            tap.ok(b.count(".vrow") < 120, "crowd: a filter finds its two thousand")
+            tap.ok(b.count(".vrow") < 120, "crowd: a filter finds its two thousand rows")
             longest = b.do("seen")["longest"]
-            tap.ok(longest < 8 * usual, "crowd: it never stood still for long, by what this browser takes to read the rows", longest, usual)
+            tap.ok(longest < 8 * usual, "crowd: the page never blocks for long, compared to reading the rows once", longest, usual)
             b.go("#/audit")
             b.until("document.querySelector('.verify .note').textContent.startsWith('Broken.')")
-            tap.ok("was changed after it was written" in b.text(".verify .note"), "crowd: a log that was forged is said to be broken")
+            tap.ok("was changed after it was written" in b.text(".verify .note"), "crowd: a forged log is shown as broken")
             clean(tap, b, "crowd", port)
         c("gateway", "stop")
 
@@ -883,7 +887,7 @@ def crowd(tap, who):
 def clean(tap, b, what, port):
     seen = b.do("seen")
     others = [u for u in seen["requests"] if not u.startswith(f"http://127.0.0.1:{port}/")]
-    tap.eq(others, [], f"{what}: the browser asked nobody else for anything")
+    tap.eq(others, [], f"{what}: the browser sent requests to no other host")
     tap.eq((seen["violations"], seen["dialogs"], seen["errors"]), ([], 0, []), f"{what}: no policy was broken, no dialog opened, nothing thrown")
 
 
@@ -919,9 +923,9 @@ def texts(tap):
             f.write('{"type": "module"}')
         r = subprocess.run(["node", "--input-type=module", "-e", TEXTS % {"web": web}], capture_output=True, text=True, timeout=300, check=False)
     got = json.loads(r.stdout) if r.returncode == 0 else {}
-    tap.ok(got.get("quick") and all(n <= 161 for n in got["cut"]), "long texts are cut at once, whatever they are made of", r)
+    tap.ok(got.get("quick") and all(n <= 161 for n in got["cut"]), "long texts are cut quickly, whatever they consist of", r)
     tap.eq(got.get("host"), "to …releases.evil.test…", "a host that does not fit keeps its end")
-    tap.eq(got.get("hosts"), ["db.corp.test", "_x.corp.test", "[2001:db8::1]", None, None, None, None], "what is no host name is not put into a URL that the policy is asked about")
+    tap.eq(got.get("hosts"), ["db.corp.test", "_x.corp.test", "[2001:db8::1]", None, None, None, None], "a text that is not a host name is not put into a URL for the policy")
 
 
 def main():
@@ -943,10 +947,10 @@ def main():
                     part(tap, b, bot)
                 clean(tap, b, "operator", bot.port)
                 b.open(url)
-                tap.ok(b.shows("text=You are signed out"), "the link works once")
+                tap.ok(b.shows("text=This link was used already or is older than two minutes."), "the link of coffer ui works once")
                 observers(tap, b, bot)
                 clean(tap, b, "observer", bot.port)
-            tap.eq(c("audit", "verify").code, 0, "the log is whole")
+            tap.eq(c("audit", "verify").code, 0, "the log verifies")
             c("rm", "--force", "bot")
             c("gateway", "stop")
             c.check_clean(tap)

@@ -17,7 +17,13 @@ const browser = await chromium.launch({
 	executablePath: program, headless: true,
 	args: ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-first-run"],
 });
-let context, page;
+let context, page, held = gate();
+
+function gate() {
+	let release;
+
+	return { promise: new Promise((done) => (release = done)), release };
+}
 
 // In the page before any of its scripts.
 function watch() {
@@ -105,6 +111,17 @@ const ops = {
 	/** The page cannot reach these until they are free again. */
 	block: ({ pattern }) => page.route(pattern, (r) => r.abort()),
 	free: ({ pattern }) => page.unroute(pattern),
+	/** The page's requests for these wait for `release`, which returns when the page has taken the response to the first. */
+	hold: ({ pattern }) => page.route(pattern, (r) => held.promise.then(() => r.continue())),
+	async release({ pattern }) {
+		const response = page.waitForResponse(pattern);
+
+		held.release();
+		await (await response).finished();
+		await page.evaluate(() => new Promise((done) => setTimeout(done, 100)));
+		await page.unroute(pattern);
+		held = gate();
+	},
 	js: ({ js }) => page.evaluate(js),
 	shot: ({ path, full = false }) => page.screenshot({ path, fullPage: full }).then(() => null),
 	async axe() {
