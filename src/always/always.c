@@ -81,7 +81,7 @@ static int refuse_edit(const struct always_act *x, const char *rule, const char 
 
 static const char *const entry_lists[] = { "http", "graphql", "git" };
 
-static bool has_limits(const struct policy_limits *l)
+static bool rule_has_limits(const struct policy_limits *l)
 {
 	return l->bytes_up || l->bandwidth || l->connections || l->requests_per_minute;
 }
@@ -102,7 +102,7 @@ static int plan_rule_copy(const struct policy *p, const struct always_act *x, co
 		return refuse_edit(x, v->rule_text,
 				   "which is for more than this host and port, and not the only one that is",
 				   e);
-	if (has_limits(&r->limits) || r->secret[0] || r->capture[0])
+	if (rule_has_limits(&r->limits) || r->secret[0] || r->capture[0])
 		return refuse_edit(
 			x, v->rule_text,
 			"which is for more than this host and port, and its limits or secret for all of them",

@@ -75,7 +75,7 @@ int coffer_main(int argc, char **argv)
 		return web_work(argc - 1, argv + 1);
 	/* Internal: a guard executes this to notify people of pending questions. */
 	if (str_eq(argv[1], "notify-asks"))
-		return notify_asks(argc - 1, argv + 1);
+		return cmd_notify_asks(argc - 1, argv + 1);
 	v = verb_find(verb_of_flag(argv[1]));
 	if (!v)
 		return report_unknown_verb(argv[1]);

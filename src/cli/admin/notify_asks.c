@@ -155,7 +155,7 @@ static int notify_of_run(struct state *st, struct audit *audit, const char *run,
 	return r;
 }
 
-int notify_asks(int argc, char **argv)
+int cmd_notify_asks(int argc, char **argv)
 {
 	CLEANUP(state_release) struct state st = STATE_INIT;
 	CLEANUP(audit_freep) struct audit *audit = NULL;

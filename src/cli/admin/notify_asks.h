@@ -7,6 +7,6 @@
 #define CLI_NOTIFY_ASKS_H
 
 /* Arguments: notify-asks RUN NUMBER, where NUMBER is the first question to report. */
-int notify_asks(int argc, char **argv);
+int cmd_notify_asks(int argc, char **argv);
 
 #endif

@@ -209,7 +209,8 @@ static bool matches_net_filter(const struct net_event *ev, const char *decision,
 	return !host || strcasestr(net_event_host(ev), host);
 }
 
-static bool is_plain_in_json(const char *s)
+/* JSON has one spelling only for a host of these characters, so it can be searched for in the raw line. */
+static bool host_is_plain_in_json(const char *s)
 {
 	for (; *s; s++) {
 		if (!(*s >= 'a' && *s <= 'z') && !(*s >= 'A' && *s <= 'Z') && !(*s >= '0' && *s <= '9') &&
@@ -241,7 +242,7 @@ static bool may_match_net_filter(const struct line *l, const char *decision, con
 	if (decision && !(denied && str_eq(decision, "deny")) &&
 	    !memmem(l->fields, l->fields_len, decision, strlen(decision)))
 		return false;
-	return !host || !is_plain_in_json(host) || line_has_text(l, host) || str_eq(host, "-");
+	return !host || !host_is_plain_in_json(host) || line_has_text(l, host) || str_eq(host, "-");
 }
 
 static void add_number_if(struct json *j, const char *key, uint64_t v, bool has)

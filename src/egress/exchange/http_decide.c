@@ -4,7 +4,7 @@
  * body (GraphQL, pushes) it is held and judged again; an allowed request gets its journal line, then is sent.
  */
 #include "base/container.h"
-#include "egress/credential/theirs.h"
+#include "egress/credential/foreign_cred.h"
 #include "egress/exchange/http_act.h"
 #include "egress/exchange/http_ask.h"
 #include "egress/exchange/http_capture.h"
@@ -79,7 +79,7 @@ static bool refuse_over_limit(struct exch *e)
 	return false;
 }
 
-static void deny_theirs_verdict(struct exch *e, const char *what)
+static void deny_foreign_verdict(struct exch *e, const char *what)
 {
 	e->verdict.action = POLICY_DENY;
 	e->verdict.need = 0;
@@ -89,9 +89,9 @@ static void deny_theirs_verdict(struct exch *e, const char *what)
 	e->verdict.hint = "Send the request without it.";
 }
 
-void exch_deny_theirs(struct exch *e, const char *what)
+void exch_deny_foreign(struct exch *e, const char *what)
 {
-	deny_theirs_verdict(e, what);
+	deny_foreign_verdict(e, what);
 	exch_deny(e);
 }
 
@@ -101,13 +101,13 @@ void exch_deny_theirs(struct exch *e, const char *what)
  */
 static bool brings_own_credential(struct exch *e)
 {
-	struct theirs t = { .ours = http_secrets_grants(e->in),
+	struct foreign_cred t = { .ours = http_secrets_grants(e->in),
 			    .host = e->conn->host.text,
 			    .port = e->conn->port };
 
-	if (!e->verdict.terms.credentials_only || !theirs_in_head(&t, &e->req))
+	if (!e->verdict.terms.credentials_only || !foreign_cred_in_head(&t, &e->req))
 		return false;
-	deny_theirs_verdict(e, t.what);
+	deny_foreign_verdict(e, t.what);
 	return true;
 }
 

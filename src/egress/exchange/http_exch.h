@@ -11,7 +11,7 @@
  *	read		the front fills in `req` with http_head.c, then calls exch_begin()
  *	judge		http_decide.c:exch_decide(); where a rule must see the body, http_hold.c and exch_decide_body() judge again
  *	approve		http_ask.c:exch_ask(), where the verdict says ask: gathers the body, asks a person; then exch_apply_verdict() again
- *	limits		http_decide.c:exch_apply_verdict() also judges second paths and checks the client's own credentials (theirs.h)
+ *	limits		http_decide.c:exch_apply_verdict() also judges second paths and checks the client's own credentials (foreign_cred.h)
  *	credentials	http_secret.c:secret_check() finds placeholders and plans their secrets, http_capture.c:capture_check() issuers
  *	approve secret	http_ask.c:exch_ask_secret(), called by http_decide.c:exch_send(), where a rule asks before a secret is used
  *	journal		http_decide.c:log_first_or_wait(): the ledger, the `request` line, and its commit
@@ -196,8 +196,8 @@ bool exch_key_path(const struct exch *e); /* is its path a part of its key (ledg
 void exch_refuse(struct exch *e, unsigned status, const char *why); /* for another reason than a rule */
 void exch_log_refusal(struct exch *e, const char *why); /* the same, where no response can be sent */
 void exch_deny(struct exch *e);				/* by e->verdict */
-void exch_deny_theirs(struct exch *e,
-		      const char *what); /* by `credentials: only`; what was found (theirs.h) */
+void exch_deny_foreign(struct exch *e,
+		      const char *what); /* by `credentials: only`; what was found (foreign_cred.h) */
 void exch_respond_failed(struct exch *e, const char *why); /* 502 */
 
 #endif

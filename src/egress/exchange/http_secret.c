@@ -11,7 +11,7 @@
 #include "base/fd.h"
 #include "crypto/hash.h"
 #include "egress/core/control.h"
-#include "egress/credential/theirs.h"
+#include "egress/credential/foreign_cred.h"
 #include "egress/exchange/http_capture.h"
 #include "egress/exchange/http_head.h"
 #include "egress/exchange/http_secret_int.h"
@@ -161,7 +161,7 @@ static bool find_and_plan(struct exch *e, struct slice body)
 /* `credentials: only`: a body that was not searched is not sent. */
 static bool body_is_judged(const struct exch *e)
 {
-	return e->verdict.terms.credentials_only && theirs_wants_body(&e->req);
+	return e->verdict.terms.credentials_only && foreign_cred_wants_body(&e->req);
 }
 
 /* Other bodies are sent as they are when they are too long to be held. */
@@ -183,17 +183,17 @@ static bool must_hold_body(const struct exch *e)
 /* Everything that was waited for has arrived. True: continue. */
 static bool check_whole_body(struct exch *e, struct slice body)
 {
-	struct theirs t = { .ours = http_secrets_grants(e->in),
+	struct foreign_cred t = { .ours = http_secrets_grants(e->in),
 			    .host = e->conn->host.text,
 			    .port = e->conn->port };
 	struct watch_hit hit;
 
-	if (body_is_judged(e) && theirs_in_body(&t, &e->req, body)) {
+	if (body_is_judged(e) && foreign_cred_in_body(&t, &e->req, body)) {
 		/* A placeholder of another sandbox looks like a real credential. */
 		if (watch_is_stale(e))
 			refuse_placeholder(e, &(struct watch_hit){ .is_stale = true }, "the body");
 		else
-			exch_deny_theirs(e, t.what);
+			exch_deny_foreign(e, t.what);
 		return false;
 	}
 	if (e->in->secrets)
@@ -206,7 +206,7 @@ static bool check_whole_body(struct exch *e, struct slice body)
 
 bool secret_check(struct exch *e)
 {
-	const char *why = body_is_judged(e) ? theirs_why_not(&e->req) : NULL;
+	const char *why = body_is_judged(e) ? foreign_cred_why_not(&e->req) : NULL;
 
 	if (deny_without_secret(e) || !capture_check(e))
 		return false;
@@ -237,7 +237,7 @@ void secret_body(struct exch *e)
 	exch_hold_free(e);
 	if (!whole && body_is_judged(e))
 		exch_refuse(e, is_long ? 413 : 503,
-			    is_long ? THEIRS_TOO_LONG
+			    is_long ? FOREIGN_CRED_TOO_LONG
 				    : "too many requests wait to be judged by their bodies");
 	else if (check_whole_body(e, whole ? http_pipe_peek(&e->up) : SLICE_NONE))
 		exch_send(e);

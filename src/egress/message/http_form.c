@@ -5,27 +5,19 @@
  */
 #include "egress/message/http_form.h"
 
-#include <stdint.h>
+#include "base/hex.h"
 
-static int form_hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	if ((c | 32) >= 'a' && (c | 32) <= 'f')
-		return (c | 32) - 'a' + 10;
-	return -1;
-}
+#include <stdint.h>
 
 int http_form_decode(struct slice s, struct buf *out)
 {
 	for (size_t i = 0; i < s.len; i++) {
 		if (s.p[i] == '%') {
-			int a = s.len - i > 2 ? form_hex_digit(s.p[i + 1]) : -1;
-			int b = s.len - i > 2 ? form_hex_digit(s.p[i + 2]) : -1;
+			int byte = s.len - i > 2 ? hex_byte(s.p + i + 1) : -1;
 
-			if (a < 0 || b < 0)
+			if (byte < 0)
 				return -EBADMSG;
-			buf_add(out, &(uint8_t){ (uint8_t)(a << 4 | b) }, 1);
+			buf_add(out, &(uint8_t){ (uint8_t)byte }, 1);
 			i += 2;
 		} else {
 			buf_addc(out, (char)(s.p[i] == '+' ? ' ' : s.p[i]));
@@ -52,8 +44,11 @@ bool http_form_next(struct slice *form, struct slice *name, struct slice *value)
 	return true;
 }
 
-/* PHP turns dots and spaces in a name into "_", and drops spaces before it. */
-static bool is_same_char(char got, char want)
+/*
+ * May a server read the character `got` of a parameter's name as `want`? Some servers ignore case, and PHP turns
+ * dots and spaces in a name into "_".
+ */
+static bool name_char_may_mean(char got, char want)
 {
 	if (got >= 'A' && got <= 'Z')
 		got |= 32;
@@ -66,11 +61,11 @@ static bool is_named_generously(const struct buf *got, const char *name)
 {
 	size_t i = 0, n = strlen(name);
 
-	/* A name that begins with "_" may itself be written with a character that PHP turns into "_". */
+	/* PHP drops spaces before a name. What is left may still begin with a character that it turns into "_". */
 	while (i < got->len && got->data[i] == ' ')
 		i++;
 	for (size_t k = 0; k < n; k++, i++) {
-		if (i >= got->len || !is_same_char(got->data[i], name[k]))
+		if (i >= got->len || !name_char_may_mean(got->data[i], name[k]))
 			return false;
 	}
 	return i == got->len || got->data[i] == '[' || got->data[i] == ' ' || got->data[i] == '.' ||

@@ -265,7 +265,8 @@ static void copy_value_text(char *out, size_t size, const struct line_value *v)
 	out[n] = '\0';
 }
 
-static const struct line_value *first_present(const struct line_value *a, const struct line_value *b)
+/* The first of two members that the line has; the second when it has neither. */
+static const struct line_value *first_line_value(const struct line_value *a, const struct line_value *b)
 {
 	return a->type ? a : b;
 }
@@ -293,15 +294,15 @@ static int check_line_members(const struct line_value v[KEY_COUNT + 1], int *ret
 /* Sets every member: the struct is as large as a line and is not cleared first. */
 static void fill_net_line(struct net_line *l, const struct line_value v[KEY_COUNT + 1])
 {
-	const struct line_value *name = v[K_NAME].len ? &v[K_NAME] : first_present(&v[K_HOST], &v[K_ADDR]);
+	const struct line_value *name = v[K_NAME].len ? &v[K_NAME] : first_line_value(&v[K_HOST], &v[K_ADDR]);
 
 	copy_value_text(l->name, sizeof(l->name), name);
 	copy_value_text(l->secret, sizeof(l->secret), &v[K_SECRET]);
 	copy_value_text(l->what, sizeof(l->what),
-			first_present(&v[K_METHOD],
-				      first_present(&v[K_QTYPE], first_present(&v[K_PROTO], &v[K_KIND]))));
+			first_line_value(&v[K_METHOD],
+				      first_line_value(&v[K_QTYPE], first_line_value(&v[K_PROTO], &v[K_KIND]))));
 	copy_value_text(l->path, sizeof(l->path), &v[K_PATH]);
-	copy_value_text(l->why, sizeof(l->why), first_present(&v[K_WHY], &v[K_TEXT]));
+	copy_value_text(l->why, sizeof(l->why), first_line_value(&v[K_WHY], &v[K_TEXT]));
 	l->port = (uint16_t)v[K_PORT].n;
 	l->up = (uint64_t)v[K_UP].n;
 	l->down = (uint64_t)v[K_DOWN].n;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Searches a request for foreign credentials (theirs.h). In doubt it reports one: the rule has said that only
+ * Searches a request for foreign credentials (foreign_cred.h). In doubt it reports one: the rule has said that only
  * the gateway's may pass.
  */
-#include "egress/credential/theirs.h"
+#include "egress/credential/foreign_cred.h"
 
 #include "egress/credential/inject.h"
 #include "egress/credential/inject_int.h"
@@ -19,7 +19,7 @@
 #define BESIDE_MAX 6 /* characters beside a placeholder in its segment: "bot" */
 
 /* Names come from inside: only printable characters are shown. */
-static bool report_theirs(struct theirs *t, const char *where, struct slice name, const char *what)
+static bool report_foreign(struct foreign_cred *t, const char *where, struct slice name, const char *what)
 {
 	char text[NAME_SHOWN_MAX + 1];
 	size_t n = 0;
@@ -35,7 +35,7 @@ static bool report_theirs(struct theirs *t, const char *where, struct slice name
 /* ---- Shapes of tokens. ---- */
 
 /* Searches the text between placeholders. */
-static const struct shape *find_token_shape(const struct theirs *t, struct slice s)
+static const struct shape *find_token_shape(const struct foreign_cred *t, struct slice s)
 {
 	const struct vault_grant *g;
 	struct shape_hit hit;
@@ -53,14 +53,14 @@ static const struct shape *find_token_shape(const struct theirs *t, struct slice
 	return NULL;
 }
 
-static bool has_token_shape(struct theirs *t, const char *where, struct slice name, struct slice value)
+static bool has_token_shape(struct foreign_cred *t, const char *where, struct slice name, struct slice value)
 {
 	const struct shape *s = find_token_shape(t, value);
 
-	return s && report_theirs(t, where, name, s->what);
+	return s && report_foreign(t, where, name, s->what);
 }
 
-static bool is_our_placeholder(const struct theirs *t, struct slice value)
+static bool is_our_placeholder(const struct foreign_cred *t, struct slice value)
 {
 	return t->ours && value.len && inject_is_ours(t->ours, slice_of("x"), value);
 }
@@ -84,7 +84,7 @@ static bool name_has_word(struct slice name, const char *word)
 	return false;
 }
 
-static bool theirs_in_field(struct theirs *t, struct slice name, struct slice value)
+static bool foreign_cred_in_field(struct foreign_cred *t, struct slice name, struct slice value)
 {
 	/* Services invent names for their headers; one of these words is in nearly all of them. */
 	static const char *const words[] = {
@@ -97,7 +97,7 @@ static bool theirs_in_field(struct theirs *t, struct slice name, struct slice va
 		return false;
 	for (size_t k = 0; k < ARRAY_SIZE(words); k++) {
 		if (name_has_word(name, words[k]))
-			return report_theirs(t, "the header", name, NULL);
+			return report_foreign(t, "the header", name, NULL);
 	}
 	return has_token_shape(t, "the header", name, value);
 }
@@ -115,7 +115,7 @@ static bool param_is_ours(const void *grants, struct slice value)
 	return grants && inject_is_ours_param(grants, value);
 }
 
-static bool theirs_in_query(struct theirs *t, struct slice query)
+static bool foreign_cred_in_query(struct foreign_cred *t, struct slice query)
 {
 	/* Parameters that services take a credential in. */
 	static const char *const list[] = {
@@ -145,7 +145,7 @@ static bool theirs_in_query(struct theirs *t, struct slice query)
 
 	for (size_t i = 0; i < ARRAY_SIZE(list); i++) {
 		if (http_form_has_but(query, list[i], param_is_ours, t->ours))
-			return report_theirs(t, "the parameter", slice_of(list[i]), NULL);
+			return report_foreign(t, "the parameter", slice_of(list[i]), NULL);
 	}
 	while (http_form_next(&rest, &name, &value)) {
 		autobuf struct buf k = BUF_INIT, v = BUF_INIT;
@@ -158,7 +158,7 @@ static bool theirs_in_query(struct theirs *t, struct slice query)
 }
 
 /* A token may follow a word: /bot123:…/send */
-static bool theirs_in_segment(struct theirs *t, struct slice s)
+static bool foreign_cred_in_segment(struct foreign_cred *t, struct slice s)
 {
 	size_t n = 0;
 
@@ -170,7 +170,7 @@ static bool theirs_in_segment(struct theirs *t, struct slice s)
 }
 
 /* Is it a placeholder with next to nothing beside it? */
-static bool segment_is_ours(const struct theirs *t, struct slice s)
+static bool segment_is_ours(const struct foreign_cred *t, struct slice s)
 {
 	size_t at;
 	const struct vault_grant *g = inject_placeholder(t->ours, s, &at);
@@ -179,7 +179,7 @@ static bool segment_is_ours(const struct theirs *t, struct slice s)
 }
 
 /* A secret that is sent in paths of this host: another credential in its place may have any shape. */
-static const struct vault_grant *secret_in_paths(const struct theirs *t, struct slice path,
+static const struct vault_grant *secret_in_paths(const struct foreign_cred *t, struct slice path,
 						 struct slice *ret_below)
 {
 	for (size_t i = 0; t->ours && i < t->ours->n; i++) {
@@ -196,7 +196,7 @@ static const struct vault_grant *secret_in_paths(const struct theirs *t, struct 
 	return NULL;
 }
 
-static bool theirs_in_path(struct theirs *t, struct slice path)
+static bool foreign_cred_in_path(struct foreign_cred *t, struct slice path)
 {
 	struct slice rest = path, seg, below = SLICE_NONE;
 	const struct vault_grant *g = secret_in_paths(t, path, &below);
@@ -206,26 +206,26 @@ static bool theirs_in_path(struct theirs *t, struct slice path)
 		autobuf struct buf plain = BUF_INIT;
 
 		seg = decode_or_raw(seg, &plain);
-		if (theirs_in_segment(t, seg))
+		if (foreign_cred_in_segment(t, seg))
 			return true;
 		is_there |= g && segment_is_ours(t, seg);
 	}
 	while (below.len && *below.p == '/')
 		below.p++, below.len--;
 	return g && !is_there && below.len &&
-	       report_theirs(t, "the path, in which the gateway's own is expected: the secret",
+	       report_foreign(t, "the path, in which the gateway's own is expected: the secret",
 			     slice_of(g->name), NULL);
 }
 
-bool theirs_in_head(struct theirs *t, const struct http_req *q)
+bool foreign_cred_in_head(struct foreign_cred *t, const struct http_req *q)
 {
 	for (unsigned i = 0; i < q->fields.n; i++) {
-		if (theirs_in_field(t, http_fields_name(&q->fields, i), http_fields_value(&q->fields, i)))
+		if (foreign_cred_in_field(t, http_fields_name(&q->fields, i), http_fields_value(&q->fields, i)))
 			return true;
 	}
-	if (q->url.has_query && theirs_in_query(t, urlpath_query(&q->target, &q->url)))
+	if (q->url.has_query && foreign_cred_in_query(t, urlpath_query(&q->target, &q->url)))
 		return true;
-	return q->url.path_len && theirs_in_path(t, urlpath_path(&q->target, &q->url));
+	return q->url.path_len && foreign_cred_in_path(t, urlpath_path(&q->target, &q->url));
 }
 
 /* ---- Bodies. ---- */
@@ -242,7 +242,7 @@ static bool slice_ends(struct slice s, const char *text)
 	return s.len >= n && memcmp(s.p + s.len - n, text, n) == 0;
 }
 
-bool theirs_wants_body(const struct http_req *q)
+bool foreign_cred_wants_body(const struct http_req *q)
 {
 	struct slice path = q->url.path_len ? urlpath_path(&q->target, &q->url) : SLICE_NONE;
 	bool is_git = (slice_ends(path, "/git-upload-pack") &&
@@ -253,7 +253,7 @@ bool theirs_wants_body(const struct http_req *q)
 	return q->has_body && !is_git;
 }
 
-const char *theirs_why_not(const struct http_req *q)
+const char *foreign_cred_why_not(const struct http_req *q)
 {
 	struct slice enc = http_fields_get(&q->fields, "content-encoding");
 
@@ -261,7 +261,7 @@ const char *theirs_why_not(const struct http_req *q)
 		return "the rule lets only credentials of the gateway through, and a compressed body cannot be looked "
 		       "into for others; send it without Content-Encoding";
 	if (q->has_length && q->length > EXCH_HOLD_MAX)
-		return THEIRS_TOO_LONG;
+		return FOREIGN_CRED_TOO_LONG;
 	return NULL;
 }
 
@@ -315,18 +315,18 @@ static bool is_credential_member(struct slice name)
 	return false;
 }
 
-static bool theirs_in_member(struct theirs *t, struct slice name, struct slice value)
+static bool foreign_cred_in_member(struct foreign_cred *t, struct slice name, struct slice value)
 {
 	return is_credential_member(name) && value.len && !is_our_placeholder(t, value) &&
-	       report_theirs(t, "the body's", name, NULL);
+	       report_foreign(t, "the body's", name, NULL);
 }
 
-static bool theirs_in_text(struct theirs *t, struct slice text)
+static bool foreign_cred_in_text(struct foreign_cred *t, struct slice text)
 {
 	return has_token_shape(t, "the body", SLICE_NONE, text);
 }
 
-static bool theirs_in_form(struct theirs *t, struct slice form)
+static bool foreign_cred_in_form(struct foreign_cred *t, struct slice form)
 {
 	struct slice name, value;
 
@@ -337,61 +337,61 @@ static bool theirs_in_form(struct theirs *t, struct slice form)
 		const char *open = n.len && n.p[n.len - 1] == ']' ? memrchr(n.p, '[', n.len) : NULL;
 		struct slice last = open ? (struct slice){ open + 1, (size_t)(n.p + n.len - open) - 2 } : n;
 
-		if (theirs_in_member(t, n, x) || theirs_in_member(t, last, x) || theirs_in_text(t, n) ||
-		    theirs_in_text(t, x))
+		if (foreign_cred_in_member(t, n, x) || foreign_cred_in_member(t, last, x) || foreign_cred_in_text(t, n) ||
+		    foreign_cred_in_text(t, x))
 			return true;
 	}
 	return false;
 }
 
-static bool theirs_in_json(struct theirs *t, struct slice name, const json_t *v);
+static bool foreign_cred_in_json(struct foreign_cred *t, struct slice name, const json_t *v);
 
 /* jansson's own limit of depth bounds both. */
 // NOLINTNEXTLINE(misc-no-recursion)
-static bool theirs_in_object(struct theirs *t, json_t *o)
+static bool foreign_cred_in_object(struct foreign_cred *t, json_t *o)
 {
 	const char *key;
 	json_t *v;
 
 	json_object_foreach(o, key, v)
 	{
-		if (theirs_in_text(t, slice_of(key)) || theirs_in_json(t, slice_of(key), v))
+		if (foreign_cred_in_text(t, slice_of(key)) || foreign_cred_in_json(t, slice_of(key), v))
 			return true;
 	}
 	return false;
 }
 
 // NOLINTNEXTLINE(misc-no-recursion)
-static bool theirs_in_json(struct theirs *t, struct slice name, const json_t *v)
+static bool foreign_cred_in_json(struct foreign_cred *t, struct slice name, const json_t *v)
 {
 	size_t i;
 	json_t *x;
 
 	switch (json_typeof(v)) {
 	case JSON_OBJECT:
-		return theirs_in_object(t, (json_t *)v);
+		return foreign_cred_in_object(t, (json_t *)v);
 	case JSON_ARRAY:
 		json_array_foreach(v, i, x)
 		{
-			if (theirs_in_json(t, name, x))
+			if (foreign_cred_in_json(t, name, x))
 				return true;
 		}
 		return false;
 	case JSON_STRING: {
 		struct slice s = { json_string_value(v), json_string_length(v) };
 
-		return theirs_in_member(t, name, s) || theirs_in_text(t, s);
+		return foreign_cred_in_member(t, name, s) || foreign_cred_in_text(t, s);
 	}
 	case JSON_INTEGER:
 	case JSON_REAL:
-		return theirs_in_member(t, name, slice_of("0"));
+		return foreign_cred_in_member(t, name, slice_of("0"));
 	default:
 		return false;
 	}
 }
 
 /* One JSON document or several in sequence. 1: found, 0: not found, -1: not JSON. */
-static int theirs_in_documents(struct theirs *t, struct slice s)
+static int foreign_cred_in_documents(struct foreign_cred *t, struct slice s)
 {
 	bool is = false;
 
@@ -409,7 +409,7 @@ static int theirs_in_documents(struct theirs *t, struct slice s)
 			       &e);
 		if (!o)
 			return -1;
-		is = theirs_in_json(t, SLICE_NONE, o);
+		is = foreign_cred_in_json(t, SLICE_NONE, o);
 		json_decref(o);
 		s.p += e.position;
 		s.len -= (size_t)e.position;
@@ -429,7 +429,7 @@ static struct slice multipart_value(struct slice s)
 	return (struct slice){ s.p, to ? (size_t)(to - s.p) : s.len };
 }
 
-static bool theirs_in_parts(struct theirs *t, struct slice s)
+static bool foreign_cred_in_parts(struct foreign_cred *t, struct slice s)
 {
 	const char *at;
 
@@ -444,24 +444,24 @@ static bool theirs_in_parts(struct theirs *t, struct slice s)
 			name.p++, name.len--;
 		while (n < name.len && n < 64 && name.p[n] != '"' && name.p[n] != ';' && name.p[n] != '\r')
 			n++;
-		if (!is_file && theirs_in_member(t, (struct slice){ name.p, n }, multipart_value(s)))
+		if (!is_file && foreign_cred_in_member(t, (struct slice){ name.p, n }, multipart_value(s)))
 			return true;
 	}
 	return false;
 }
 
-bool theirs_in_body(struct theirs *t, const struct http_req *q, struct slice body)
+bool foreign_cred_in_body(struct foreign_cred *t, const struct http_req *q, struct slice body)
 {
-	int r = has_content_type(q, "multipart/") ? 0 : theirs_in_documents(t, body);
+	int r = has_content_type(q, "multipart/") ? 0 : foreign_cred_in_documents(t, body);
 
 	if (body.len == 0)
 		return false;
 	if (r < 0 && has_content_type(q, "json"))
-		return report_theirs(t, "a body that claims to be JSON and is ambiguous", SLICE_NONE, NULL);
-	if (r > 0 || theirs_in_text(t, body))
+		return report_foreign(t, "a body that claims to be JSON and is ambiguous", SLICE_NONE, NULL);
+	if (r > 0 || foreign_cred_in_text(t, body))
 		return true;
 	if (r < 0 && (has_content_type(q, "application/x-www-form-urlencoded") ||
 		      !http_fields_has(&q->fields, "content-type")))
-		return theirs_in_form(t, body);
-	return has_content_type(q, "multipart/") && theirs_in_parts(t, body);
+		return foreign_cred_in_form(t, body);
+	return has_content_type(q, "multipart/") && foreign_cred_in_parts(t, body);
 }

@@ -3,7 +3,7 @@
  * Requests of whatever form, some with somebody else's token in their body (\x01 stands for it, \x02 for a placeholder, each by
  * itself between blanks): it is found wherever it stands, and whatever else is there.
  */
-#include "egress/credential/theirs.h"
+#include "egress/credential/foreign_cred.h"
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -42,7 +42,7 @@ static struct slice line(const uint8_t **data, size_t *size)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct theirs t = { .ours = &grants, .host = "a.test", .port = 443 };
+	struct foreign_cred t = { .ours = &grants, .host = "a.test", .port = 443 };
 	struct slice target = line(&data, &size), type = line(&data, &size), name = line(&data, &size);
 	struct http_req *q = calloc(1, sizeof(*q));
 	autobuf struct buf body = BUF_INIT;
@@ -62,8 +62,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	    http_fields_add(&q->fields, slice_of("content-type"), type) == 0 &&
 	    http_fields_add(&q->fields, slice_of("x"), name) == 0) {
 		q->has_body = true;
-		(void)theirs_in_head(&t, q);
-		if (!theirs_in_body(&t, q, (struct slice){ body.data, body.len }) && has_other)
+		(void)foreign_cred_in_head(&t, q);
+		if (!foreign_cred_in_body(&t, q, (struct slice){ body.data, body.len }) && has_other)
 			abort();
 		if (memchr(t.what, 0, sizeof(t.what)) == NULL)
 			abort();

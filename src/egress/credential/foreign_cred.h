@@ -8,33 +8,33 @@
  * A net, not a proof: a credential of no known shape under an unusual name, or an encoded one, is not
  * recognised.
  */
-#ifndef EGRESS_THEIRS_H
-#define EGRESS_THEIRS_H
+#ifndef EGRESS_FOREIGN_CRED_H
+#define EGRESS_FOREIGN_CRED_H
 
 #include "egress/message/http_msg.h"
 #include "vault/common/grants.h"
 
-#define THEIRS_WHAT_MAX 160
-#define THEIRS_TOO_LONG                                                                                  \
+#define FOREIGN_CRED_WHAT_MAX 160
+#define FOREIGN_CRED_TOO_LONG                                                                                  \
 	"the rule lets only credentials of the gateway through, and a body over 1 MiB cannot be looked " \
 	"into for others"
 
-struct theirs {
+struct foreign_cred {
 	const struct vault_grants *ours; /* NULL: none */
 	const char *host;
 	uint16_t port;
-	char what[THEIRS_WHAT_MAX]; /* what was found and where, for people */
+	char what[FOREIGN_CRED_WHAT_MAX]; /* what was found and where, for people */
 };
 
-bool theirs_in_head(struct theirs *t, const struct http_req *q);
+bool foreign_cred_in_head(struct foreign_cred *t, const struct http_req *q);
 
 /*
  * Must the whole body be held, to be searched? Not that of git's own protocol, which has no place for a
  * credential.
  */
-bool theirs_wants_body(const struct http_req *q);
+bool foreign_cred_wants_body(const struct http_req *q);
 /* Why it cannot be searched; NULL: it can. */
-const char *theirs_why_not(const struct http_req *q);
-bool theirs_in_body(struct theirs *t, const struct http_req *q, struct slice body);
+const char *foreign_cred_why_not(const struct http_req *q);
+bool foreign_cred_in_body(struct foreign_cred *t, const struct http_req *q, struct slice body);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "egress/credential/theirs.h"
+#include "egress/credential/foreign_cred.h"
 
 #include "tap.h"
 
@@ -10,7 +10,7 @@
 #define OTHER "ghp_Zq7xW3eR5tY8uI2oP4aS6dF9gH1jK0lM"
 
 static struct vault_grants grants;
-static struct theirs t;
+static struct foreign_cred t;
 
 static void add(const char *name, const char *ph, const char *host, const char *as)
 {
@@ -43,10 +43,10 @@ static bool has(const char *host, const struct ask *a)
 	    (a->type && http_fields_add(&q->fields, slice_of("Content-Type"), slice_of(a->type)) < 0))
 		abort();
 	q->has_body = a->body != NULL;
-	t = (struct theirs){ .ours = &grants, .host = host, .port = 443 };
-	r = theirs_in_head(&t, q);
-	if (!r && a->body && theirs_wants_body(q))
-		r = theirs_in_body(&t, q, slice_of(a->body));
+	t = (struct foreign_cred){ .ours = &grants, .host = host, .port = 443 };
+	r = foreign_cred_in_head(&t, q);
+	if (!r && a->body && foreign_cred_wants_body(q))
+		r = foreign_cred_in_body(&t, q, slice_of(a->body));
 	buf_release(&q->target);
 	http_fields_release(&q->fields);
 	free(q);
