@@ -93,7 +93,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	text = (const char *)data + 4;
 	size -= 4;
-	if (policy_edit("f", text, size, &ed, &out, &e) < 0) {
+	if (config_edit_policy("f", text, size, &ed, &out, &e) < 0) {
 		BUG_ON(e.msg[0] == '\0' || out.len);
 		return 0;
 	}
@@ -102,6 +102,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	/* What was moved or turned is not there to be so once more. */
 	if (ed.act == POLICY_EDIT_TURN_ENTRY || ed.act == POLICY_EDIT_TURN_APPLY ||
 	    ed.act == POLICY_EDIT_TURN_SECRET)
-		BUG_ON(policy_edit("f", out.data, out.len, &ed, &again, &e) == 0);
+		BUG_ON(config_edit_policy("f", out.data, out.len, &ed, &again, &e) == 0);
 	return 0;
 }

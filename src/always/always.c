@@ -268,8 +268,8 @@ static int edit_for_act(const struct always *a, const struct always_act *x, cons
 		     : plan_edit(a, old, x, v, buf_cstr(&entry), &ed, e);
 	if (r < 0)
 		return r;
-	r = policy_edit(str_safe(a->plan.file, shown, sizeof(shown)), buf_cstr(text), text->len, &ed, &out,
-			e);
+	r = config_edit_policy(str_safe(a->plan.file, shown, sizeof(shown)), buf_cstr(text), text->len, &ed,
+			       &out, e);
 	r = r < 0 ? r : check_edited_policy(a, x, old, v, ed.act == POLICY_EDIT_COPY_RULE, &out, e);
 	if (r == 0) {
 		buf_clear(text);
@@ -375,8 +375,8 @@ static int edit_for_secret(struct always *a, const struct always_act *x, struct 
 	if (r < 0 || !by)
 		return r;
 	ed.rule_line = by->line;
-	r = policy_edit(str_safe(a->plan.file, shown, sizeof(shown)), buf_cstr(&a->after), a->after.len, &ed,
-			&out, e);
+	r = config_edit_policy(str_safe(a->plan.file, shown, sizeof(shown)), buf_cstr(&a->after),
+			       a->after.len, &ed, &out, e);
 	r = r < 0 ? r : check_secret_edit(a, x, old.policy, v, &out, e);
 	if (r < 0)
 		return r;

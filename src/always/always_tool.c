@@ -249,8 +249,8 @@ static int try_edit(const struct always *a, const struct policy_edit *ed, struct
 		    struct config_policy *ret, struct err *e)
 {
 	char shown[POLICY_SOURCE_MAX + 1];
-	int r = policy_edit(str_safe(a->plan.file, shown, sizeof(shown)), buf_cstr(&a->after), a->after.len,
-			    ed, out, e);
+	int r = config_edit_policy(str_safe(a->plan.file, shown, sizeof(shown)), buf_cstr(&a->after),
+				   a->after.len, ed, out, e);
 
 	if (r < 0)
 		return r;

@@ -148,8 +148,8 @@ int toolcall_parse(struct toolcall *t, const char *name, const char *args, size_
 /* The file is missing: that is no permission if the run's policy had such a section. */
 static int read_missing_acts(int run_fd, const char *run, struct err *e)
 {
-	CLEANUP(run_meta_release) struct run_meta m = { 0 };
-	int r = run_meta_read(run_fd, &m, e);
+	CLEANUP(state_meta_release) struct run_meta m = { 0 };
+	int r = state_meta_read(run_fd, &m, e);
 
 	if (r == -ENOENT)
 		return 0;

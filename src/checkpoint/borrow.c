@@ -45,7 +45,7 @@ int borrow_open(struct borrow *b, const char *id, struct err *e)
 	if (ret == 0)
 		ret = reopen_run(r, e);
 	if (ret == 0)
-		ret = run_meta_read(r->run_fd, &r->meta, e);
+		ret = state_meta_read(r->run_fd, &r->meta, e);
 	if (ret < 0)
 		return ret;
 	r->mapped = r->meta.map_ids && !state_is_host_root() && geteuid() != 0;
@@ -110,8 +110,8 @@ static int try_hold(struct ckpt_run *r, struct err *e)
 	if (ret < 0)
 		return ret;
 	/* It may have been restarted meanwhile with other settings. */
-	run_meta_release(&r->meta);
-	return run_meta_read(r->run_fd, &r->meta, e);
+	state_meta_release(&r->meta);
+	return state_meta_read(r->run_fd, &r->meta, e);
 }
 
 int borrow_hold(struct borrow *b, struct err *e)

@@ -98,7 +98,7 @@ static int add_checkpoint_hashes(const struct ckpt_run *r, const struct ckpt *c,
 	autobuf struct buf b = BUF_INIT;
 	int ret = ckpt_read(r, c, &b, e);
 
-	if (ret == 0 && checkpoint_hashes(b.data, b.len, h) < 0)
+	if (ret == 0 && tree_store_hashes(b.data, b.len, h) < 0)
 		ret = err_set(e, -EBADMSG, "checkpoint c%u is damaged", c->number);
 	hashes_sort(h);
 	return ret;

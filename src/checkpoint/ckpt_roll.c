@@ -215,7 +215,7 @@ static int finish_rollback(int run_fd, const struct ckpt_tree *trees, size_t n, 
 
 int ckpt_recover(struct state *st, const char *id, int run_fd, struct err *e)
 {
-	CLEANUP(run_meta_release) struct run_meta m = { 0 };
+	CLEANUP(state_meta_release) struct run_meta m = { 0 };
 	struct ckpt_tree trees[CKPT_TREES];
 	autoclose int layers = -1, homes = -1;
 	struct stat sb;
@@ -225,7 +225,7 @@ int ckpt_recover(struct state *st, const char *id, int run_fd, struct err *e)
 	/* Fast path: most runs have never been rolled back. */
 	if (!journal && fstatat(run_fd, "checkpoints", &sb, AT_SYMLINK_NOFOLLOW) < 0)
 		return 0;
-	if (run_meta_read(run_fd, &m, NULL) < 0)
+	if (state_meta_read(run_fd, &m, NULL) < 0)
 		return 0;
 	layers = layers_open(run_fd, e);
 	if (layers < 0)
@@ -244,14 +244,14 @@ static int check_home_unused(struct ckpt_run *r, struct err *e)
 	int ret = r->meta.home ? state_run_list(&r->st, &runs, e) : 0;
 
 	for (size_t i = 0; i < runs.n && ret == 0; i++) {
-		CLEANUP(run_meta_release) struct run_meta m = { 0 };
+		CLEANUP(state_meta_release) struct run_meta m = { 0 };
 		bool alive = false;
 		autoclose int fd = -1;
 
 		if (str_eq(runs.v[i], r->id))
 			continue;
 		fd = state_run_open(&r->st, runs.v[i], &alive, NULL);
-		if (fd < 0 || !alive || run_meta_read(fd, &m, NULL) < 0 || !m.home ||
+		if (fd < 0 || !alive || state_meta_read(fd, &m, NULL) < 0 || !m.home ||
 		    !str_eq(m.home, r->meta.home))
 			continue;
 		ret = err_set(e, -EBUSY, "the home '%s' is also used by %s, which runs", m.home, runs.v[i]);
@@ -265,7 +265,7 @@ static int check_content_exists(struct ckpt_run *r, const struct buf *manifest, 
 {
 	CLEANUP(hashes_release) struct hashes h = { 0 };
 	struct objects_use use;
-	int ret = checkpoint_hashes(manifest->data, manifest->len, &h);
+	int ret = tree_store_hashes(manifest->data, manifest->len, &h);
 
 	if (ret < 0)
 		return err_set(e, ret, "the checkpoint is damaged");

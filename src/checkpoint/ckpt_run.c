@@ -164,7 +164,7 @@ static int open_run_for_change(struct ckpt_run *r, struct err *e)
 
 static int open_checkpoints(struct ckpt_run *r, bool change, struct err *e)
 {
-	int ret = run_meta_read(r->run_fd, &r->meta, e);
+	int ret = state_meta_read(r->run_fd, &r->meta, e);
 
 	if (ret < 0)
 		return ret;
@@ -220,7 +220,7 @@ void ckpt_release(struct ckpt_run *r)
 	fd_close(r->lock_fd);
 	fd_close(r->dir_fd);
 	fd_close(r->run_fd);
-	run_meta_release(&r->meta);
+	state_meta_release(&r->meta);
 	audit_free(r->audit);
 	state_release(&r->st);
 	*r = CKPT_RUN_INIT;

@@ -379,7 +379,7 @@ int into_note_changes(struct into *i, struct err *e)
 	if (upper < 0)
 		return err_sys(e, -errno, "cannot open the layer of %s", r->id);
 	ret = workspace_count_changes(upper, BASE_DIR(i->lower), COUNT_CAP, &r->meta.changes, e);
-	return ret < 0 ? ret : run_meta_write(r->run_fd, &r->meta, e);
+	return ret < 0 ? ret : state_meta_write(r->run_fd, &r->meta, e);
 }
 
 void into_close(struct into *i)

@@ -72,7 +72,7 @@ int coffer_main(int argc, char **argv)
 		return help_overview(STDERR_FILENO) ? EXIT_OURS : EXIT_USAGE;
 	/* Internal: cofferd executes this for a request to the API. */
 	if (str_eq(argv[1], "web-work"))
-		return web_work(argc - 1, argv + 1);
+		return cli_web_work(argc - 1, argv + 1);
 	/* Internal: a guard executes this to notify people of pending questions. */
 	if (str_eq(argv[1], "notify-asks"))
 		return cmd_notify_asks(argc - 1, argv + 1);

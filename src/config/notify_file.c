@@ -21,12 +21,12 @@ static const char *const kinds[] = {
 };
 static_assert(ARRAY_SIZE(kinds) == NOTIFY_KIND_COUNT, "a name for each");
 
-const char *notify_kind_name(enum notify_kind k)
+const char *config_notify_kind_name(enum notify_kind k)
 {
 	return kinds[k];
 }
 
-void notify_conf_release(struct notify_conf *c)
+void config_notify_release(struct notify_conf *c)
 {
 	for (size_t i = 0; i < c->n; i++) {
 		strv_release(&c->targets[i].argv);
@@ -305,8 +305,8 @@ static int notify_key_ui(struct source *s, const struct ynode *n, void *to)
 	return 0;
 }
 
-int notify_conf_parse(struct notify_conf *ret, const char *name, const char *dir, const char *text,
-		      size_t len, struct err *e)
+int config_notify_parse(struct notify_conf *ret, const char *name, const char *dir, const char *text,
+			size_t len, struct err *e)
 {
 	static const struct key keys[] = { { "version", notify_key_version },
 					   { "ui", notify_key_ui },
@@ -321,7 +321,7 @@ int notify_conf_parse(struct notify_conf *ret, const char *name, const char *dir
 	if (r == 0 && !ynode_get(root, "version"))
 		r = err_set(e, -EINVAL, "%s: it begins with 'version: 1'", name);
 	if (r < 0) {
-		notify_conf_release(&c);
+		config_notify_release(&c);
 		return r;
 	}
 	*ret = c;
@@ -343,14 +343,14 @@ static char *default_notify_path(void)
 	return r < 0 ? NULL : path;
 }
 
-bool notify_conf_is_there(void)
+bool config_notify_is_there(void)
 {
 	autofree char *usual = default_notify_path();
 
 	return usual && access(usual, F_OK) == 0;
 }
 
-int notify_conf_load(struct notify_conf *ret, const char *path, struct err *e)
+int config_notify_load(struct notify_conf *ret, const char *path, struct err *e)
 {
 	autobuf struct buf text = BUF_INIT;
 	autofree char *usual = path ? NULL : default_notify_path(), *full = NULL;
@@ -364,5 +364,5 @@ int notify_conf_load(struct notify_conf *ret, const char *path, struct err *e)
 	full = realpath(path ? path : usual, NULL);
 	if (!full)
 		return err_sys(e, -errno, "cannot find %s", path ? path : usual);
-	return notify_conf_parse(ret, path ? path : usual, dirname(full), buf_cstr(&text), text.len, e);
+	return config_notify_parse(ret, path ? path : usual, dirname(full), buf_cstr(&text), text.len, e);
 }

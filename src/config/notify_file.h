@@ -30,7 +30,7 @@
 #define NOTIFY_TIMEOUT 15 /* seconds, by default */
 
 enum notify_kind { NOTIFY_COMMAND, NOTIFY_WEBHOOK, NOTIFY_MATRIX, NOTIFY_KIND_COUNT };
-const char *notify_kind_name(enum notify_kind k); /* "webhook" */
+const char *config_notify_kind_name(enum notify_kind k); /* "webhook" */
 
 struct notify_target {
 	enum notify_kind kind;
@@ -59,11 +59,11 @@ struct notify_conf {
 
 /* Refuses a file that others may write to. path NULL: /etc/cofferdam/notify.yaml for root, otherwise
  * cofferdam/notify.yaml in the user's configuration; -ENOENT if that does not exist. */
-int notify_conf_load(struct notify_conf *ret, const char *path, struct err *e) MUST_CHECK;
+int config_notify_load(struct notify_conf *ret, const char *path, struct err *e) MUST_CHECK;
 /* Does the file exist, valid or not? */
-bool notify_conf_is_there(void);
-int notify_conf_parse(struct notify_conf *ret, const char *name, const char *dir, const char *text,
-		      size_t len, struct err *e) MUST_CHECK;
-void notify_conf_release(struct notify_conf *c);
+bool config_notify_is_there(void);
+int config_notify_parse(struct notify_conf *ret, const char *name, const char *dir, const char *text,
+			size_t len, struct err *e) MUST_CHECK;
+void config_notify_release(struct notify_conf *c);
 
 #endif

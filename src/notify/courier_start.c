@@ -84,7 +84,7 @@ static int open_key_file(const char *path, struct err *e)
 	return TAKE_FD(fd);
 }
 
-int courier_grant_path(struct slice target, char ret[BINDING_PATH_MAX + 1])
+int notify_courier_grant_path(struct slice target, char ret[BINDING_PATH_MAX + 1])
 {
 	size_t len = 0;
 
@@ -108,7 +108,7 @@ static int add_secret_grant(struct courier_call *call, struct vault_grants *ask,
 {
 	struct vault_grant *g = grants_add(ask);
 
-	if (!g || courier_grant_path(call->job.target, g->bindings[0].path) < 0)
+	if (!g || notify_courier_grant_path(call->job.target, g->bindings[0].path) < 0)
 		return err_set(e, -E2BIG, "the path is too long for a secret of the vault");
 	snprintf(g->name, sizeof(g->name), "%s", call->secret);
 	g->n_bindings = 1;
@@ -295,7 +295,7 @@ static void await_result(struct courier_run *c, const struct courier_call *call,
 		set_courier_failure(ret, -EPROTO, "coffer-courier sent an invalid result");
 }
 
-int courier_carry(int state_fd, struct courier_call *call, struct courier_result *ret, struct err *e)
+int notify_courier_carry(int state_fd, struct courier_call *call, struct courier_result *ret, struct err *e)
 {
 	CLEANUP(courier_run_end) struct courier_run c = CARRIED_INIT;
 	int r = open_job_files(&c, state_fd, call, e);

@@ -20,10 +20,11 @@ struct courier_call {
 /* The path for the grant of the call's secret: the target without its query. A segment with a '%' can be read
  * in two ways and cannot be part of a binding (binding.B3, vault/common/binding.h); then it is the directory
  * before that segment. */
-int courier_grant_path(struct slice target, char ret[BINDING_PATH_MAX + 1]) MUST_CHECK;
+int notify_courier_grant_path(struct slice target, char ret[BINDING_PATH_MAX + 1]) MUST_CHECK;
 
 /* Blocks up to the job's time limit plus a grace period; the courier has ended when this returns. 0: *ret has
  * the courier's result, which may be a failure. Negative: no courier was started; `e` has the reason. */
-int courier_carry(int state_fd, struct courier_call *c, struct courier_result *ret, struct err *e) MUST_CHECK;
+int notify_courier_carry(int state_fd, struct courier_call *c, struct courier_result *ret,
+			 struct err *e) MUST_CHECK;
 
 #endif

@@ -81,7 +81,7 @@ static void log_outcome(struct notify_queue *q, const char *type, const struct n
 	if (!q->n->audit)
 		return;
 	json_str(&j, "target", q->target->name);
-	json_str(&j, "kind", notify_kind_name(q->target->kind));
+	json_str(&j, "kind", config_notify_kind_name(q->target->kind));
 	if (i) {
 		json_str(&j, "id", i->made.id);
 		json_str(&j, "event", i->made.type);
@@ -137,7 +137,7 @@ _Noreturn static void run_courier_attempt(const struct notify_queue *q, const st
 
 	close_other_fds(keep, ARRAY_SIZE(keep));
 	r = notify_job(q->target, &i->made, &call.job, &mem);
-	r = r < 0 ? r : courier_carry(q->n->state_fd, &call, &res, &e);
+	r = r < 0 ? r : notify_courier_carry(q->n->state_fd, &call, &res, &e);
 	if (r < 0) {
 		res = (struct courier_result){ .magic = COURIER_RESULT_MAGIC, .error = r };
 		str_safe(e.code ? e.msg : strerror(-r), res.why, sizeof(res.why));

@@ -235,7 +235,7 @@ int run_write_meta(const struct run *r, struct err *e)
 	for (size_t i = 0; i < s->argv.n && cmd.len < 1024; i++)
 		buf_addf(&cmd, "%s%s", i ? " " : "", s->argv.v[i]);
 	m.command = (char *)buf_cstr(&cmd);
-	return run_meta_write(s->run_fd, &m, e);
+	return state_meta_write(s->run_fd, &m, e);
 }
 
 /*
@@ -364,11 +364,11 @@ int run_finish(struct run *r, struct err *e)
 /* Fills in from meta.json what finishing needs. A run without that file has nothing worth keeping. */
 static int read_back_meta(struct run *r, struct err *e)
 {
-	CLEANUP(run_meta_release) struct run_meta m = { 0 };
+	CLEANUP(state_meta_release) struct run_meta m = { 0 };
 	struct spec *s = r->spec;
 
 	s->ws_mode = WS_RO;
-	if (run_meta_read(s->run_fd, &m, NULL) < 0)
+	if (state_meta_read(s->run_fd, &m, NULL) < 0)
 		return 0;
 	if (m.command && strv_add(&s->argv, m.command) < 0)
 		return err_set(e, -ENOMEM, "out of memory");

@@ -57,7 +57,7 @@ static void give_up_privilege(const struct spec *s)
 
 	if (s->limits.l[LIMIT_DISK].named || s->limits.l[LIMIT_INODES].named)
 		keep |= 1ULL << CAP_SYS_ADMIN;
-	if (s->net != NET_NONE || notify_conf_is_there())
+	if (s->net != NET_NONE || config_notify_is_there())
 		keep |= 1ULL << CAP_SETUID | 1ULL << CAP_SETGID;
 	/* Not for an ordinary user: newuidmap, which removing files of its subordinate ids needs, is set-user-ID. */
 	if (state_is_host_root() && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)

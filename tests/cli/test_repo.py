@@ -56,7 +56,12 @@ def check_rooms():
             ({"sys/a.c": "", "codec/a.c": ""}, 1, "a stem in two rooms is refused"),
             ({"sys/a.c": "", "sys/x/a.h": ""}, 1, "a stem in two sub-rooms is refused"),
             ({f"sys/a{i}.c": static for i in range(3)}, 0, "a static name in three files is taken"),
-            ({f"sys/a{i}.c": static for i in range(4)}, 1, "a static name in four files is refused")]:
+            ({f"sys/a{i}.c": static for i in range(4)}, 1, "a static name in four files is refused"),
+            ({"run/a.h": "int policy_match(int a);\n"}, 1, "a public function with another room's name is refused"),
+            ({"policy/a.h": "int policy_match(int a);\n"}, 0, "a public function with its own room's name is taken"),
+            ({"cli/run/a.h": "int run_args_take(int a);\n"}, 1, "a public function of cli without cli_ is refused"),
+            ({"cli/run/a.h": "int cli_run_args_take(int a);\n", "cli/core/b.h": "void say_note(void);\n"}, 0,
+             "a public function of cli with cli_, and one of cli/core, are taken")]:
         code, text = rooms(files)
         tap.eq(code, wanted, f"check-rooms: {name}", text)
 

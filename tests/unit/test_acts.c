@@ -371,10 +371,10 @@ static void test_kept(void)
 	CHECK(parse("egress: {}\n") && toolcall_write_acts(dir, &cp.acts, &e) == 0);
 	CHECK(faccessat(dir, TOOLCALL_FILE, F_OK, 0) < 0);
 	/* Nor is one that is gone. */
-	CHECK(run_meta_write(dir, &m, &e) == 0);
+	CHECK(state_meta_write(dir, &m, &e) == 0);
 	CHECK(toolcall_read_acts(dir, "3f9a2c0011aa", &kept, &e) == 0 && !acts_says_something(&kept));
 	m.acts = true;
-	CHECK(run_meta_write(dir, &m, &e) == 0);
+	CHECK(state_meta_write(dir, &m, &e) == 0);
 	CHECK(toolcall_read_acts(dir, "3f9a2c0011aa", &kept, &e) == -EBADMSG && strstr(e.msg, "is missing"));
 	unlinkat(dir, "meta.json", 0);
 }

@@ -84,9 +84,9 @@ static bool check(const json_t *ask, unsigned cols, const char *act)
 	CLEANUP(prompt_text_release) struct prompt_text t = PROMPT_TEXT_INIT;
 	autobuf struct buf all = BUF_INIT, line = BUF_INIT;
 
-	ask_show(ask, NULL, cols, &all);
-	ask_show_prompt(ask, NULL, cols, true, &t);
-	ask_line(ask, ask_text(ask, "state"), false, cols, &line);
+	cli_ask_show(ask, NULL, cols, &all);
+	cli_ask_show_prompt(ask, NULL, cols, true, &t);
+	cli_ask_line(ask, cli_ask_text(ask, "state"), false, cols, &line);
 	return count_rows(buf_cstr(&all), cols, "what     ") == 1 &&
 	       count_rows(buf_cstr(&all), cols, "question ") == 1 &&
 	       count_rows(buf_cstr(&all), cols, "preview\n") == 1 &&
@@ -129,12 +129,12 @@ static void test_act(void)
 	json_t *o = make("graphql", "POST", "mutation mergePullRequest");
 	autobuf struct buf act = BUF_INIT, one = BUF_INIT;
 
-	ask_show_act(o, 80, &act);
+	cli_ask_show_act(o, 80, &act);
 	CHECKF(str_eq(buf_cstr(&act),
 		      "what     graphql  POST http://api.test/repos/o/database\nwith     mutation mergePullRequest\n"
 		      "question 89f211-3; denied after 2026-11-17T07:59:42Z\n"),
 	       "%s", buf_cstr(&act));
-	ask_act(o, 100, &one);
+	cli_ask_act(o, 100, &one);
 	CHECK(str_eq(buf_cstr(&one), "POST http://api.test/repos/o/database  mutation mergePullRequest"));
 	json_decref(o);
 }
@@ -146,7 +146,7 @@ static void shows(json_t *o, const char *kind, const char *words)
 	autobuf struct buf all = BUF_INIT;
 
 	json_object_set_new(o, "kind", json_string(kind));
-	ask_show(o, NULL, 200, &all);
+	cli_ask_show(o, NULL, 200, &all);
 	CHECKF(strstr(buf_cstr(&all), words), "%s: %s", kind, words);
 }
 
@@ -232,7 +232,7 @@ static void test_list_is_whole(void)
 
 	json_object_set_new(o, "preview", json_string("+ a.txt"));
 	json_object_set_new(o, "body_len", json_integer(100000));
-	ask_show(o, NULL, 80, &all);
+	cli_ask_show(o, NULL, 80, &all);
 	CHECKF(!strstr(buf_cstr(&all), "…"), "a list of files is not said to go on");
 	json_decref(o);
 }
@@ -284,29 +284,29 @@ static void test_before(void)
 	tenth = append(a, "ask.new", RUN, "\"ask\":\"89f211-10\",\"kind\":\"request\"");
 
 	o = asked_at(first);
-	CHECK(ask_before_read(o, &st, ASK_BEFORE_MAX, &b, &e) == 0);
+	CHECK(cli_ask_before_read(o, &st, ASK_BEFORE_MAX, &b, &e) == 0);
 	CHECKF(b.n == 4 && b.is_all, "all that was before the question, and nothing of what came after (%zu)",
 	       b.n);
 	CHECKF(b.n == 4 && strstr(b.line[0], "run.start  sh -c true") &&
 		       strstr(b.line[1], "exec.start  curl --steal") && strstr(b.line[2], "/secrets") &&
 		       strstr(b.line[3], "tunnel.test"),
 	       "oldest first, with commands, and connections that nobody looked into");
-	ask_before_release(&b);
-	CHECK(ask_before_read(o, &st, 2, &b, &e) == 0);
+	cli_ask_before_release(&b);
+	CHECK(cli_ask_before_read(o, &st, 2, &b, &e) == 0);
 	CHECKF(b.n == 2 && !b.is_all && strstr(b.line[0], "/secrets"), "no more than are wanted");
-	ask_before_release(&b);
+	cli_ask_before_release(&b);
 	json_decref(o);
 
 	append(a, "net.request", RUN, "\"path\":\"/late\"");
 	o = asked_at(tenth + 1);
-	CHECK(ask_before_read(o, &st, ASK_BEFORE_MAX, &b, &e) == 0);
+	CHECK(cli_ask_before_read(o, &st, ASK_BEFORE_MAX, &b, &e) == 0);
 	CHECKF(b.n == ASK_BEFORE_MAX && strstr(b.line[4], "89f211-10"),
 	       "a question whose id begins alike is not it");
-	ask_before_release(&b);
+	cli_ask_before_release(&b);
 	json_decref(o);
 
 	o = asked_at(0);
-	CHECK(ask_before_read(o, &st, ASK_BEFORE_MAX, &b, &e) == 0 && b.is_unknown && !b.n && !b.is_all);
+	CHECK(cli_ask_before_read(o, &st, ASK_BEFORE_MAX, &b, &e) == 0 && b.is_unknown && !b.n && !b.is_all);
 	json_decref(o);
 }
 
@@ -334,7 +334,7 @@ static void test_before_window(void)
 		buf_add(&log, line.data, line.len);
 	}
 	CHECK(fd >= 0 && fd_write_all(fd, log.data, log.len) == 0);
-	ask_show(o, &st, 80, &shown);
+	cli_ask_show(o, &st, 80, &shown);
 	CHECKF(strstr(buf_cstr(&shown), "older events were not searched") &&
 		       !strstr(buf_cstr(&shown), "has no event"),
 	       "what was not looked at is not said to be nothing: %s",
@@ -355,14 +355,14 @@ static struct ask_news note(struct ask_seen *s, uint64_t number, const char *sta
 	json_object_set_new(o, "waiters", json_integer((json_int_t)waiters));
 	if (answered)
 		json_object_set_new(o, "answer", json_object());
-	ask_seen_note(s, o, &news);
+	cli_ask_seen_note(s, o, &news);
 	json_decref(o);
 	return news;
 }
 
 static void test_seen(void)
 {
-	CLEANUP(ask_seen_release) struct ask_seen s = ASK_SEEN_INIT;
+	CLEANUP(cli_ask_seen_release) struct ask_seen s = ASK_SEEN_INIT;
 	struct ask_news n = note(&s, 1, "pending", false, 1);
 
 	CHECKF(n.state && n.any && !n.answered, "a new one is news");

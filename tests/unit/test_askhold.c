@@ -158,7 +158,7 @@ static bool set_meta(const char *net, uint64_t ended)
 			      .net = (char *)net };
 	struct err e = ERR_INIT;
 
-	return run_meta_write(run_fd, &m, &e) == 0;
+	return state_meta_write(run_fd, &m, &e) == 0;
 }
 
 static void test_ended(void)

@@ -44,7 +44,7 @@ static char seen(struct base b, const char *path)
 	const char *name;
 	struct stat st;
 	char c = '-';
-	autoclose int dir = base_open_parent(b, path, &name, &st);
+	autoclose int dir = workspace_open_parent(b, path, &name, &st);
 	autoclose int fd = -1;
 
 	if (dir < 0)

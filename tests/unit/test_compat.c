@@ -49,18 +49,18 @@ static void test_read(void)
 	make_run(&st, "aa0000000001");
 	fd = openat(st.runs_fd, "aa0000000001", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	CHECK(compat_read(fd) == -ENOENT);
-	CHECKF(run_meta_write(fd, &m, NULL) == 0 && compat_read(fd) == COMPAT_PROTOCOL,
+	CHECKF(state_meta_write(fd, &m, NULL) == 0 && compat_read(fd) == COMPAT_PROTOCOL,
 	       "the number is written and read");
 	CHECKF(protocol_of(fd, "{\"id\":\"aa0000000001\"}") == COMPAT_FIRST,
 	       "without a number it is the release before");
-	CHECK(run_meta_read(fd, &r, NULL) == 0 && r.protocol == COMPAT_FIRST &&
-	      run_meta_write(fd, &r, NULL) == 0);
+	CHECK(state_meta_read(fd, &r, NULL) == 0 && r.protocol == COMPAT_FIRST &&
+	      state_meta_write(fd, &r, NULL) == 0);
 	CHECKF(compat_read(fd) == COMPAT_FIRST, "it stays that when meta.json is written again");
-	run_meta_release(&r);
+	state_meta_release(&r);
 	CHECK(protocol_of(fd, "{\"id\":\"aa0000000001\",\"protocol\":77}") == 77);
-	CHECK(run_meta_read(fd, &r, NULL) == 0 && run_meta_write(fd, &r, NULL) == 0);
+	CHECK(state_meta_read(fd, &r, NULL) == 0 && state_meta_write(fd, &r, NULL) == 0);
 	CHECKF(compat_read(fd) == 77, "the number of a newer release stays when meta.json is written again");
-	run_meta_release(&r);
+	state_meta_release(&r);
 	CHECKF(protocol_of(fd, "{\"id\":\"aa0000000001\",\"ended\":5}") == COMPAT_PROTOCOL,
 	       "a run that has ended is served by programs of today");
 	CHECK(protocol_of(fd, "{\"id\":\"aa0000000001\",\"protocol\":\"2\"}") == -EBADMSG);

@@ -7,7 +7,7 @@ static void is_path(const char *target, const char *want)
 {
 	char got[BINDING_PATH_MAX + 1] = "";
 
-	CHECKF(courier_grant_path(slice_of(target), got) == 0 && strcmp(got, want) == 0,
+	CHECKF(notify_courier_grant_path(slice_of(target), got) == 0 && strcmp(got, want) == 0,
 	       "a secret for %s is granted for %s: %s", target, want, got);
 }
 
@@ -24,7 +24,7 @@ int main(void)
 	is_path("/%41", "/");
 	memset(path, 'x', sizeof(path));
 	path[0] = '/';
-	CHECKF(courier_grant_path((struct slice){ path, sizeof(path) }, got) < 0,
+	CHECKF(notify_courier_grant_path((struct slice){ path, sizeof(path) }, got) < 0,
 	       "a path that no binding can have is refused");
 	return tap_done();
 }

@@ -25,8 +25,8 @@ static void test_meta(void)
 	begin(&st);
 	make_run(&st, "aa0000000001");
 	fd = openat(st.runs_fd, "aa0000000001", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	CHECK(run_meta_read(fd, &r, &e) == -ENOENT && r.name == NULL);
-	CHECKF(run_meta_write(fd, &m, &e) == 0 && run_meta_read(fd, &r, &e) == 0, "written and read %s",
+	CHECK(state_meta_read(fd, &r, &e) == -ENOENT && r.name == NULL);
+	CHECKF(state_meta_write(fd, &m, &e) == 0 && state_meta_read(fd, &r, &e) == 0, "written and read %s",
 	       e.msg);
 	CHECK(same(r.id, "aa0000000001"));
 	CHECK(same(r.name, "web"));
@@ -37,7 +37,7 @@ static void test_meta(void)
 	CHECK(r.started == 1700000000123456789 && r.ended == 0 && r.launcher == 12 && r.guard == 13 &&
 	      r.detached);
 	CHECK(r.cause == NULL);
-	run_meta_release(&r);
+	state_meta_release(&r);
 	CHECK(r.name == NULL);
 
 	memset(big, 'x', sizeof(big) - 1);
@@ -50,12 +50,12 @@ static void test_meta(void)
 			       .cause = (char *)"oom",
 			       .changes = 3,
 			       .workspace = (char *)"/w" };
-	CHECK(run_meta_write(fd, &m, &e) == 0 && run_meta_read(fd, &r, &e) == 0);
+	CHECK(state_meta_write(fd, &m, &e) == 0 && state_meta_read(fd, &r, &e) == 0);
 	CHECK(r.name == NULL && r.ended == 9 && r.exit_code == 137 && r.changes == 3 &&
 	      strlen(r.command) == 4095);
 	CHECK(same(r.cause, "oom"));
 	CHECK(same(r.workspace, "/w"));
-	run_meta_release(&r);
+	state_meta_release(&r);
 	CHECK(faccessat(fd, "meta.json", F_OK, 0) == 0);
 	fd_close(fd);
 	end(&st);
@@ -83,15 +83,15 @@ static void test_meta_damaged(void)
 	fd = openat(st.runs_fd, "aa0000000001", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
 		CHECK(fd_replace_file(fd, "meta.json", bad[i], strlen(bad[i]), 0600) == 0);
-		CHECKF(run_meta_read(fd, &r, &e) == -EBADMSG && strstr(e.msg, "damaged") && !r.name,
+		CHECKF(state_meta_read(fd, &r, &e) == -EBADMSG && strstr(e.msg, "damaged") && !r.name,
 		       "'%s' is refused: %s", bad[i], e.msg);
 	}
 	/* control: the least that is accepted */
 	CHECK(fd_replace_file(fd, "meta.json", "{\"id\":\"aa0000000001\"}", 21, 0600) == 0);
-	CHECK(run_meta_read(fd, &r, &e) == 0);
-	run_meta_release(&r);
+	CHECK(state_meta_read(fd, &r, &e) == 0);
+	state_meta_release(&r);
 	CHECK(unlinkat(fd, "meta.json", 0) == 0 && symlinkat("/etc/passwd", fd, "meta.json") == 0);
-	CHECK(run_meta_read(fd, &r, &e) < 0);
+	CHECK(state_meta_read(fd, &r, &e) < 0);
 	fd_close(fd);
 	end(&st);
 }

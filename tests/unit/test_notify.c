@@ -20,7 +20,7 @@ static void test_conf(struct notify_conf *c)
 {
 	struct err e = ERR_INIT;
 
-	CHECK(notify_conf_parse(c, "n.yaml", "/", conf_text, sizeof(conf_text) - 1, &e) == 0);
+	CHECK(config_notify_parse(c, "n.yaml", "/", conf_text, sizeof(conf_text) - 1, &e) == 0);
 	CHECK(c->n == 3 && c->targets[0].pin_port == 8443 && c->targets[2].timeout == 3);
 	CHECK_STR(c->targets[0].path, "/in?a=b");
 	CHECK_STR(c->targets[1].path, "");
@@ -99,7 +99,7 @@ static void told(void *ctx, const struct notify_target *t, enum notify_outcome o
 /* A queue that nobody empties: bounded, in order, given up in the end. */
 static void test_queue(const char *command, size_t posts, struct counts want)
 {
-	CLEANUP(notify_conf_release) struct notify_conf c = NOTIFY_CONF_INIT;
+	CLEANUP(config_notify_release) struct notify_conf c = NOTIFY_CONF_INIT;
 	CLEANUP(notify_freep) struct notify *n = NULL;
 	struct loop loop = LOOP_INIT;
 	struct counts got = { 0 };
@@ -108,7 +108,7 @@ static void test_queue(const char *command, size_t posts, struct counts want)
 	struct err e = ERR_INIT;
 
 	snprintf(text, sizeof(text), "version: 1\nnotify: [{command: [%s]}]\n", command);
-	BUG_ON(notify_conf_parse(&c, "n", "/", text, strlen(text), &e) < 0 || loop_open(&loop, &e) < 0);
+	BUG_ON(config_notify_parse(&c, "n", "/", text, strlen(text), &e) < 0 || loop_open(&loop, &e) < 0);
 	BUG_ON(notify_new(&n, &loop, &c, -1, NULL, &o, &e) < 0);
 	for (size_t i = 0; i < posts; i++)
 		BUG_ON(notify_post(n, &(struct notify_event){ .type = "t", .title = "x" }) < 0);
@@ -124,7 +124,7 @@ static void test_queue(const char *command, size_t posts, struct counts want)
 
 int main(void)
 {
-	CLEANUP(notify_conf_release) struct notify_conf c = NOTIFY_CONF_INIT;
+	CLEANUP(config_notify_release) struct notify_conf c = NOTIFY_CONF_INIT;
 
 	test_conf(&c);
 	test_hostile_text(&c);

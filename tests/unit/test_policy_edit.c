@@ -18,7 +18,7 @@ static const char *edited(const char *text, const struct policy_edit *ed)
 
 	buf_clear(&out);
 	last = ERR_INIT;
-	r = policy_edit("p.yaml", text, strlen(text), ed, &out, &last);
+	r = config_edit_policy("p.yaml", text, strlen(text), ed, &out, &last);
 	return r < 0 ? "" : buf_cstr(&out);
 }
 

@@ -29,20 +29,22 @@ int main(void)
 	home = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	CHECK(home >= 0 && put("auth.json") && symlinkat("auth.json", home, "link") == 0);
 	fd = openat(home, "link", O_RDONLY | O_CLOEXEC);
-	CHECKF(run_settings_real_name(home, "auth.json", fd, &none) == 0, "a file is known by its own name");
-	CHECKF(run_settings_real_name(home, "link", fd, &real) == 1 && strcmp(real, "auth.json") == 0,
+	CHECKF(cli_run_settings_real_name(home, "auth.json", fd, &none) == 0,
+	       "a file is known by its own name");
+	CHECKF(cli_run_settings_real_name(home, "link", fd, &real) == 1 && strcmp(real, "auth.json") == 0,
 	       "the target of a link is known by its name");
 	CHECK(unlinkat(home, "auth.json", 0) == 0);
-	CHECKF(run_settings_real_name(home, "link", fd, &none) < 0 && !none, "a deleted file has no name");
+	CHECKF(cli_run_settings_real_name(home, "link", fd, &none) < 0 && !none,
+	       "a deleted file has no name");
 	CHECK(put("auth.json (deleted)"));
-	CHECKF(run_settings_real_name(home, "link", fd, &none) < 0 && !none,
+	CHECKF(cli_run_settings_real_name(home, "link", fd, &none) < 0 && !none,
 	       "a file named like a deleted one does not give it a name");
 	close(fd);
 	CHECK(unlinkat(home, "auth.json (deleted)", 0) == 0 && put("auth.json") &&
 	      symlinkat("auth.json", home, "auth.json (deleted)") == 0);
 	fd = openat(home, "auth.json (deleted)", O_RDONLY | O_CLOEXEC);
 	CHECK(fd >= 0 && unlinkat(home, "auth.json", 0) == 0);
-	CHECKF(run_settings_real_name(home, "auth.json (deleted)", fd, &none) < 0 && !none,
+	CHECKF(cli_run_settings_real_name(home, "auth.json (deleted)", fd, &none) < 0 && !none,
 	       "nor does a link that has the name of a deleted file");
 	close(fd);
 	close(home);

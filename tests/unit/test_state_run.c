@@ -128,7 +128,7 @@ static void write_meta(struct state *st, const char *id, uint64_t ended)
 	struct err e = ERR_INIT;
 
 	memcpy(m.id, id, RUN_ID_LEN + 1);
-	CHECKF(run_meta_write(fd, &m, &e) == 0, "meta.json of %s %s", id, e.msg);
+	CHECKF(state_meta_write(fd, &m, &e) == 0, "meta.json of %s %s", id, e.msg);
 }
 
 static void test_stale(void)

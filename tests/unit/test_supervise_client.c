@@ -22,7 +22,7 @@ static void write_protocol(int dir_fd, unsigned protocol)
 {
 	const struct run_meta m = { .id = "aa0000000001", .protocol = protocol };
 
-	CHECK(run_meta_write(dir_fd, &m, NULL) == 0);
+	CHECK(state_meta_write(dir_fd, &m, NULL) == 0);
 }
 
 struct sandbox {

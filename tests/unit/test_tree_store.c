@@ -203,7 +203,7 @@ static void test_compare(void)
 	CHECK(fsetxattr(w.t.upper, "user.none", "", 0, 0) == 0);
 	CHECK(scan(&w, w.t.upper, NULL, NULL, &b, NULL) == 0);
 	c = (struct compare){ a.data, b.data, a.len, b.len, w.t.lower, &w.s };
-	CHECK(checkpoint_compare(&c, &l, &w.e) == 0 && l.n == 3);
+	CHECK(tree_store_compare(&c, &l, &w.e) == 0 && l.n == 3);
 	CHECKF(has_change(&l, "orig", CHANGE_MODIFIED), "what is the original's again is modified");
 	CHECKF(has_change(&l, "new", CHANGE_DELETED), "what only the layer had is deleted");
 	CHECKF(has_change(&l, "dir/y", CHANGE_ADDED),
@@ -218,7 +218,7 @@ static void test_compare(void)
 	buf_clear(&a);
 	CHECK(scan(&w, w.t.upper, NULL, NULL, &a, NULL) == 0);
 	c = (struct compare){ b.data, a.data, b.len, a.len, w.t.lower, &w.s };
-	CHECK(checkpoint_compare(&c, &l, &w.e) == 0 && has_change(&l, "dir/x", CHANGE_DELETED) && l.n == 1);
+	CHECK(tree_store_compare(&c, &l, &w.e) == 0 && has_change(&l, "dir/x", CHANGE_DELETED) && l.n == 1);
 	CHECK(world_close(&w));
 }
 
@@ -233,7 +233,7 @@ static void test_sweep(void)
 	      scan(&w, w.t.upper, NULL, NULL, &m, NULL) == 0);
 	buf_clear(&m);
 	CHECK(unlinkat(w.t.upper, "a", 0) == 0 && scan(&w, w.t.upper, NULL, NULL, &m, NULL) == 0);
-	CHECK(checkpoint_hashes(m.data, m.len, &keep) == 0 && keep.n == 1);
+	CHECK(tree_store_hashes(m.data, m.len, &keep) == 0 && keep.n == 1);
 	hashes_sort(&keep);
 	CHECK(objects_lock_alone(&w.s, 0, &w.e) == 0);
 	CHECK(objects_sweep(&w.s, &keep, &gone, &left, &w.e) == 0 && gone.objects == 1 && left.objects == 1);

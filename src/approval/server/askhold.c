@@ -56,10 +56,10 @@ static int check_run_alive(const struct askhold *h, bool *ret_alive, bool *ret_g
 		return fd;
 	if (!held)
 		return 0;
-	r = run_meta_read(fd, &m, e);
+	r = state_meta_read(fd, &m, e);
 	*ret_alive = r == 0 && !m.ended;
 	*ret_guard = *ret_alive && m.net && !str_eq(m.net, "none");
-	run_meta_release(&m);
+	state_meta_release(&m);
 	return r;
 }
 

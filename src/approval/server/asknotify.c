@@ -65,7 +65,7 @@ void asknotify_question(struct asknotify *n, struct loop *l, const struct state 
 	struct spawned got = SPAWNED_INIT;
 
 	n->loop = l;
-	if (n->pid >= 0 || (n->since && now - n->since < AGAIN_AFTER) || !notify_conf_is_there())
+	if (n->pid >= 0 || (n->since && now - n->since < AGAIN_AFTER) || !config_notify_is_there())
 		return;
 	n->since = now;
 	if (start_notify_asks(st, run_id, number, &got) < 0)

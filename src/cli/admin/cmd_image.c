@@ -223,11 +223,11 @@ static int refuse_image_in_use(struct state *st, const struct image_record *rec,
 	int r = state_run_list(st, &ids, e);
 
 	for (size_t i = 0; r == 0 && i < ids.n; i++) {
-		CLEANUP(run_meta_release) struct run_meta m = { 0 };
+		CLEANUP(state_meta_release) struct run_meta m = { 0 };
 		bool alive = false;
 		autoclose int fd = state_run_open(st, ids.v[i], &alive, NULL);
 
-		if (fd < 0 || run_meta_read(fd, &m, NULL) < 0 || !m.name || !m.image_digest ||
+		if (fd < 0 || state_meta_read(fd, &m, NULL) < 0 || !m.name || !m.image_digest ||
 		    !str_eq(m.image_digest, rec->manifest))
 			continue;
 		err_set(e, -EBUSY, "image %s is in use by sandbox %s", rec->name, m.name);

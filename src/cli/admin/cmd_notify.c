@@ -120,7 +120,7 @@ static int add_target_row(struct table *t, const struct notify_target *x)
 		buf_adds(&where, x->room);
 	}
 	r = buf_error(&where) ? -ENOMEM : table_add(t, x->name, 0);
-	r = r < 0 ? r : table_add(t, notify_kind_name(x->kind), 0);
+	r = r < 0 ? r : table_add(t, config_notify_kind_name(x->kind), 0);
 	r = r < 0 ? r : table_add(t, x->secret_file ? x->secret_file : *x->secret ? x->secret : "-", 40);
 	return r < 0 ? r : table_add(t, buf_cstr(&where), 80);
 }
@@ -178,7 +178,7 @@ static int parse_notify_args(int argc, char **argv, struct notify_args *a, struc
 
 static int cmd_notify(int argc, char **argv)
 {
-	CLEANUP(notify_conf_release) struct notify_conf conf = NOTIFY_CONF_INIT;
+	CLEANUP(config_notify_release) struct notify_conf conf = NOTIFY_CONF_INIT;
 	struct notify_args a = { .tries = 1, .act = -1 };
 	struct err e = ERR_INIT;
 	int r = parse_notify_args(argc, argv, &a, &e);
@@ -187,7 +187,7 @@ static int cmd_notify(int argc, char **argv)
 		return verb_print_help(&verb_notify);
 	if (r < 0)
 		return say_usage(&verb_notify, &e);
-	r = notify_conf_load(&conf, a.config, &e);
+	r = config_notify_load(&conf, a.config, &e);
 	if (r < 0) {
 		if (r == -ENOENT && !a.config)
 			err_hint(&e, r, "%s describes the file", DOCS_NOTIFY);

@@ -73,7 +73,7 @@ static int list_tokens(struct state *st, struct webctl *c, bool as_json)
 	int r = 0;
 
 	c->op = WEBCTL_LS;
-	r = look_has_room(st) ? cofferd_web(st, c, &answer, &e) : cofferd_list_tokens(st, &answer, &e);
+	r = cli_look_has_room(st) ? cofferd_web(st, c, &answer, &e) : cofferd_list_tokens(st, &answer, &e);
 	if (r < 0)
 		return say_error(&e);
 	if (as_json)

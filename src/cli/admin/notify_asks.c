@@ -131,17 +131,17 @@ static void log_notify_failure(struct audit *audit, const char *run, const struc
 static int notify_of_run(struct state *st, struct audit *audit, const char *run, uint64_t number,
 			 struct err *e)
 {
-	CLEANUP(notify_conf_release) struct notify_conf conf = NOTIFY_CONF_INIT;
-	CLEANUP(run_meta_release) struct run_meta m = { 0 };
+	CLEANUP(config_notify_release) struct notify_conf conf = NOTIFY_CONF_INIT;
+	CLEANUP(state_meta_release) struct run_meta m = { 0 };
 	autoclose int fd = openat(st->runs_fd, run, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	struct following f = { .loop = LOOP_INIT, .c = ASKC_INIT, .w = WATCH_INIT };
 	int r = fd < 0 ? err_sys(e, -errno, "cannot open the sandbox") : drop_notifier_privileges(e);
 
-	r = r < 0 ? r : notify_conf_load(&conf, NULL, e);
+	r = r < 0 ? r : config_notify_load(&conf, NULL, e);
 	r = r < 0 ? r : loop_open(&f.loop, e);
 	r = r < 0 ? r : notify_new(&f.notify, &f.loop, &conf, st->fd, audit, NULL, e);
 	if (r == 0) {
-		(void)!run_meta_read(fd, &m, NULL);
+		(void)!state_meta_read(fd, &m, NULL);
 		f.post = (struct askpost){ .post = send_post,
 					   .ctx = &f,
 					   .ui = conf.ui[0] ? conf.ui : NULL,

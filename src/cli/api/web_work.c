@@ -30,7 +30,7 @@ static const struct {
 	{ "ask.submit", web_work_submit },   { "secrets", web_work_secrets },
 };
 
-const char *web_arg(const struct web_args *a, const char *name)
+const char *cli_web_arg(const struct web_args *a, const char *name)
 {
 	size_t n = strlen(name);
 
@@ -41,9 +41,9 @@ const char *web_arg(const struct web_args *a, const char *name)
 	return NULL;
 }
 
-uint64_t web_arg_num(const struct web_args *a, const char *name, uint64_t otherwise)
+uint64_t cli_web_arg_num(const struct web_args *a, const char *name, uint64_t otherwise)
 {
-	const char *s = web_arg(a, name);
+	const char *s = cli_web_arg(a, name);
 	uint64_t v;
 
 	return s && str_to_u64(s, &v) == 0 ? v : otherwise;
@@ -84,7 +84,7 @@ static void web_args_release(struct web_args *a)
 	buf_release(&a->out);
 }
 
-int web_work(int argc, char **argv)
+int cli_web_work(int argc, char **argv)
 {
 	CLEANUP(web_args_release)
 	struct web_args a = { .st = STATE_INIT, .argc = argc - 2, .argv = argv + 2 };

@@ -26,8 +26,8 @@ struct web_args {
 	const char *code; /* API code of the failure; NULL: derived from the errno */
 };
 
-const char *web_arg(const struct web_args *a, const char *name); /* NULL: not given */
-uint64_t web_arg_num(const struct web_args *a, const char *name, uint64_t otherwise);
+const char *cli_web_arg(const struct web_args *a, const char *name); /* NULL: not given */
+uint64_t cli_web_arg_num(const struct web_args *a, const char *name, uint64_t otherwise);
 
 typedef int web_work_fn(struct web_args *a, struct err *e);
 web_work_fn web_work_sandboxes, web_work_sandbox; /* web_work_run.c */
@@ -40,6 +40,6 @@ web_work_fn web_work_asks, web_work_ask, web_work_answer, web_work_revoke,
 web_work_fn web_work_secrets; /* web_work_secret.c */
 web_work_fn web_work_series;  /* web_work_series.c */
 
-int web_work(int argc, char **argv);
+int cli_web_work(int argc, char **argv);
 
 #endif

@@ -146,11 +146,11 @@ static size_t index_after(struct web_args *a, const struct list *l, const char *
 int web_work_asks(struct web_args *a, struct err *e)
 {
 	CLEANUP(list_release)
-	struct list l = { .state = web_arg(a, "state") ? web_arg(a, "state") : "pending",
-			  .newest = web_arg(a, "order") && str_eq(web_arg(a, "order"), "newest") };
+	struct list l = { .state = cli_web_arg(a, "state") ? cli_web_arg(a, "state") : "pending",
+			  .newest = cli_web_arg(a, "order") && str_eq(cli_web_arg(a, "order"), "newest") };
 	autostrv struct strv ids = STRV_INIT;
-	const char *ref = web_arg(a, "sandbox"), *after = web_arg(a, "after");
-	uint64_t limit = web_arg_num(a, "limit", 100);
+	const char *ref = cli_web_arg(a, "sandbox"), *after = cli_web_arg(a, "after");
+	uint64_t limit = cli_web_arg_num(a, "limit", 100);
 	char id[RUN_ID_LEN + 1];
 	size_t i, first;
 	int r = ref ? state_resolve(&a->st, ref, id, e) : state_run_list(&a->st, &ids, e);
@@ -194,7 +194,7 @@ int web_work_asks(struct web_args *a, struct err *e)
 static int resolve_ask(struct web_args *a, struct askc *c, char run[RUN_ID_LEN + 1], int *ret_fd,
 		       struct err *e)
 {
-	int r = askc_resolve(&a->st, web_arg(a, "ask"), run, ret_fd, e);
+	int r = askc_resolve(&a->st, cli_web_arg(a, "ask"), run, ret_fd, e);
 
 	if (r < 0) {
 		a->code = "not_found";
@@ -230,7 +230,7 @@ int web_work_ask(struct web_args *a, struct err *e)
 {
 	autoaskc struct askc c = ASKC_INIT;
 	autoclose int fd = -1;
-	struct wanted w = { .id = web_arg(a, "ask") };
+	struct wanted w = { .id = cli_web_arg(a, "ask") };
 	struct err why = ERR_INIT;
 	char run[RUN_ID_LEN + 1];
 	int r = resolve_ask(a, NULL, run, &fd, e);
@@ -271,18 +271,18 @@ static const char *api_code_of_answer(int r)
 
 static void set_approver(const struct web_args *a, struct ask_who *w)
 {
-	snprintf(w->name, sizeof(w->name), "%.63s", web_arg(a, "who"));
-	snprintf(w->via, sizeof(w->via), "%.23s", web_arg(a, "via"));
+	snprintf(w->name, sizeof(w->name), "%.63s", cli_web_arg(a, "who"));
+	snprintf(w->via, sizeof(w->via), "%.23s", cli_web_arg(a, "via"));
 }
 
 int web_work_answer(struct web_args *a, struct err *e)
 {
 	autoaskc struct askc c = ASKC_INIT;
 	autoclose int fd = -1;
-	struct ask_answer n = { .allow = str_eq(web_arg(a, "decision"), "allow"),
-				.seconds = web_arg_num(a, "seconds", 0),
-				.uses = web_arg_num(a, "uses", 0) };
-	const char *scope = web_arg(a, "scope"), *reason = web_arg(a, "reason");
+	struct ask_answer n = { .allow = str_eq(cli_web_arg(a, "decision"), "allow"),
+				.seconds = cli_web_arg_num(a, "seconds", 0),
+				.uses = cli_web_arg_num(a, "uses", 0) };
+	const char *scope = cli_web_arg(a, "scope"), *reason = cli_web_arg(a, "reason");
 	char run[RUN_ID_LEN + 1];
 	json_t *ask = NULL;
 	int s = scope ? ask_scope_parse(scope) : ASK_ONCE, r = resolve_ask(a, &c, run, &fd, e);
@@ -310,7 +310,7 @@ int web_work_answer(struct web_args *a, struct err *e)
 	}
 	snprintf(n.reason, sizeof(n.reason), "%s", reason ? reason : "");
 	set_approver(a, &n.who);
-	r = askc_answer(&c, web_arg(a, "ask"), web_arg(a, "digest"), &n, &ask, e);
+	r = askc_answer(&c, cli_web_arg(a, "ask"), cli_web_arg(a, "digest"), &n, &ask, e);
 	if (r < 0) {
 		a->code = api_code_of_answer(r);
 		return r;
@@ -328,7 +328,7 @@ int web_work_revoke(struct web_args *a, struct err *e)
 
 	set_approver(a, &who);
 	if (r == 0)
-		r = askback_revoke(&a->st, fd, run, web_arg(a, "ask"), &who, &ask, e);
+		r = askback_revoke(&a->st, fd, run, cli_web_arg(a, "ask"), &who, &ask, e);
 	if (r < 0) {
 		a->code = a->code ? a->code : api_code_of_answer(r);
 		return r;
@@ -487,21 +487,21 @@ static int submit_ask(struct web_args *a, int run_fd, bool alive, const char *ru
 		return refuse_ended_sandbox(run, r, e);
 	r = r < 0 ? r : check_client_quota(a, q->by, e);
 	if (r == 0)
-		r = askc_submit(&c, q, web_arg_num(a, "seconds", 0), &ask, e);
+		r = askc_submit(&c, q, cli_web_arg_num(a, "seconds", 0), &ask, e);
 	return r < 0 ? r : print_ask(a, ask);
 }
 
 int web_work_submit(struct web_args *a, struct err *e)
 {
 	CLEANUP(tool_ask_release) struct tool_ask k = TOOL_ASK_INIT;
-	const char *kind = web_arg(a, "kind"), *reason = web_arg(a, "reason"),
-		   *preview = web_arg(a, "preview");
+	const char *kind = cli_web_arg(a, "kind"), *reason = cli_web_arg(a, "reason"),
+		   *preview = cli_web_arg(a, "preview");
 	char id[RUN_ID_LEN + 1], by[ASK_BY_MAX];
 	struct ask_question q = { .kind = kind && str_eq(kind, "tool") ? ASK_TOOL : ASK_QUESTION,
 				  .host = "",
 				  .method = "",
 				  .path = "",
-				  .what = web_arg(a, "what"),
+				  .what = cli_web_arg(a, "what"),
 				  .type = "",
 				  .rule = "",
 				  .reason = reason ? reason : "",
@@ -510,11 +510,11 @@ int web_work_submit(struct web_args *a, struct err *e)
 				  .preview_len = preview ? strlen(preview) : 0 };
 	autoclose int fd = -1;
 	bool alive = false;
-	int r = state_resolve(&a->st, web_arg(a, "sandbox"), id, e);
+	int r = state_resolve(&a->st, cli_web_arg(a, "sandbox"), id, e);
 
 	if (r < 0)
 		return r;
-	snprintf(by, sizeof(by), "%.63s (%.23s)", web_arg(a, "who"), web_arg(a, "via"));
+	snprintf(by, sizeof(by), "%.63s (%.23s)", cli_web_arg(a, "who"), cli_web_arg(a, "via"));
 	fd = state_run_open(&a->st, id, &alive, e);
 	r = fd < 0 ? fd : q.kind == ASK_TOOL ? judge_tool_ask(a, &k, fd, id, &q, e) : 0;
 	if (r == 1)

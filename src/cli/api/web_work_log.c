@@ -45,10 +45,10 @@ static void page_release(struct page *p)
 
 static int page_open(struct page *p, const struct web_args *a, bool forward, struct err *e)
 {
-	p->before = web_arg_num(a, "before", UINT64_MAX);
-	p->after = web_arg_num(a, "after", 0);
-	p->limit = web_arg_num(a, "limit", 100);
-	p->forward = forward || web_arg(a, "after");
+	p->before = cli_web_arg_num(a, "before", UINT64_MAX);
+	p->after = cli_web_arg_num(a, "after", 0);
+	p->limit = cli_web_arg_num(a, "limit", 100);
+	p->forward = forward || cli_web_arg(a, "after");
 	p->v = p->limit >= 1 && p->limit <= 10000 ? calloc(p->limit, sizeof(*p->v)) : NULL;
 	if (p->v)
 		return 0;
@@ -111,7 +111,7 @@ static void scan_release(struct scan *s)
 static int scan_open(struct scan *s, struct web_args *a, const char *type, const struct page *p,
 		     struct err *e)
 {
-	const char *ref = web_arg(a, "sandbox"), *since = web_arg(a, "since");
+	const char *ref = cli_web_arg(a, "sandbox"), *since = cli_web_arg(a, "since");
 	int r = ref ? ref_resolve_logged(&a->st, ref, s->id, e) : 0;
 
 	if (r < 0)
@@ -143,7 +143,7 @@ static int scan_next(struct scan *s, struct audit_record *ret, struct err *e)
  */
 static int page_bound(struct page *p, struct web_args *a, struct err *e)
 {
-	uint64_t within = web_arg_num(a, "within", 0), last = p->before;
+	uint64_t within = cli_web_arg_num(a, "within", 0), last = p->before;
 	int r = 0;
 
 	if (!within)
@@ -175,7 +175,7 @@ int web_work_audit(struct web_args *a, struct err *e)
 	if (r == 0)
 		r = page_bound(&p, a, e);
 	if (r == 0)
-		r = scan_open(&s, a, web_arg(a, "type"), &p, e);
+		r = scan_open(&s, a, cli_web_arg(a, "type"), &p, e);
 	while (r == 0 && (r = scan_next(&s, &rec, e)) > 0) {
 		struct buf text = BUF_INIT;
 
@@ -206,7 +206,7 @@ static bool matches_net_filter(const struct net_event *ev, const char *decision,
 		return false;
 	if (decision && !str_eq(decision, "deny") && !(ev->decision && str_eq(ev->decision, decision)))
 		return false;
-	return !host || strcasestr(net_event_host(ev), host);
+	return !host || strcasestr(cli_net_event_host(ev), host);
 }
 
 /* JSON has one spelling only for a host of these characters, so it can be searched for in the raw line. */
@@ -264,7 +264,7 @@ static void add_event_row(struct json *j, const struct net_event *ev, uint64_t s
 	json_str(j, "type", ev->type);
 	json_bool(j, "denied", ev->denied || ev->kind == NETEV_REFUSED || ev->kind == NETEV_ALERT);
 	json_str(j, "decision", ev->decision);
-	json_str(j, "host", net_event_host(ev));
+	json_str(j, "host", cli_net_event_host(ev));
 	add_number_if(j, "port", ev->port, ev->port);
 	json_str(j, "depth", ev->depth);
 	json_str(j, "rule", ev->rule);
@@ -287,7 +287,7 @@ int web_work_egress(struct web_args *a, struct err *e)
 {
 	CLEANUP(page_release) struct page p = { 0 };
 	CLEANUP(scan_release) struct scan s = { 0 };
-	const char *decision = web_arg(a, "decision"), *host = web_arg(a, "host");
+	const char *decision = cli_web_arg(a, "decision"), *host = cli_web_arg(a, "host");
 	struct audit_record rec;
 	int r = page_open(&p, a, false, e);
 
@@ -297,8 +297,8 @@ int web_work_egress(struct web_args *a, struct err *e)
 		struct net_event ev;
 
 		r = 0;
-		if (!net_event_may_be(&rec) || !may_match_net_filter(&rec.line, decision, host) ||
-		    !(net_event_parse(&ev, &rec) || net_event_parse_ask(&ev, &rec)))
+		if (!cli_net_event_may_be(&rec) || !may_match_net_filter(&rec.line, decision, host) ||
+		    !(cli_net_event_parse(&ev, &rec) || cli_net_event_parse_ask(&ev, &rec)))
 			continue;
 		if (is_net_row(&ev) && matches_net_filter(&ev, decision, host)) {
 			struct buf text = BUF_INIT;
@@ -308,7 +308,7 @@ int web_work_egress(struct web_args *a, struct err *e)
 			r = page_add(&p, rec.line.seq, &text);
 			buf_release(&text);
 		}
-		net_event_release(&ev);
+		cli_net_event_release(&ev);
 	}
 	if (r < 0)
 		return r;
@@ -466,9 +466,9 @@ int web_work_backlog(struct web_args *a, struct err *e)
 {
 	CLEANUP(scan_release) struct scan s = { 0 };
 	const struct page from = { .before = UINT64_MAX,
-				   .after = web_arg_num(a, "after", 0),
+				   .after = cli_web_arg_num(a, "after", 0),
 				   .forward = true };
-	uint64_t limit = web_arg_num(a, "limit", 500);
+	uint64_t limit = cli_web_arg_num(a, "limit", 500);
 	struct audit_record rec;
 	int r = scan_open(&s, a, NULL, &from, e);
 
@@ -496,7 +496,7 @@ int web_work_feed(struct web_args *a, struct err *e)
 {
 	CLEANUP(scan_release) struct scan s = { 0 };
 	const struct page from = { .before = UINT64_MAX,
-				   .after = web_arg_num(a, "after", 0),
+				   .after = cli_web_arg_num(a, "after", 0),
 				   .forward = true };
 	struct audit_record rec;
 	int r = scan_open(&s, a, NULL, &from, e);

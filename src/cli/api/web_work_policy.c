@@ -121,7 +121,7 @@ static int read_granted_rules(struct in_force *f, struct err *e)
 static int read_in_force(struct web_args *a, struct in_force *f, struct err *e)
 {
 	bool alive;
-	int r = state_resolve(&a->st, web_arg(a, "sandbox"), f->id, e);
+	int r = state_resolve(&a->st, cli_web_arg(a, "sandbox"), f->id, e);
 
 	if (r < 0)
 		return r;
@@ -224,7 +224,7 @@ static int add_acts_json(const struct in_force *f, struct json *j, struct err *e
 	int r = toolcall_read_acts(f->run_fd, f->id, &acts, e);
 
 	if (r == 0)
-		policy_acts_json(&acts, j);
+		cli_policy_acts_json(&acts, j);
 	acts_release(&acts);
 	return r;
 }
@@ -360,23 +360,25 @@ static int explain_tool_json(struct web_args *a, const struct in_force *f, const
 static int parse_explain_args(const struct web_args *a, struct policy_ask *ask, struct toolcall *t,
 			      struct err *e)
 {
-	const char *url = web_arg(a, "url"), *tool = web_arg(a, "tool"), *args = web_arg(a, "args");
+	const char *url = cli_web_arg(a, "url"), *tool = cli_web_arg(a, "tool"),
+		   *args = cli_web_arg(a, "args");
 
 	if (!url == !tool)
 		return err_set(e, -EINVAL, "name either the url of a request or a tool");
 	if (!tool && args)
 		return err_set(e, -EINVAL, "args needs tool");
-	if (tool && (web_arg(a, "method") || web_arg(a, "graphql") || web_arg(a, "push")))
+	if (tool && (cli_web_arg(a, "method") || cli_web_arg(a, "graphql") || cli_web_arg(a, "push")))
 		return err_set(e, -EINVAL, "method, graphql and push are about a request, not about a tool");
 	if (tool)
 		return toolcall_parse(t, tool, args, args ? strlen(args) : 0, e);
-	return policy_ask_parse(ask, web_arg(a, "method"), url, web_arg(a, "graphql"), web_arg(a, "push"), e);
+	return cli_policy_ask_parse(ask, cli_web_arg(a, "method"), url, cli_web_arg(a, "graphql"),
+				    cli_web_arg(a, "push"), e);
 }
 
 int web_work_explain(struct web_args *a, struct err *e)
 {
 	CLEANUP(in_force_release) struct in_force f = IN_FORCE_INIT;
-	CLEANUP(policy_ask_release) struct policy_ask ask = POLICY_ASK_INIT;
+	CLEANUP(cli_policy_ask_release) struct policy_ask ask = POLICY_ASK_INIT;
 	CLEANUP(toolcall_release) struct toolcall t = TOOLCALL_INIT;
 	int r = parse_explain_args(a, &ask, &t, e);
 
@@ -389,7 +391,7 @@ int web_work_explain(struct web_args *a, struct err *e)
 		a->code = r == -ENOENT ? "not_found" : "conflict";
 		return r;
 	}
-	r = web_arg(a, "tool") ? explain_tool_json(a, &f, &t, e) : explain_request_json(a, &f, &ask, e);
+	r = cli_web_arg(a, "tool") ? explain_tool_json(a, &f, &t, e) : explain_request_json(a, &f, &ask, e);
 	buf_addc(&a->out, '\n');
 	return r;
 }

@@ -30,7 +30,7 @@ static void add_usage_json(struct json *j, int run_fd, bool alive, struct procs 
 		return;
 	}
 	json_obj(j, "usage");
-	run_json_add_usage(j, &u);
+	cli_run_json_add_usage(j, &u);
 	json_end_obj(j);
 }
 
@@ -60,7 +60,7 @@ static void add_meta_json(struct json *j, const struct run_meta *m, bool alive)
 	json_str(j, "id", m->id);
 	json_str(j, "name", m->name);
 	json_str(j, "engine", m->engine);
-	json_str(j, "status", run_status(m, alive));
+	json_str(j, "status", cli_run_status(m, alive));
 	add_run_time(j, "started", m->started);
 	add_run_time(j, "ended", over ? m->ended : 0);
 	if (over) {
@@ -71,14 +71,14 @@ static void add_meta_json(struct json *j, const struct run_meta *m, bool alive)
 		json_none(j, "changes");
 	}
 	json_str(j, "cause", over ? m->cause : NULL);
-	run_json_add_how(j, m);
+	cli_run_json_add_how(j, m);
 }
 
 /* Adds one sandbox. 1: added. 0: skipped: not running (without `all`), just removed, or not started yet (warm pool). */
 static int add_sandbox_json(struct web_args *a, struct json *j, const char *id, bool all, struct procs *procs,
 			    struct err *e)
 {
-	CLEANUP(run_meta_release) struct run_meta m = { 0 };
+	CLEANUP(state_meta_release) struct run_meta m = { 0 };
 	bool alive = false;
 	autoclose int fd = state_run_open(&a->st, id, &alive, e);
 	int r;
@@ -87,7 +87,7 @@ static int add_sandbox_json(struct web_args *a, struct json *j, const char *id, 
 		return fd == -ENOENT ? 0 : fd;
 	if ((!alive && !all) || !state_run_has_begun(fd))
 		return 0;
-	r = run_meta_read(fd, &m, e);
+	r = state_meta_read(fd, &m, e);
 	if (r == -ENOENT)
 		snprintf(m.id, sizeof(m.id), "%s", id);
 	else if (r < 0)
@@ -105,8 +105,8 @@ int web_work_sandboxes(struct web_args *a, struct err *e)
 	CLEANUP(procs_release) struct procs procs = { 0 };
 	autostrv struct strv ids = STRV_INIT;
 	struct json j = JSON_INIT(&a->out);
-	uint64_t limit = web_arg_num(a, "limit", 100), offset = web_arg_num(a, "offset", 0), n = 0;
-	bool all = web_arg_num(a, "all", 0);
+	uint64_t limit = cli_web_arg_num(a, "limit", 100), offset = cli_web_arg_num(a, "offset", 0), n = 0;
+	bool all = cli_web_arg_num(a, "all", 0);
 	size_t i = offset;
 	int r = state_run_list(&a->st, &ids, e);
 
@@ -139,7 +139,7 @@ int web_work_sandbox(struct web_args *a, struct err *e)
 	CLEANUP(procs_release) struct procs procs = { 0 };
 	struct json j = JSON_INIT(&a->out);
 	char id[RUN_ID_LEN + 1];
-	int r = state_resolve(&a->st, web_arg(a, "sandbox"), id, e);
+	int r = state_resolve(&a->st, cli_web_arg(a, "sandbox"), id, e);
 
 	if (r == 0)
 		r = add_sandbox_json(a, &j, id, true, &procs, e);

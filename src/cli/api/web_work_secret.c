@@ -104,7 +104,7 @@ static int add_items_json(struct web_args *a, const struct secret_items *l, stru
 	json_arr(j, "items");
 	for (size_t i = 0; i < l->n; i++) {
 		json_obj(j, NULL);
-		secret_item_json(j, &l->v[i], now);
+		cli_secret_item_json(j, &l->v[i], now);
 		add_use_json(j, &uses[i]);
 		json_end_obj(j);
 	}
@@ -115,17 +115,17 @@ static int add_items_json(struct web_args *a, const struct secret_items *l, stru
 int web_work_secrets(struct web_args *a, struct err *e)
 {
 	const struct vault_key_want key = VAULT_KEY_WANT_INIT;
-	CLEANUP(secret_items_release) struct secret_items l = { 0 };
-	CLEANUP(secret_session_close) struct secret_session s = SECRET_SESSION_INIT;
+	CLEANUP(cli_secret_items_release) struct secret_items l = { 0 };
+	CLEANUP(cli_secret_session_close) struct secret_session s = SECRET_SESSION_INIT;
 	struct json j = JSON_INIT(&a->out);
-	int r = secret_session_open(&s, &key, 0, e);
+	int r = cli_secret_session_open(&s, &key, 0, e);
 	bool none = r == -ENOENT && s.files.dir < 0 && s.proc.pid < 0 && s.audit, locked = r == -VAULT_LOCKED;
 
 	if (none || locked) {
 		*e = ERR_INIT;
 		r = 0;
 	} else if (r == 0) {
-		r = secret_items_get(&s, &l, e);
+		r = cli_secret_items_get(&s, &l, e);
 	}
 	json_obj(&j, NULL);
 	json_str(&j, "vault", none ? "none" : locked ? "locked" : "open");

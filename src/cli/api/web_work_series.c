@@ -60,7 +60,7 @@ static void count_net_event(const struct series *s, const struct net_event *ev)
 		add_saturating(&b->down, ev->down);
 	} else if (ev->kind == NETEV_REFUSED || (is_net_decision(ev) && ev->denied)) {
 		add_saturating(&b->deny, times);
-	} else if (is_net_decision(ev) && ev->decision && !net_event_is_outcome(ev)) {
+	} else if (is_net_decision(ev) && ev->decision && !cli_net_event_is_outcome(ev)) {
 		add_saturating(&b->allow, times);
 	}
 }
@@ -71,25 +71,25 @@ static void count_log_event(const struct series *s, const struct audit_record *r
 	struct bucket *b;
 	uint64_t t;
 
-	if (net_event_parse_ask(&ev, rec)) {
+	if (cli_net_event_parse_ask(&ev, rec)) {
 		char text[LINE_TIME_LEN + 1];
 
-		net_event_release(&ev);
+		cli_net_event_release(&ev);
 
 		snprintf(text, sizeof(text), "%.*s", LINE_TIME_LEN, rec->line.time);
 		b = clock_parse(text, s->to, &t) == 0 ? bucket_at(s, t) : NULL;
 		if (b)
 			add_saturating(&b->ask, 1);
-	} else if (net_event_parse(&ev, rec)) {
+	} else if (cli_net_event_parse(&ev, rec)) {
 		count_net_event(s, &ev);
-		net_event_release(&ev);
+		cli_net_event_release(&ev);
 	}
 }
 
 static int count_log(const struct series *s, struct web_args *a, struct err *e)
 {
 	CLEANUP(audit_query_freep) struct audit_query *q = NULL;
-	const char *ref = web_arg(a, "sandbox");
+	const char *ref = cli_web_arg(a, "sandbox");
 	char id[RUN_ID_LEN + 1];
 	struct audit_filter f = { .since = s->from, .sandbox = ref ? id : NULL };
 	struct audit_record rec;
@@ -138,7 +138,7 @@ static void print_series(const struct series *s, struct buf *out)
 int web_work_series(struct web_args *a, struct err *e)
 {
 	CLEANUP(series_release) struct series s = { 0 };
-	const char *since = web_arg(a, "since");
+	const char *since = cli_web_arg(a, "since");
 	int r;
 
 	s.to = clock_nsec(CLOCK_REALTIME);
@@ -146,7 +146,7 @@ int web_work_series(struct web_args *a, struct err *e)
 		a->code = "bad_request";
 		return err_set(e, -EINVAL, "since is not a time in the past");
 	}
-	s.n = web_arg_num(a, "buckets", 60);
+	s.n = cli_web_arg_num(a, "buckets", 60);
 	s.v = s.n >= 1 && s.n <= BUCKETS_MAX ? calloc(s.n, sizeof(*s.v)) : NULL;
 	if (!s.v)
 		return err_set(e, -EINVAL, "buckets is out of range");

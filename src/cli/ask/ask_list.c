@@ -49,12 +49,12 @@ struct listing {
 
 static bool is_open_question(const json_t *ask)
 {
-	const char *s = ask_text(ask, "state");
+	const char *s = cli_ask_text(ask, "state");
 
 	return str_eq(s, "pending") || str_eq(s, "granted") || str_eq(s, "parked");
 }
 
-void ask_add_json(const json_t *ask, struct buf *out)
+void cli_ask_add_json(const json_t *ask, struct buf *out)
 {
 	char *text = json_dumps(ask, JSON_COMPACT | JSON_ENSURE_ASCII);
 
@@ -74,12 +74,12 @@ static int add_question_row(struct listing *l, const json_t *ask)
 	char when[24];
 	int r;
 
-	ask_act(ask, max_act_bytes((unsigned)l->t.width), &act);
-	snprintf(when, sizeof(when), "%.8s", time_of_day(ask_text(ask, "asked")));
-	r = table_add(&l->t, ask_text(ask, "id"), 0);
-	r = r < 0 ? r : table_add(&l->t, ask_text(ask, "state"), 0);
+	cli_ask_act(ask, max_act_bytes((unsigned)l->t.width), &act);
+	snprintf(when, sizeof(when), "%.8s", time_of_day(cli_ask_text(ask, "asked")));
+	r = table_add(&l->t, cli_ask_text(ask, "id"), 0);
+	r = r < 0 ? r : table_add(&l->t, cli_ask_text(ask, "state"), 0);
 	r = r < 0 ? r : table_add(&l->t, when, 0);
-	r = r < 0 ? r : table_add(&l->t, ask_text(ask, "kind"), 0);
+	r = r < 0 ? r : table_add(&l->t, cli_ask_text(ask, "kind"), 0);
 	return r < 0 ? r : table_add(&l->t, buf_cstr(&act), 0);
 }
 
@@ -97,7 +97,7 @@ static int take_listed(void *ctx, json_t *ask)
 	l->n++;
 	if (!l->o->json)
 		return add_question_row(l, ask);
-	ask_add_json(ask, &l->out);
+	cli_ask_add_json(ask, &l->out);
 	if (l->out.len >= FLUSH_AT) {
 		r = say_out(&l->out) ? -EPIPE : 0;
 		buf_clear(&l->out);
@@ -187,7 +187,7 @@ static int list_all_runs(struct state *st, struct listing *l, struct err *e)
 		r = table_add(&l->t, head[i], 0);
 	/* Past questions first, so that the current ones are printed nearest to the prompt. */
 	if (r == 0 && l->o->all)
-		r = ask_past(st, take_listed, l, &more, e);
+		r = cli_ask_past(st, take_listed, l, &more, e);
 	for (size_t i = 0; r == 0 && i < runs.n; i += AT_ONCE)
 		r = list_batch_of_runs(st, l, runs.v + i, runs.n - i < AT_ONCE ? runs.n - i : AT_ONCE, e);
 	if (r == 0 && !l->o->json && l->n)
@@ -204,7 +204,7 @@ static int list_all_runs(struct state *st, struct listing *l, struct err *e)
 	return r;
 }
 
-int ask_list(struct state *st, const struct ask_list_opts *o, struct err *e)
+int cli_ask_list(struct state *st, const struct ask_list_opts *o, struct err *e)
 {
 	struct listing l = { .o = o, .t = TABLE_INIT(5) };
 	int r;
@@ -212,7 +212,7 @@ int ask_list(struct state *st, const struct ask_list_opts *o, struct err *e)
 	/*
 	 * Only the last column holds an agent's text; the width keeps it from running on into another row.
 	 */
-	l.t.width = ask_line_cols(STDOUT_FILENO);
+	l.t.width = cli_ask_line_cols(STDOUT_FILENO);
 	r = list_all_runs(st, &l, e);
 
 	table_release(&l.t);
@@ -233,29 +233,30 @@ static enum say_color color_of_state(const char *state)
 	return str_eq(state, "denied") ? SAY_RED : SAY_DIM;
 }
 
-void ask_line(const json_t *ask, const char *state, bool color, unsigned cols, struct buf *out)
+void cli_ask_line(const json_t *ask, const char *state, bool color, unsigned cols, struct buf *out)
 {
 	const json_t *n = json_object_get(ask, "answer");
-	const char *by = ask_text(n, "name");
+	const char *by = cli_ask_text(n, "name");
 	bool answered = json_is_object(n);
 	autobuf struct buf head = BUF_INIT, who = BUF_INIT, act = BUF_INIT;
 	char cell[24];
 	size_t used;
 
 	/* The agent's text comes last, so that it cannot imitate any of our own columns after it. */
-	buf_addf(&head, "%.8s  %-10s ", time_of_day(ask_text(answered ? n : ask, answered ? "at" : "asked")),
-		 ask_text(ask, "id"));
+	buf_addf(&head, "%.8s  %-10s ",
+		 time_of_day(cli_ask_text(answered ? n : ask, answered ? "at" : "asked")),
+		 cli_ask_text(ask, "id"));
 	snprintf(cell, sizeof(cell), "%-8s", state);
 	if (answered && *by) {
 		buf_adds(&who, " by ");
 		termrows_plain(&who, by, strlen(by) < 64 ? strlen(by) : 64);
 	}
-	buf_addf(&who, " %-8s ", ask_text(ask, "kind"));
+	buf_addf(&who, " %-8s ", cli_ask_text(ask, "kind"));
 	used = head.len + strlen(cell) + who.len;
 	buf_add(out, buf_cstr(&head), head.len);
 	say_add(out, color, color_of_state(state), cell);
 	buf_add(out, buf_cstr(&who), who.len);
-	ask_act(ask, max_act_bytes(cols), &act);
+	cli_ask_act(ask, max_act_bytes(cols), &act);
 	if (cols)
 		shorten_text(buf_cstr(&act), used + 1 < cols ? cols - 1 - used : 0, "…", out);
 	else

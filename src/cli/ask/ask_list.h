@@ -15,13 +15,13 @@ struct ask_list_opts {
  * sandbox cannot hide the questions of others. JSON is written as it arrives; a table keeps one row for
  * each question.
  */
-int ask_list(struct state *st, const struct ask_list_opts *o, struct err *e) MUST_CHECK;
+int cli_ask_list(struct state *st, const struct ask_list_opts *o, struct err *e) MUST_CHECK;
 
 /*
  * Formats one line about a question that is new or has changed: time, id, `state`, who answered, kind, act.
  * The line is cut to `cols` columns; 0: not cut.
  */
-void ask_line(const json_t *ask, const char *state, bool color, unsigned cols, struct buf *out);
-void ask_add_json(const json_t *ask, struct buf *out);
+void cli_ask_line(const json_t *ask, const char *state, bool color, unsigned cols, struct buf *out);
+void cli_ask_add_json(const json_t *ask, struct buf *out);
 
 #endif

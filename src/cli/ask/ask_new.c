@@ -42,7 +42,7 @@ static int submit_and_wait(struct state *st, const struct ask_new *n, struct buf
 	autoclose int fd = -1;
 	char id[RUN_ID_LEN + 1];
 	bool alive;
-	struct askhold h = { .st = st, .run = id, .timeout_s = n->timeout_s, .waits = ask_say_waits };
+	struct askhold h = { .st = st, .run = id, .timeout_s = n->timeout_s, .waits = cli_ask_say_waits };
 	struct ask_question q = { .kind = ASK_QUESTION,
 				  .host = "",
 				  .method = "",
@@ -67,7 +67,7 @@ static int submit_and_wait(struct state *st, const struct ask_new *n, struct buf
 	return askhold(&h, &q, why, e);
 }
 
-int ask_new(struct state *st, const struct ask_new *n)
+int cli_ask_new(struct state *st, const struct ask_new *n)
 {
 	autobuf struct buf why = BUF_INIT;
 	struct err e = ERR_INIT;

@@ -14,6 +14,6 @@ struct ask_new {
 /*
  * Submits the question and waits for the answer. Returns the exit code: 0 allowed, 1 denied or timed out.
  */
-int ask_new(struct state *st, const struct ask_new *n);
+int cli_ask_new(struct state *st, const struct ask_new *n);
 
 #endif

@@ -199,7 +199,7 @@ static int past_read_log(struct past *p, const struct state *st, bool *ret_more,
 	return r;
 }
 
-int ask_past(const struct state *st, askc_fn *fn, void *ctx, bool *ret_more, struct err *e)
+int cli_ask_past(const struct state *st, askc_fn *fn, void *ctx, bool *ret_more, struct err *e)
 {
 	struct past *p = calloc(1, sizeof(*p));
 	int r;

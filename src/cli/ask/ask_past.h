@@ -16,6 +16,6 @@
  * Calls fn for each past question, those of the newest sandbox first. The object has the members of
  * ask_json() that the log knows. *ret_more: there may be older questions.
  */
-int ask_past(const struct state *st, askc_fn *fn, void *ctx, bool *ret_more, struct err *e) MUST_CHECK;
+int cli_ask_past(const struct state *st, askc_fn *fn, void *ctx, bool *ret_more, struct err *e) MUST_CHECK;
 
 #endif

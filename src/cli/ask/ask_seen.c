@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-void ask_seen_release(struct ask_seen *s)
+void cli_ask_seen_release(struct ask_seen *s)
 {
 	free(s->v);
 	*s = ASK_SEEN_INIT;
@@ -58,10 +58,10 @@ static struct ask_seen_one *add_seen(struct ask_seen *s)
 	return &s->v[s->n++];
 }
 
-void ask_seen_note(struct ask_seen *s, const json_t *ask, struct ask_news *ret)
+void cli_ask_seen_note(struct ask_seen *s, const json_t *ask, struct ask_news *ret)
 {
 	const struct ask_seen_one now = { .number = ask_member_u64(ask, "number"),
-					  .state = ask_state_parse(ask_text(ask, "state")),
+					  .state = ask_state_parse(cli_ask_text(ask, "state")),
 					  .answered = json_is_object(json_object_get(ask, "answer")),
 					  .times = ask_member_u64(ask, "times"),
 					  .waiters = ask_member_u64(ask, "waiters"),

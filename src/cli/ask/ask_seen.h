@@ -25,7 +25,7 @@ struct ask_seen {
 };
 
 #define ASK_SEEN_INIT ((struct ask_seen){ 0 })
-void ask_seen_release(struct ask_seen *s);
+void cli_ask_seen_release(struct ask_seen *s);
 
 /* The changes of a question since it was noted last. */
 struct ask_news {
@@ -34,6 +34,6 @@ struct ask_news {
 	bool answered; /* it was known, and has been answered since */
 };
 /* Notes the question's state and reports what has changed. Without memory everything counts as changed. */
-void ask_seen_note(struct ask_seen *s, const json_t *ask, struct ask_news *ret);
+void cli_ask_seen_note(struct ask_seen *s, const json_t *ask, struct ask_news *ret);
 
 #endif

@@ -85,20 +85,20 @@ static int take_answer_option(struct answer_args *a, int id, const char *value, 
 /* An ask with an answer in force: denying it revokes that answer. */
 static bool is_granted_or_parked(const json_t *ask)
 {
-	return str_eq(ask_text(ask, "state"), "granted") || str_eq(ask_text(ask, "state"), "parked");
+	return str_eq(cli_ask_text(ask, "state"), "granted") || str_eq(cli_ask_text(ask, "state"), "parked");
 }
 
 static int show_and_confirm(const json_t *ask, struct state *st, bool allow, struct err *e)
 {
 	autobuf struct buf all = BUF_INIT, act = BUF_INIT;
-	unsigned cols = ask_cols(STDERR_FILENO);
+	unsigned cols = cli_ask_cols(STDERR_FILENO);
 	int r;
 
-	ask_show(ask, st, cols, &all);
-	ask_show_act(ask, cols, &act);
+	cli_ask_show(ask, st, cols, &all);
+	cli_ask_show_act(ask, cols, &act);
 	r = buf_error(&all) || buf_error(&act) ? err_set(e, -ENOMEM, "out of memory")
-					       : approve_show(buf_cstr(&all), buf_cstr(&act), e);
-	return r < 0 ? r : approve_confirm(allow ? "Allow this?" : "Deny this?", e);
+					       : cli_approve_show(buf_cstr(&all), buf_cstr(&act), e);
+	return r < 0 ? r : cli_approve_confirm(allow ? "Allow this?" : "Deny this?", e);
 }
 
 /*
@@ -113,7 +113,8 @@ static bool is_decided_by_policy(int r)
 static int send_answer_or_revoke(struct askc *c, const json_t *ask, const struct answer_args *a,
 				 struct err *e)
 {
-	const char *id = ask_text(ask, "id"), *digest = a->digest ? a->digest : ask_text(ask, "digest");
+	const char *id = cli_ask_text(ask, "id"),
+		   *digest = a->digest ? a->digest : cli_ask_text(ask, "digest");
 	bool always = a->n.allow && a->n.scope == ASK_ALWAYS;
 	int r;
 
@@ -129,12 +130,12 @@ static void say_answered(const json_t *ask, const struct ask_answer *n)
 {
 	autobuf struct buf act = BUF_INIT, said = BUF_INIT;
 
-	ask_act(ask, ASK_WHAT_MAX, &act);
-	buf_addf(&said, "%s %s%s%s: ", ask_text(ask, "id"), n->allow ? "allowed" : "denied",
+	cli_ask_act(ask, ASK_WHAT_MAX, &act);
+	buf_addf(&said, "%s %s%s%s: ", cli_ask_text(ask, "id"), n->allow ? "allowed" : "denied",
 		 n->allow ? ", " : "", n->allow ? ask_scope_name(n->scope) : "");
 	termrows_quote(&said, buf_cstr(&act), act.len);
 	buf_clear(&act);
-	prompt_notice_cut(buf_cstr(&said), ask_cols(STDERR_FILENO) - 1 - strlen("coffer: "), &act);
+	prompt_notice_cut(buf_cstr(&said), cli_ask_cols(STDERR_FILENO) - 1 - strlen("coffer: "), &act);
 	say_note("%s", buf_cstr(&act));
 }
 
@@ -144,18 +145,18 @@ static int confirm_and_answer(struct askc *c, struct state *st, int run_fd, cons
 {
 	int r = show ? show_and_confirm(ask, st, a->n.allow, e) : 0;
 
-	ask_who_am_i(&a->n.who, "cli");
+	cli_ask_who_am_i(&a->n.who, "cli");
 	/*
 	 * The policy file must not be edited for a question whose digest is not the one given with
 	 * --digest.
 	 */
 	if (r == 0 && a->n.allow && a->n.scope == ASK_ALWAYS && a->digest &&
-	    !str_eq(a->digest, ask_text(ask, "digest")))
+	    !str_eq(a->digest, cli_ask_text(ask, "digest")))
 		r = err_set(e, -ESTALE,
 			    "question %s has another digest than --digest: it has changed since it was shown",
-			    ask_text(ask, "id"));
+			    cli_ask_text(ask, "id"));
 	if (r == 0 && a->n.allow && a->n.scope == ASK_ALWAYS)
-		r = approve_always(c, st, run_fd, ask, &a->n.who, a->yes, e);
+		r = cli_approve_always(c, st, run_fd, ask, &a->n.who, a->yes, e);
 	r = r < 0 ? r : send_answer_or_revoke(c, ask, a, e);
 	if (r == 0)
 		say_answered(ask, &a->n);
@@ -192,7 +193,7 @@ static int revoke_without_server(struct state *st, int run_fd, const char *run, 
 
 	if (r >= 0 && (!w.found || !is_granted_or_parked(w.found)))
 		r = err_set(e, -ENOENT, "question %s cannot be answered: sandbox %s has ended", id, run);
-	ask_who_am_i(&a->n.who, "cli");
+	cli_ask_who_am_i(&a->n.who, "cli");
 	if (r >= 0)
 		r = askback_revoke(st, run_fd, run, id, &a->n.who, NULL, e);
 	if (r == 0)
@@ -205,7 +206,7 @@ static int match_past_ask(void *ctx, json_t *ask)
 {
 	struct wanted *w = ctx;
 
-	if (!w->found && str_eq(ask_text(ask, "id"), w->id))
+	if (!w->found && str_eq(cli_ask_text(ask, "id"), w->id))
 		w->found = json_incref(ask);
 	return 0;
 }
@@ -217,9 +218,9 @@ static int refuse_unknown_question(struct state *st, const char *id, struct err 
 	struct err ignored = ERR_INIT;
 	bool more;
 
-	if (ask_past(st, match_past_ask, &w, &more, &ignored) >= 0 && w.found) {
+	if (cli_ask_past(st, match_past_ask, &w, &more, &ignored) >= 0 && w.found) {
 		*e = ERR_INIT;
-		err_set(e, -ENOENT, "question %s is over (%s)", id, ask_text(w.found, "state"));
+		err_set(e, -ENOENT, "question %s is over (%s)", id, cli_ask_text(w.found, "state"));
 		err_hint(e, -ENOENT, "coffer ask show %s", id);
 	}
 	json_decref(w.found);
@@ -236,7 +237,7 @@ static int answer_question(const char *id, struct answer_args *a, struct err *e)
 	bool show = false;
 	int r = state_open(&st, e);
 
-	r = r < 0 ? r : approve_check_id(&st, id, &show, e);
+	r = r < 0 ? r : cli_approve_check_id(&st, id, &show, e);
 	r = r < 0 ? r : askc_resolve(&st, id, run, &fd, e);
 	if (r == -ENOENT)
 		return refuse_unknown_question(&st, id, e);

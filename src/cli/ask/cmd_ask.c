@@ -84,24 +84,24 @@ struct follower {
 static int print_followed_ask(void *ctx, json_t *ask)
 {
 	struct follower *f = ctx;
-	unsigned cols = ask_line_cols(STDOUT_FILENO);
+	unsigned cols = cli_ask_line_cols(STDOUT_FILENO);
 	autobuf struct buf out = BUF_INIT;
 	struct ask_news news;
 
 	if (!ask)
 		return 0;
-	ask_seen_note(&f->v[f->now].seen, ask, &news);
+	cli_ask_seen_note(&f->v[f->now].seen, ask, &news);
 	if (f->a->json) {
 		if (news.any)
-			ask_add_json(ask, &out);
+			cli_ask_add_json(ask, &out);
 	} else if (news.state || news.answered) {
 		/*
 		 * An answer that is used at once goes straight to "spent": print the "allowed" that was
 		 * skipped.
 		 */
-		if (news.answered && str_eq(ask_text(ask, "state"), "spent"))
-			ask_line(ask, "allowed", f->color, cols, &out);
-		ask_line(ask, ask_text(ask, "state"), f->color, cols, &out);
+		if (news.answered && str_eq(cli_ask_text(ask, "state"), "spent"))
+			cli_ask_line(ask, "allowed", f->color, cols, &out);
+		cli_ask_line(ask, cli_ask_text(ask, "state"), f->color, cols, &out);
 	}
 	return out.len ? say_out(&out) : 0;
 }
@@ -174,7 +174,7 @@ static int follow_all_questions(struct state *st, const struct ask_args *a, stru
 			r = askc_follow_read(&f.v[i].c, print_followed_ask, &f, &ended);
 			if (r < 0) {
 				askc_close(&f.v[i].c);
-				ask_seen_release(&f.v[i].seen);
+				cli_ask_seen_release(&f.v[i].seen);
 				f.v[i] = f.v[--f.n];
 				r = 0;
 			}
@@ -197,7 +197,7 @@ static int match_ask(void *ctx, json_t *ask)
 	const char *dash = strchr(o->id, '-');
 	uint64_t n = 0;
 
-	if (o->whole && !str_eq(ask_text(ask, "id"), o->id))
+	if (o->whole && !str_eq(cli_ask_text(ask, "id"), o->id))
 		return 0;
 	if (str_to_u64(dash ? dash + 1 : o->id, &n) == 0 &&
 	    (uint64_t)json_integer_value(json_object_get(ask, "number")) == n) {
@@ -214,7 +214,7 @@ static int find_past_ask(struct state *st, struct one *o)
 	bool more;
 
 	o->whole = true;
-	return ask_past(st, match_ask, o, &more, &ignored);
+	return cli_ask_past(st, match_ask, o, &more, &ignored);
 }
 
 static int show_question(struct state *st, const char *id, const struct ask_args *a, struct err *e)
@@ -231,9 +231,9 @@ static int show_question(struct state *st, const char *id, const struct ask_args
 	if (r == 0 && !o.found)
 		r = err_set(e, -ENOENT, "there is no question %s", id);
 	if (r == 0 && a->json)
-		ask_add_json(o.found, &out);
+		cli_ask_add_json(o.found, &out);
 	else if (r == 0)
-		ask_show(o.found, st, ask_cols(STDOUT_FILENO), &out);
+		cli_ask_show(o.found, st, cli_ask_cols(STDOUT_FILENO), &out);
 	json_decref(o.found);
 	return r < 0 ? r : say_out(&out);
 }
@@ -247,7 +247,7 @@ static int take_ask_option(struct ask_args *a, int id, const char *value, struct
 	a->new.reason = id == OPT_REASON ? value : a->new.reason;
 	a->new.detail = id == OPT_DETAIL ? value : a->new.detail;
 	a->new.named = a->new.named || id >= OPT_SANDBOX;
-	return id == OPT_ASK_TIMEOUT ? ask_timeout_parse(value, &a->new.timeout_s, e) : 0;
+	return id == OPT_ASK_TIMEOUT ? cli_ask_timeout_parse(value, &a->new.timeout_s, e) : 0;
 }
 
 /* Options and words may come in any order. Returns the number of words, OPT_HELP, or a negative errno. */
@@ -294,12 +294,12 @@ static int cmd_ask(int argc, char **argv)
 	r = state_open(&st, &e);
 	if (r == 0 && k == 2) {
 		a.new.what = word[1];
-		return ask_new(&st, &a.new);
+		return cli_ask_new(&st, &a.new);
 	}
 	if (r == 0)
 		r = k == 1     ? show_question(&st, word[1], &a, &e)
 		    : a.follow ? follow_all_questions(&st, &a, &e)
-			       : ask_list(&st, &(struct ask_list_opts){ a.json, a.all }, &e);
+			       : cli_ask_list(&st, &(struct ask_list_opts){ a.json, a.all }, &e);
 	return r < 0 ? say_error(&e) : r;
 }
 

@@ -102,7 +102,7 @@ static int make_checkpoint(const char *ref, const struct checkpoint_want *w)
 	code = say_out(&out);
 	ckpt_release(&r);
 	if (wants_tidying(&made))
-		checkpoint_tidy();
+		cli_checkpoint_tidy();
 	return code;
 }
 
@@ -122,7 +122,7 @@ static int read_checkpoint_hashes(const struct ckpt_run *r, const struct ckpt *c
 
 	if (ret < 0)
 		return ret;
-	ret = checkpoint_hashes(b.data, b.len, h);
+	ret = tree_store_hashes(b.data, b.len, h);
 	if (ret < 0)
 		return err_set(e, ret, "checkpoint c%u is damaged", c->number);
 	hashes_sort(h);
@@ -277,7 +277,7 @@ static int run_gc(void)
 	return 0;
 }
 
-void checkpoint_tidy(void)
+void cli_checkpoint_tidy(void)
 {
 	CLEANUP(state_release) struct state st = STATE_INIT;
 
@@ -307,7 +307,7 @@ static int run_rm(const struct strv *words)
 	if (ckpt_open(&r, words->v[1], true, &e) < 0 || remove_checkpoints(&r, words, &e) < 0)
 		return say_error(&e);
 	ckpt_release(&r);
-	checkpoint_tidy();
+	cli_checkpoint_tidy();
 	return 0;
 }
 
@@ -315,9 +315,9 @@ static int run_rm(const struct strv *words)
 
 static bool wants_each(const struct ref *ref)
 {
-	CLEANUP(run_meta_release) struct run_meta m = { 0 };
+	CLEANUP(state_meta_release) struct run_meta m = { 0 };
 
-	return run_meta_read(ref->run_fd, &m, NULL) == 0 && m.each;
+	return state_meta_read(ref->run_fd, &m, NULL) == 0 && m.each;
 }
 
 /* Makes a checkpoint if the run was started with --checkpoint each. With `first`, only if it has none yet. */
@@ -344,10 +344,10 @@ static void make_automatic(const struct ref *ref, const char *label, bool first)
 	warn_if_not_frozen(&made);
 	ckpt_release(&r);
 	if (wants_tidying(&made))
-		checkpoint_tidy();
+		cli_checkpoint_tidy();
 }
 
-int checkpoint_make_now(const struct ref *ref, const char *label, uint32_t *ret, struct err *e)
+int cli_checkpoint_make_now(const struct ref *ref, const char *label, uint32_t *ret, struct err *e)
 {
 	CLEANUP(ckpt_release) struct ckpt_run r = CKPT_RUN_INIT;
 	struct ckpt_want want = { .label = label, .only_changed = true };
@@ -363,16 +363,16 @@ int checkpoint_make_now(const struct ref *ref, const char *label, uint32_t *ret,
 	*ret = made.number ? made.number : r.list.n ? r.list.v[r.list.n - 1].number : 0;
 	ckpt_release(&r);
 	if (wants_tidying(&made))
-		checkpoint_tidy();
+		cli_checkpoint_tidy();
 	return 0;
 }
 
-void checkpoint_before(const struct ref *ref)
+void cli_checkpoint_before(const struct ref *ref)
 {
 	make_automatic(ref, "start", true);
 }
 
-void checkpoint_after(const struct ref *ref, char *const *argv)
+void cli_checkpoint_after(const struct ref *ref, char *const *argv)
 {
 	autobuf struct buf label = BUF_INIT;
 	char text[101];

@@ -7,12 +7,12 @@
 #include "cli/core/ref.h"
 
 /*
- * For a run with --checkpoint each, and for no other: checkpoint_before() makes the first checkpoint, so that
- * there is one to go back to, and checkpoint_after() one after each command. An error is printed as a warning
+ * For a run with --checkpoint each, and for no other: cli_checkpoint_before() makes the first checkpoint, so that
+ * there is one to go back to, and cli_checkpoint_after() one after each command. An error is printed as a warning
  * and has no other effect.
  */
-void checkpoint_before(const struct ref *ref);
-void checkpoint_after(const struct ref *ref, char *const *argv);
+void cli_checkpoint_before(const struct ref *ref);
+void cli_checkpoint_after(const struct ref *ref, char *const *argv);
 
 /* The number of automatic checkpoints that are kept, unless --keep names another. */
 #define CHECKPOINT_KEEP 100
@@ -21,9 +21,10 @@ void checkpoint_after(const struct ref *ref, char *const *argv);
  * Makes a checkpoint whether or not the run was started with --checkpoint each. *ret is the number of the
  * checkpoint to go back to; if nothing has changed since the last one, that of the last one.
  */
-int checkpoint_make_now(const struct ref *ref, const char *label, uint32_t *ret, struct err *e) MUST_CHECK;
+int cli_checkpoint_make_now(const struct ref *ref, const char *label, uint32_t *ret,
+			    struct err *e) MUST_CHECK;
 
 /* Removes content that no checkpoint uses any more. Errors are ignored: the next cleanup removes it. */
-void checkpoint_tidy(void);
+void cli_checkpoint_tidy(void);
 
 #endif

@@ -140,13 +140,13 @@ static int copy_out_of_sandbox(struct run_link *l, const struct cp_want *w, stru
 	if (r < 0)
 		return set_copy_error(&fail, e);
 	unpacker_init(&o.u, &t, w->max_files, w->max_size);
-	o.u.may = cp_hold_may;
+	o.u.may = cli_cp_hold_may;
 	o.u.may_ctx = &o.hold;
 	r = path_normalise_all(&w->allow, &o.hold.allow, e);
 	if (r == 0)
 		r = path_normalise_all(&w->allow_special, &o.hold.allow_special, e);
 	if (r == 0)
-		r = cp_hold_open(&o.hold, t.dir, st, e);
+		r = cli_cp_hold_open(&o.hold, t.dir, st, e);
 	if (r == 0)
 		r = run_link_transfer(l, &c, &x, &end, e);
 	if (o.u.fail.code)
@@ -159,7 +159,7 @@ static int copy_out_of_sandbox(struct run_link *l, const struct cp_want *w, stru
 		r = err_set(e, -EPERM, "%llu files were not copied; the others were",
 			    (unsigned long long)o.hold.held);
 	unpacker_release(&o.u);
-	cp_hold_release(&o.hold);
+	cli_cp_hold_release(&o.hold);
 	fd_close(t.dir);
 	return r;
 }

@@ -48,7 +48,7 @@ static int add_exec_variable(struct strv *env, const char *text, struct err *e)
 	const char *value;
 	int r;
 
-	r = run_env_check(text, e);
+	r = cli_run_env_check(text, e);
 	if (r < 0)
 		return r;
 	if (strchr(text, '=')) {
@@ -199,12 +199,12 @@ static int cmd_exec(int argc, char **argv)
 	}
 	r = ref_link(&ref, text, &l, &e);
 	if (r == 0)
-		checkpoint_before(&ref);
+		cli_checkpoint_before(&ref);
 	if (r == 0)
 		r = w.detach ? run_in_background(&l, &w, p.argv + p.index, &x, &e)
 			     : run_attached(&l, &w, p.argv + p.index, &x, &e);
 	if (r == 0 && x.what != PROTO_WHAT_ROLLED && !w.detach)
-		checkpoint_after(&ref, p.argv + p.index);
+		cli_checkpoint_after(&ref, p.argv + p.index);
 	return r < 0 ? say_error(&e) : say_command_end(&x, p.argv[p.index], w.cwd);
 }
 
@@ -230,14 +230,14 @@ static int cmd_shell(int argc, char **argv)
 	w.tty = isatty(0) && isatty(1);
 	r = ref_link(&ref, p.argv[p.index], &l, &e);
 	if (r == 0)
-		checkpoint_before(&ref);
+		cli_checkpoint_before(&ref);
 	for (; r == 0 && i < ARRAY_SIZE(shells); i++) {
 		r = run_attached(&l, &w, shells[i], &x, &e);
 		if (x.kind != PROTO_NOT_STARTED || x.what != PROTO_WHAT_EXEC)
 			break;
 	}
 	if (r == 0 && x.what != PROTO_WHAT_ROLLED)
-		checkpoint_after(&ref, (char *[]){ (char[]){ "shell" }, NULL });
+		cli_checkpoint_after(&ref, (char *[]){ (char[]){ "shell" }, NULL });
 	return r < 0 ? say_error(&e) : say_command_end(&x, "a shell", w.cwd);
 }
 

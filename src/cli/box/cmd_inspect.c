@@ -23,7 +23,7 @@ static int add_logged_event(struct json *j, struct state *st, const char *key, c
 {
 	autobuf struct buf fields = BUF_INIT;
 	struct err why = ERR_INIT;
-	int r = look_event(st, id, type, &fields, &why);
+	int r = cli_look_event(st, id, type, &fields, &why);
 
 	if (r == -ENOENT) {
 		json_none(j, key);
@@ -50,7 +50,7 @@ static void add_run_usage(struct json *j, int run_fd, bool alive)
 		return;
 	}
 	json_obj(j, "usage");
-	run_json_add_usage(j, &u);
+	cli_run_json_add_usage(j, &u);
 	json_end_obj(j);
 }
 
@@ -71,25 +71,25 @@ static void add_run_files(struct json *j, const struct ref *ref)
 			json_str(j, NULL, names[i]);
 	}
 	json_end_arr(j);
-	run_size_read(ref->run_fd, &budget, &size);
+	cli_run_size_read(ref->run_fd, &budget, &size);
 	json_u64(j, "size", size.bytes);
 	json_bool(j, "size_is_part", size.is_part);
 }
 
 static int inspect_one(struct json *j, const char *text, struct err *e)
 {
-	CLEANUP(run_meta_release) struct run_meta m = { 0 };
+	CLEANUP(state_meta_release) struct run_meta m = { 0 };
 	autoref struct ref ref = REF_INIT;
 	int r = ref_open(&ref, text, e);
 
 	if (r < 0)
 		return r;
-	r = run_meta_read(ref.run_fd, &m, e);
+	r = state_meta_read(ref.run_fd, &m, e);
 	if (r < 0 && r != -ENOENT)
 		return r;
 	snprintf(m.id, sizeof(m.id), "%s", ref.id);
 	json_obj(j, NULL);
-	run_json_add(j, &m, ref.alive);
+	cli_run_json_add(j, &m, ref.alive);
 	json_str(j, "home", m.home);
 	add_run_files(j, &ref);
 	add_run_usage(j, ref.run_fd, ref.alive);

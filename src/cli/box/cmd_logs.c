@@ -174,7 +174,7 @@ static int find_wanted_part(struct logs *l, const struct logs_want *w, const cha
 		r = load_line_times(l, e);
 	if (r < 0)
 		return r;
-	r = logs_part_find(l->fd, &l->times, &w->part, &l->pos, &l->to, &unknown);
+	r = cli_logs_part_find(l->fd, &l->times, &w->part, &l->pos, &l->to, &unknown);
 	if (r < 0)
 		return err_sys(e, r, "cannot read the log of %s", text);
 	if (unknown)

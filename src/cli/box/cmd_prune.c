@@ -34,8 +34,8 @@ static int add_found_row(struct table *t, const struct rm_found *x, uint64_t now
 {
 	char ago[CLOCK_TEXT_LEN + 8], span[CLOCK_TEXT_LEN], changes[24], size[24];
 	const char *const cells[COLUMNS] = {
-		x->id,	 x->meta.name ? x->meta.name : "-", ago,
-		changes, run_size_format(&x->size, size),   x->meta.command ? x->meta.command : ""
+		x->id,	 x->meta.name ? x->meta.name : "-",   ago,
+		changes, cli_run_size_format(&x->size, size), x->meta.command ? x->meta.command : ""
 	};
 	int r = 0;
 
@@ -83,27 +83,27 @@ static int confirm_prune(const struct prune_want *w, const struct rm_list *l, st
 
 	if (w->yes)
 		return 0;
-	if (!approve_can_confirm()) {
+	if (!cli_approve_can_confirm()) {
 		err_set(e, -ENOTTY, "nothing was removed, because there is no terminal to ask on");
 		return err_hint(e, -ENOTTY, "coffer prune --yes, or --dry-run to see what would go");
 	}
 	snprintf(question, sizeof(question),
 		 "Remove %zu sandbox%s (%s)? Changes that were not applied are lost.", l->n,
-		 l->n == 1 ? "" : "es", run_size_format(&total, size));
-	return approve_confirm(question, e) < 0 ? err_set(e, -ECANCELED, "nothing was removed") : 0;
+		 l->n == 1 ? "" : "es", cli_run_size_format(&total, size));
+	return cli_approve_confirm(question, e) < 0 ? err_set(e, -ECANCELED, "nothing was removed") : 0;
 }
 
 static int prune_ended(const struct prune_want *w)
 {
-	CLEANUP(rm_release) struct rm_session s = RM_SESSION_INIT;
-	CLEANUP(rm_list_release) struct rm_list l = { 0 };
+	CLEANUP(cli_rm_release) struct rm_session s = RM_SESSION_INIT;
+	CLEANUP(cli_rm_list_release) struct rm_list l = { 0 };
 	struct err e = ERR_INIT;
 	struct run_size freed = { 0 };
 	size_t n = 0;
 	char size[24];
 	int code = 0;
 
-	if (rm_open(&s, &e) < 0 || rm_find_ended(&s, w->older, &l, &e) < 0)
+	if (cli_rm_open(&s, &e) < 0 || cli_rm_find_ended(&s, w->older, &l, &e) < 0)
 		return say_error(&e);
 	if (l.kept)
 		say_note(
@@ -120,7 +120,7 @@ static int prune_ended(const struct prune_want *w)
 		return say_error(&e);
 	for (size_t i = 0; i < l.n; i++) {
 		e = ERR_INIT;
-		if (rm_remove_found(&s, &l.v[i], &e) < 0) {
+		if (cli_rm_remove_found(&s, &l.v[i], &e) < 0) {
 			code = say_error(&e);
 			continue;
 		}
@@ -128,7 +128,7 @@ static int prune_ended(const struct prune_want *w)
 		freed.bytes += l.v[i].size.bytes;
 		freed.is_part = freed.is_part || l.v[i].size.is_part;
 	}
-	say_note("removed %zu sandbox%s, %s", n, n == 1 ? "" : "es", run_size_format(&freed, size));
+	say_note("removed %zu sandbox%s, %s", n, n == 1 ? "" : "es", cli_run_size_format(&freed, size));
 	return code;
 }
 

@@ -42,7 +42,7 @@ struct ps_want {
 
 static void ps_want_release(struct ps_want *w)
 {
-	ps_filter_release(&w->filter);
+	cli_ps_filter_release(&w->filter);
 }
 
 #define COLUMNS 9	   /* with -a there is one more: SIZE */
@@ -155,7 +155,7 @@ static int add_ps_row(struct ps_out *out, const struct run_meta *m, bool alive, 
 		{ m->command ? m->command : "", COMMAND_WIDTH },
 	};
 
-	run_size_format(size, bytes);
+	cli_run_size_format(size, bytes);
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(cells); i++) {
 		if (cells[i].text != bytes || want->all)
 			r = table_add(t, cells[i].text, no_trunc ? 0 : cells[i].max);
@@ -167,7 +167,7 @@ static int add_ps_row(struct ps_out *out, const struct run_meta *m, bool alive, 
 static void add_ps_json(struct json *j, const struct run_meta *m, bool alive, const struct run_size *size)
 {
 	json_obj(j, NULL);
-	run_json_add(j, m, alive);
+	cli_run_json_add(j, m, alive);
 	if (size) {
 		json_u64(j, "size", size->bytes);
 		json_bool(j, "size_is_part", size->is_part);
@@ -184,7 +184,7 @@ static void ps_out_release(struct ps_out *out)
 static int list_run(struct state *st, const char *id, const struct ps_want *want, struct ps_out *out,
 		    struct err *e)
 {
-	CLEANUP(run_meta_release) struct run_meta m = { 0 };
+	CLEANUP(state_meta_release) struct run_meta m = { 0 };
 	struct run_size size = { 0 };
 	autoclose int fd = -1;
 	bool alive = false;
@@ -196,15 +196,15 @@ static int list_run(struct state *st, const char *id, const struct ps_want *want
 	/* A sandbox that waits for its command in the warm pool is not a run yet. */
 	if ((!alive && !want->all) || !state_run_has_begun(fd))
 		return 0;
-	r = run_meta_read(fd, &m, e);
+	r = state_meta_read(fd, &m, e);
 	if (r == -ENOENT) /* it has just begun, or was broken off before it wrote its record */
 		snprintf(m.id, sizeof(m.id), "%s", id);
 	else if (r < 0)
 		return r;
-	if (!ps_filter_fits(&want->filter, &m, alive))
+	if (!cli_ps_filter_fits(&want->filter, &m, alive))
 		return 0;
 	if (want->all && !want->quiet)
-		run_size_read(fd, &out->budget, &size);
+		cli_run_size_read(fd, &out->budget, &size);
 	if (want->json)
 		add_ps_json(&out->json, &m, alive, want->all ? &size : NULL);
 	else if (want->quiet)
@@ -220,7 +220,7 @@ static int list_runs(const struct ps_want *want, struct ps_out *out, struct err 
 						    "STARTED", "RESTART", "CHANGES", "COMMAND" };
 	CLEANUP(state_release) struct state st = STATE_INIT;
 	autostrv struct strv ids = STRV_INIT;
-	int r = look_open(&st, e);
+	int r = cli_look_open(&st, e);
 
 	for (size_t i = 0; r >= 0 && i < COLUMNS; i++) {
 		if (i == COLUMNS - 1 && want->all)
@@ -265,7 +265,7 @@ static int check_ps_want(const struct ps_want *want, struct err *e)
 {
 	if (want->once && !want->stats)
 		return err_set(e, -EINVAL, "--no-stream needs --stats");
-	if (want->stats && ps_filter_wants_ended(&want->filter))
+	if (want->stats && cli_ps_filter_wants_ended(&want->filter))
 		return err_set(e, -EINVAL,
 			       "--stats shows running sandboxes; the filter selects some that have ended");
 	if (want->stats && (want->all || want->quiet))
@@ -295,7 +295,7 @@ static int take_ps_option(struct ps_want *want, int id, const char *value, struc
 	want->no_trunc = want->no_trunc || id == OPT_NO_TRUNC;
 	want->stats = want->stats || id == OPT_STATS;
 	want->once = want->once || id == OPT_NO_STREAM;
-	return id == OPT_FILTER	  ? ps_filter_add(&want->filter, value, e)
+	return id == OPT_FILTER	  ? cli_ps_filter_add(&want->filter, value, e)
 	       : id == OPT_FORMAT ? take_format_option(want, value, e)
 				  : 0;
 }
@@ -321,11 +321,11 @@ static int cmd_ps(int argc, char **argv)
 	if (id < 0)
 		return say_usage(&verb_ps, &e);
 	if (want.stats)
-		return ps_stats(&(struct ps_stats_want){ .json = want.json,
-							 .no_trunc = want.no_trunc,
-							 .once = want.once,
-							 .filter = &want.filter });
-	want.all = want.all || ps_filter_wants_ended(&want.filter);
+		return cli_ps_stats(&(struct ps_stats_want){ .json = want.json,
+							     .no_trunc = want.no_trunc,
+							     .once = want.once,
+							     .filter = &want.filter });
+	want.all = want.all || cli_ps_filter_wants_ended(&want.filter);
 	return show_runs(&want);
 }
 

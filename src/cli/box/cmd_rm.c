@@ -48,7 +48,7 @@ static int claim_for_removal(struct state *st, const char *id, bool force, struc
 		err_set(e, -EBUSY, "%s is still running", id);
 		return err_hint(e, -EBUSY, "coffer stop %s, or coffer rm -f %s", id, id);
 	}
-	r = stop_one(id, 0, e);
+	r = cli_stop_one(id, 0, e);
 	for (int ms = 0; r == 0 && fd == -EBUSY && ms < CLAIM_WAIT_MS; ms += CLAIM_STEP_MS) {
 		nanosleep(&(struct timespec){ .tv_nsec = CLAIM_STEP_MS * (long)NSEC_PER_MSEC }, NULL);
 		fd = state_run_claim(st, id, e);
@@ -104,13 +104,13 @@ static int remove_claimed_run(struct rm_session *s, const char *id, int fd, cons
 	if (r == 0)
 		r = workspace_wipe(st->runs_fd, buried, -1, NULL, e);
 	if (r == 0 && had_checkpoints)
-		checkpoint_tidy();
+		cli_checkpoint_tidy();
 	return r;
 }
 
-int rm_run(struct rm_session *s, const char *ref, bool force, struct err *e)
+int cli_rm_run(struct rm_session *s, const char *ref, bool force, struct err *e)
 {
-	CLEANUP(run_meta_release) struct run_meta m = { 0 };
+	CLEANUP(state_meta_release) struct run_meta m = { 0 };
 	char id[RUN_ID_LEN + 1];
 	autoclose int fd = -1;
 	int r = state_resolve(&s->st, ref, id, e);
@@ -122,15 +122,15 @@ int rm_run(struct rm_session *s, const char *ref, bool force, struct err *e)
 		return 0;
 	if (fd < 0)
 		return fd;
-	r = run_meta_read(fd, &m, NULL);
+	r = state_meta_read(fd, &m, NULL);
 	if (r < 0 && r != -ENOENT && r != -EBADMSG)
 		return err_sys(e, r, "cannot read the record of %s", id);
 	return remove_claimed_run(s, id, fd, &m, e);
 }
 
-int rm_remove_found(struct rm_session *s, const struct rm_found *x, struct err *e)
+int cli_rm_remove_found(struct rm_session *s, const struct rm_found *x, struct err *e)
 {
-	CLEANUP(run_meta_release) struct run_meta m = { 0 };
+	CLEANUP(state_meta_release) struct run_meta m = { 0 };
 	autoclose int fd = claim_for_removal(&s->st, x->id, false, e);
 	int r;
 
@@ -138,12 +138,12 @@ int rm_remove_found(struct rm_session *s, const struct rm_found *x, struct err *
 		return 0;
 	if (fd < 0)
 		return fd;
-	r = run_meta_read(fd, &m, e);
+	r = state_meta_read(fd, &m, e);
 	if (r < 0)
 		return r;
 	/* Between the list and the confirmation the sandbox may have run again, with changes that nobody has
 	 * seen. */
-	if (m.ended != x->meta.ended || rm_may_come_back(fd, &m)) {
+	if (m.ended != x->meta.ended || cli_rm_may_come_back(fd, &m)) {
 		err_set(e, -EBUSY, "%s was started again meanwhile, so it is not removed", x->id);
 		return err_hint(e, -EBUSY, "coffer diff %s shows its changes, coffer rm %s removes it", x->id,
 				x->id);
@@ -151,7 +151,7 @@ int rm_remove_found(struct rm_session *s, const struct rm_found *x, struct err *
 	return remove_claimed_run(s, x->id, fd, &m, e);
 }
 
-int rm_open(struct rm_session *s, struct err *e)
+int cli_rm_open(struct rm_session *s, struct err *e)
 {
 	int r = state_open(&s->st, e);
 
@@ -162,7 +162,7 @@ int rm_open(struct rm_session *s, struct err *e)
 	return r < 0 ? r : run_sweep(&s->st, s->audit, e) < 0 ? -EIO : 0;
 }
 
-void rm_release(struct rm_session *s)
+void cli_rm_release(struct rm_session *s)
 {
 	audit_free(s->audit);
 	state_release(&s->st);
@@ -171,15 +171,15 @@ void rm_release(struct rm_session *s)
 
 static int remove_named(int argc, char **argv, bool force)
 {
-	CLEANUP(rm_release) struct rm_session s = RM_SESSION_INIT;
+	CLEANUP(cli_rm_release) struct rm_session s = RM_SESSION_INIT;
 	struct err e = ERR_INIT;
 	int code = 0;
 
-	if (rm_open(&s, &e) < 0)
+	if (cli_rm_open(&s, &e) < 0)
 		return say_error(&e);
 	for (int i = 0; i < argc; i++) {
 		e = ERR_INIT;
-		if (rm_run(&s, argv[i], force, &e) < 0)
+		if (cli_rm_run(&s, argv[i], force, &e) < 0)
 			code = say_error(&e);
 	}
 	return code;
@@ -187,16 +187,16 @@ static int remove_named(int argc, char **argv, bool force)
 
 static int remove_ended(void)
 {
-	CLEANUP(rm_release) struct rm_session s = RM_SESSION_INIT;
-	CLEANUP(rm_list_release) struct rm_list l = { 0 };
+	CLEANUP(cli_rm_release) struct rm_session s = RM_SESSION_INIT;
+	CLEANUP(cli_rm_list_release) struct rm_list l = { 0 };
 	struct err e = ERR_INIT;
 	int code = 0;
 
-	if (rm_open(&s, &e) < 0 || rm_find_ended(&s, 0, &l, &e) < 0)
+	if (cli_rm_open(&s, &e) < 0 || cli_rm_find_ended(&s, 0, &l, &e) < 0)
 		return say_error(&e);
 	for (size_t i = 0; i < l.n; i++) {
 		e = ERR_INIT;
-		if (rm_remove_found(&s, &l.v[i], &e) < 0)
+		if (cli_rm_remove_found(&s, &l.v[i], &e) < 0)
 			code = say_error(&e);
 	}
 	return code;

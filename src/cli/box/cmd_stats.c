@@ -55,7 +55,7 @@ static int cmd_stats(int argc, char **argv)
 		return say_error(&e);
 	if (p.index < p.argc)
 		want.only = &ids;
-	return ps_stats(&want);
+	return cli_ps_stats(&want);
 }
 
 const struct verb verb_stats = {

@@ -53,9 +53,9 @@ static int wait_for_cleanup(struct ref *ref, struct err *e)
  * the run's lock, so it cannot miss it. */
 static int prevent_restart(struct ref *ref, bool *ret_kept, struct err *e)
 {
-	CLEANUP(run_meta_release) struct run_meta m = { 0 };
+	CLEANUP(state_meta_release) struct run_meta m = { 0 };
 
-	*ret_kept = run_meta_read(ref->run_fd, &m, NULL) == 0 && m.restart;
+	*ret_kept = state_meta_read(ref->run_fd, &m, NULL) == 0 && m.restart;
 	return *ret_kept ? state_run_set_over(ref->run_fd, e) : 0;
 }
 
@@ -86,7 +86,7 @@ static int send_stop(struct ref *ref, const char *text, uint32_t grace_ms, struc
 	return 0;
 }
 
-int stop_one(const char *text, uint32_t grace_ms, struct err *e)
+int cli_stop_one(const char *text, uint32_t grace_ms, struct err *e)
 {
 	autoref struct ref ref = REF_INIT;
 	bool kept = false;
@@ -112,7 +112,7 @@ int stop_one(const char *text, uint32_t grace_ms, struct err *e)
 	return r < 0 ? r : wait_for_cleanup(&ref, e);
 }
 
-int stop_parse_grace(const char *text, uint32_t *ret, struct err *e)
+int cli_stop_parse_grace(const char *text, uint32_t *ret, struct err *e)
 {
 	uint64_t ns;
 
@@ -134,7 +134,7 @@ static int cmd_stop(int argc, char **argv)
 	while ((id = opt_next(&p, &value, &e)) > 0) {
 		if (id == OPT_HELP)
 			return verb_print_help(&verb_stop);
-		if (stop_parse_grace(value, &grace, &e) < 0)
+		if (cli_stop_parse_grace(value, &grace, &e) < 0)
 			return say_usage(&verb_stop, &e);
 	}
 	if (id == 0 && p.index >= p.argc)
@@ -143,7 +143,7 @@ static int cmd_stop(int argc, char **argv)
 		return say_usage(&verb_stop, &e);
 	for (int i = p.index; i < p.argc; i++) {
 		e = ERR_INIT;
-		if (stop_one(p.argv[i], grace, &e) < 0)
+		if (cli_stop_one(p.argv[i], grace, &e) < 0)
 			code = say_error(&e);
 		else if (p.argc - p.index > 1)
 			say_note("sandbox %s is stopped", p.argv[i]);

@@ -10,10 +10,10 @@
 #define STOP_GRACE_DEFAULT_MS 10000
 
 /* Parses the value of -t, a number of seconds up to 3600, into milliseconds. */
-int stop_parse_grace(const char *text, uint32_t *ret, struct err *e) MUST_CHECK;
+int cli_stop_parse_grace(const char *text, uint32_t *ret, struct err *e) MUST_CHECK;
 
 /* Sends SIGTERM, and SIGKILL after grace_ms; returns when the run has ended and is cleaned up. A run that has
  * ended already is no error. */
-int stop_one(const char *ref, uint32_t grace_ms, struct err *e) MUST_CHECK;
+int cli_stop_one(const char *ref, uint32_t grace_ms, struct err *e) MUST_CHECK;
 
 #endif

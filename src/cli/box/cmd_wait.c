@@ -14,17 +14,17 @@
 /* Reads the exit code from the run's record, or from the audit log for a run that left no directory. */
 static int read_exit_code(struct state *st, const char *id, int *ret, struct err *e)
 {
-	CLEANUP(run_meta_release) struct run_meta m = { 0 };
+	CLEANUP(state_meta_release) struct run_meta m = { 0 };
 	struct look_end end = { 0 };
 	bool alive = false;
 	autoclose int fd = state_run_open(st, id, &alive, NULL);
 	int r;
 
-	if (fd >= 0 && run_meta_read(fd, &m, NULL) == 0 && m.ended) {
+	if (fd >= 0 && state_meta_read(fd, &m, NULL) == 0 && m.ended) {
 		*ret = m.exit_code;
 		return 0;
 	}
-	r = look_end(st, id, &end, e);
+	r = cli_look_end(st, id, &end, e);
 	if (r == -ENOENT)
 		return err_set(e, r, "it is not known how sandbox %s ended", id);
 	*ret = end.exit_code;
@@ -36,7 +36,7 @@ static int wait_for_run(const char *text, int *ret, struct err *e)
 	CLEANUP(state_release) struct state st = STATE_INIT;
 	char id[RUN_ID_LEN + 1];
 	bool alive = false;
-	int r = look_open(&st, e);
+	int r = cli_look_open(&st, e);
 
 	if (r == 0)
 		r = ref_resolve_logged(&st, text, id, e);

@@ -22,7 +22,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-int cp_hold_open(struct cp_hold *h, int dir, struct state *st, struct err *e)
+int cli_cp_hold_open(struct cp_hold *h, int dir, struct state *st, struct err *e)
 {
 	char proc[32];
 
@@ -32,10 +32,10 @@ int cp_hold_open(struct cp_hold *h, int dir, struct state *st, struct err *e)
 		return err_sys(e, -errno, "cannot tell where the copy goes");
 	h->level[0].place.above = trigger_above(h->real);
 	h->obeyed = OBEYED_INIT(h->real);
-	return obeyed_collect(&h->obeyed, st, e);
+	return cli_obeyed_collect(&h->obeyed, st, e);
 }
 
-void cp_hold_release(struct cp_hold *h)
+void cli_cp_hold_release(struct cp_hold *h)
 {
 	strv_release(&h->allow);
 	strv_release(&h->allow_special);
@@ -77,8 +77,8 @@ static int hold_entry(struct cp_hold *h, const struct change *c)
 	h->held++;
 	termrows_plain(&line, h->path.data, h->path.len);
 	buf_adds(&line, ": ");
-	change_add_reasons(c, &line);
-	change_add_options(c, &options);
+	cli_change_add_reasons(c, &line);
+	cli_change_add_options(c, &options);
 	say_warn("not copied: %s [%s]", buf_cstr(&line), buf_cstr(&options));
 	return 0;
 }
@@ -177,7 +177,7 @@ static int list_obeyed(const struct cp_hold *h, size_t git_at, int dir, struct b
 		buf_adds(paths, paths->len ? ", " : "");
 		termrows_plain(paths, path.data, path.len);
 		buf_adds(options, options->len ? " " : "");
-		change_add_options(&c, options);
+		cli_change_add_options(&c, options);
 	}
 	return buf_error(paths) || buf_error(options) ? -ENOMEM : 0;
 }
@@ -203,7 +203,7 @@ static int check_completed(struct cp_hold *h, unsigned depth, int dir, const cha
 	return 0;
 }
 
-int cp_hold_may(void *ctx, unsigned depth, int dir, const char *name, bool is_dir, const char *link)
+int cli_cp_hold_may(void *ctx, unsigned depth, int dir, const char *name, bool is_dir, const char *link)
 {
 	struct cp_hold *h = ctx;
 	struct trigger_place place = trigger_place_of(h, depth, dir, name);

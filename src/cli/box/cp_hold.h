@@ -29,9 +29,9 @@ struct cp_hold {
 };
 
 /* `dir` is the directory that the copy is written to. */
-int cp_hold_open(struct cp_hold *h, int dir, struct state *st, struct err *e) MUST_CHECK;
+int cli_cp_hold_open(struct cp_hold *h, int dir, struct state *st, struct err *e) MUST_CHECK;
 /* The callback `may` of the unpacker: 1 if the entry may be written, 0 if it is held back, or -ENOMEM. */
-int cp_hold_may(void *ctx, unsigned depth, int dir, const char *name, bool is_dir, const char *link);
-void cp_hold_release(struct cp_hold *h);
+int cli_cp_hold_may(void *ctx, unsigned depth, int dir, const char *name, bool is_dir, const char *link);
+void cli_cp_hold_release(struct cp_hold *h);
 
 #endif

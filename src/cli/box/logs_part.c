@@ -85,8 +85,8 @@ static uint64_t find_since_offset(const struct logtimes_list *times, uint64_t si
 	return at;
 }
 
-int logs_part_find(int fd, const struct logtimes_list *times, const struct logs_part *p, uint64_t *ret_from,
-		   uint64_t *ret_to, bool *ret_unknown)
+int cli_logs_part_find(int fd, const struct logtimes_list *times, const struct logs_part *p,
+		       uint64_t *ret_from, uint64_t *ret_to, bool *ret_unknown)
 {
 	uint64_t from = 0, to = UINT64_MAX, size, end;
 	bool unknown = false;

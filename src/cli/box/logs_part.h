@@ -18,7 +18,7 @@ struct logs_part {
 /* A line has the time of its first byte. Lines of unknown time are included, and *ret_unknown tells whether
  * there are any; it is untouched without --since and --until. *ret_to is UINT64_MAX if the part has no
  * end. */
-int logs_part_find(int fd, const struct logtimes_list *times, const struct logs_part *p, uint64_t *ret_from,
-		   uint64_t *ret_to, bool *ret_unknown) MUST_CHECK;
+int cli_logs_part_find(int fd, const struct logtimes_list *times, const struct logs_part *p,
+		       uint64_t *ret_from, uint64_t *ret_to, bool *ret_unknown) MUST_CHECK;
 
 #endif

@@ -58,7 +58,7 @@ static struct filter_term split_filter_term(const char *text)
 	return (struct filter_term){ (enum key)parse_filter_key(text, (size_t)(eq - text), NULL), eq + 1 };
 }
 
-int ps_filter_add(struct ps_filter *f, const char *text, struct err *e)
+int cli_ps_filter_add(struct ps_filter *f, const char *text, struct err *e)
 {
 	const char *eq = strchr(text, '=');
 	uint64_t code;
@@ -81,7 +81,7 @@ int ps_filter_add(struct ps_filter *f, const char *text, struct err *e)
 
 static bool matches_status(const char *value, const struct run_meta *m, bool alive)
 {
-	const char *status = run_status(m, alive);
+	const char *status = cli_run_status(m, alive);
 
 	if (str_eq(value, "exited") || str_eq(value, "ended"))
 		return str_eq(status, "ended");
@@ -134,7 +134,7 @@ static bool matches_term(const struct filter_term *t, const struct run_meta *m, 
 	}
 }
 
-bool ps_filter_fits(const struct ps_filter *f, const struct run_meta *m, bool alive)
+bool cli_ps_filter_fits(const struct ps_filter *f, const struct run_meta *m, bool alive)
 {
 	unsigned asked = 0, met = 0;
 
@@ -148,7 +148,7 @@ bool ps_filter_fits(const struct ps_filter *f, const struct run_meta *m, bool al
 	return asked == met;
 }
 
-bool ps_filter_wants_ended(const struct ps_filter *f)
+bool cli_ps_filter_wants_ended(const struct ps_filter *f)
 {
 	for (size_t i = 0; i < f->terms.n; i++) {
 		const struct filter_term t = split_filter_term(f->terms.v[i]);
@@ -160,7 +160,7 @@ bool ps_filter_wants_ended(const struct ps_filter *f)
 	return false;
 }
 
-void ps_filter_release(struct ps_filter *f)
+void cli_ps_filter_release(struct ps_filter *f)
 {
 	strv_release(&f->terms);
 }

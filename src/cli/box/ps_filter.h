@@ -17,10 +17,10 @@ struct ps_filter {
 };
 
 /* -EINVAL, with a message, for an unknown key or a value that can never match. */
-int ps_filter_add(struct ps_filter *f, const char *text, struct err *e) MUST_CHECK;
-bool ps_filter_fits(const struct ps_filter *f, const struct run_meta *m, bool alive);
+int cli_ps_filter_add(struct ps_filter *f, const char *text, struct err *e) MUST_CHECK;
+bool cli_ps_filter_fits(const struct ps_filter *f, const struct run_meta *m, bool alive);
 /* Does the filter select runs that have ended? Then they are shown without -a, as docker does. */
-bool ps_filter_wants_ended(const struct ps_filter *f);
-void ps_filter_release(struct ps_filter *f);
+bool cli_ps_filter_wants_ended(const struct ps_filter *f);
+void cli_ps_filter_release(struct ps_filter *f);
 
 #endif

@@ -170,7 +170,7 @@ static void add_stats_json(struct stats *s, const struct run_meta *m, const stru
 	json_str(j, "id", m->id);
 	json_str(j, "name", m->name);
 	json_str(j, "engine", m->engine);
-	run_json_add_usage(j, u);
+	cli_run_json_add_usage(j, u);
 	json_str(j, "memory_from", u->memory_from);
 	/* 1000 is one whole processor. */
 	if (cpu < 0)
@@ -183,7 +183,7 @@ static void add_stats_json(struct stats *s, const struct run_meta *m, const stru
 
 static int add_run_stats(struct stats *s, const char *id, struct err *e)
 {
-	CLEANUP(run_meta_release) struct run_meta m = { 0 };
+	CLEANUP(state_meta_release) struct run_meta m = { 0 };
 	struct err why = ERR_INIT; /* most failures are tolerated, and must not be reported later */
 	struct usage u;
 	autoclose int fd = -1;
@@ -197,13 +197,13 @@ static int add_run_stats(struct stats *s, const char *id, struct err *e)
 	if (r == 0 && (!alive || !state_run_has_begun(fd)))
 		return 0;
 	if (r == 0)
-		r = run_meta_read(fd, &m, &why);
+		r = state_meta_read(fd, &m, &why);
 	if (r < 0 && r != -ENOENT) {
 		*e = why;
 		return r;
 	}
 	snprintf(m.id, sizeof(m.id), "%s", id);
-	if (s->want->filter && !ps_filter_fits(s->want->filter, &m, alive))
+	if (s->want->filter && !cli_ps_filter_fits(s->want->filter, &m, alive))
 		return 0;
 	/* The run is just starting, just ending or stopped: it is listed without figures. All bits set is
 	 * USAGE_UNKNOWN. */
@@ -361,11 +361,11 @@ static bool can_draw_live(void)
 	return isatty(STDOUT_FILENO) && term && *term && !str_eq(term, "dumb");
 }
 
-int ps_stats(const struct ps_stats_want *want)
+int cli_ps_stats(const struct ps_stats_want *want)
 {
 	CLEANUP(stats_release) struct stats s = { .st = STATE_INIT, .want = want };
 	struct err e = ERR_INIT;
-	int r = look_open(&s.st, &e);
+	int r = cli_look_open(&s.st, &e);
 
 	if (r < 0)
 		return say_error(&e);

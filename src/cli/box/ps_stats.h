@@ -14,6 +14,6 @@ struct ps_stats_want {
 };
 
 /* Returns the exit code. */
-int ps_stats(const struct ps_stats_want *want);
+int cli_ps_stats(const struct ps_stats_want *want);
 
 #endif

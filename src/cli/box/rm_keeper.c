@@ -14,7 +14,7 @@
 
 static int remove_announced_run(int pipe)
 {
-	CLEANUP(rm_release) struct rm_session s = RM_SESSION_INIT;
+	CLEANUP(cli_rm_release) struct rm_session s = RM_SESSION_INIT;
 	autobuf struct buf id = BUF_INIT;
 	struct err e = ERR_INIT;
 	int r = fd_read_all(pipe, RUN_ID_LEN, &id);
@@ -22,9 +22,9 @@ static int remove_announced_run(int pipe)
 	if (r == 0 && id.len == 0) /* there was no run */
 		return 0;
 	if (r == 0)
-		r = rm_open(&s, &e);
+		r = cli_rm_open(&s, &e);
 	if (r == 0)
-		r = rm_run(&s, buf_cstr(&id), true, &e);
+		r = cli_rm_run(&s, buf_cstr(&id), true, &e);
 	return r < 0 ? say_error(&e) : 0;
 }
 
@@ -39,7 +39,7 @@ static _Noreturn void remove_after_launcher(int pipe)
 	_exit(remove_announced_run(pipe));
 }
 
-int rm_keeper_start(struct rm_keeper *k, struct err *e)
+int cli_rm_keeper_start(struct rm_keeper *k, struct err *e)
 {
 	int p[2];
 	pid_t pid;
@@ -62,14 +62,14 @@ int rm_keeper_start(struct rm_keeper *k, struct err *e)
 	return 0;
 }
 
-int rm_keeper_tell(const struct rm_keeper *k, const char *id, struct err *e)
+int cli_rm_keeper_tell(const struct rm_keeper *k, const char *id, struct err *e)
 {
 	int r = fd_write_all(k->pipe, id, RUN_ID_LEN);
 
 	return r < 0 ? err_sys(e, r, "cannot tell which run is to be removed") : 0;
 }
 
-int rm_keeper_end(struct rm_keeper *k)
+int cli_rm_keeper_end(struct rm_keeper *k)
 {
 	int status = 0;
 

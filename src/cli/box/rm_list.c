@@ -12,15 +12,15 @@
 
 #define SIZE_BUDGET 100000u /* files */
 
-void rm_list_release(struct rm_list *l)
+void cli_rm_list_release(struct rm_list *l)
 {
 	for (size_t i = 0; i < l->n; i++)
-		run_meta_release(&l->v[i].meta);
+		state_meta_release(&l->v[i].meta);
 	free(l->v);
 	*l = (struct rm_list){ 0 };
 }
 
-bool rm_may_come_back(int run_fd, const struct run_meta *m)
+bool cli_rm_may_come_back(int run_fd, const struct run_meta *m)
 {
 	return m->restart && !state_run_is_over(run_fd);
 }
@@ -34,16 +34,16 @@ static int reserve_found(struct rm_list *l, struct err *e)
 static int add_if_ended(struct rm_session *s, const char *id, uint64_t before, uint64_t *budget,
 			struct rm_list *l, struct err *e)
 {
-	CLEANUP(run_meta_release) struct run_meta m = { 0 };
+	CLEANUP(state_meta_release) struct run_meta m = { 0 };
 	bool alive = false;
 	autoclose int fd = state_run_open(&s->st, id, &alive, NULL);
 	struct rm_found *x;
 	int r;
 
-	if (fd < 0 || alive || !state_run_has_begun(fd) || run_meta_read(fd, &m, NULL) < 0 || !m.ended ||
+	if (fd < 0 || alive || !state_run_has_begun(fd) || state_meta_read(fd, &m, NULL) < 0 || !m.ended ||
 	    m.ended > before)
 		return 0;
-	if (rm_may_come_back(fd, &m)) {
+	if (cli_rm_may_come_back(fd, &m)) {
 		l->kept++;
 		return 0;
 	}
@@ -54,11 +54,11 @@ static int add_if_ended(struct rm_session *s, const char *id, uint64_t before, u
 	*x = (struct rm_found){ .meta = m };
 	m = (struct run_meta){ 0 };
 	memcpy(x->id, id, sizeof(x->id));
-	run_size_read(fd, budget, &x->size);
+	cli_run_size_read(fd, budget, &x->size);
 	return 0;
 }
 
-int rm_find_ended(struct rm_session *s, uint64_t older_ns, struct rm_list *ret, struct err *e)
+int cli_rm_find_ended(struct rm_session *s, uint64_t older_ns, struct rm_list *ret, struct err *e)
 {
 	autostrv struct strv ids = STRV_INIT;
 	uint64_t now = clock_nsec(CLOCK_REALTIME), before = now > older_ns ? now - older_ns : 0;

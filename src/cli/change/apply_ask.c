@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-int apply_ask_policy(struct apply_ask *a, const struct changed *run, bool dry_run, struct err *e)
+int cli_apply_ask_policy(struct apply_ask *a, const struct changed *run, bool dry_run, struct err *e)
 {
 	struct acts acts = ACTS_INIT;
 	int r = toolcall_read_acts(run->run_fd, run->id, &acts, e);
@@ -52,10 +52,10 @@ static void add_change_list(const struct changes *all, const unsigned char *go, 
 		if (go[i] != 1 || (c->flags != 0) != flagged)
 			continue;
 		buf_adds(&line, flagged ? "! " : "  ");
-		change_format(c, &line);
+		cli_change_format(c, &line);
 		if (flagged) {
 			buf_adds(&line, ": ");
-			change_add_reasons(c, &line);
+			cli_change_add_reasons(c, &line);
 		}
 		buf_addc(&line, '\n');
 		if (out->len + line.len > LIST_ROOM)
@@ -106,7 +106,7 @@ static int ask_about_changes(struct apply_ask *a, struct changed *run, struct au
 			     .claimed = true,
 			     .audit = audit,
 			     .timeout_s = a->timeout_s,
-			     .waits = ask_say_waits };
+			     .waits = cli_ask_say_waits };
 	struct ask_question q = { .kind = ASK_APPLY,
 				  .has_body = true,
 				  .body_len = total_bytes_going(s->all, s->go),
@@ -137,8 +137,8 @@ static int ask_about_changes(struct apply_ask *a, struct changed *run, struct au
 	return r < 0 ? r : 0;
 }
 
-int apply_ask_plan(struct apply_ask *a, struct changed *run, struct audit *audit, const char *target,
-		   const struct apply_plan *plan, struct err *e)
+int cli_apply_ask_plan(struct apply_ask *a, struct changed *run, struct audit *audit, const char *target,
+		       const struct apply_plan *plan, struct err *e)
 {
 	const struct asked_changes s = { plan->all, plan->go, plan->n_go, plan->refused->n, plan->digest };
 
@@ -147,11 +147,11 @@ int apply_ask_plan(struct apply_ask *a, struct changed *run, struct audit *audit
 
 /* ---- Changes of a call over another sandbox's workspace. ---- */
 
-int apply_ask_layer(struct apply_ask *a, struct changed *run, struct audit *audit, const char *target,
-		    const struct strv *paths, struct err *e)
+int cli_apply_ask_layer(struct apply_ask *a, struct changed *run, struct audit *audit, const char *target,
+			const struct strv *paths, struct err *e)
 {
 	struct asked_changes s = { .digest = a->digest };
-	int r = changed_list(run, &a->listed, e);
+	int r = cli_changed_list(run, &a->listed, e);
 
 	if (r < 0)
 		return r;
@@ -168,7 +168,7 @@ int apply_ask_layer(struct apply_ask *a, struct changed *run, struct audit *audi
 	return r < 0 || s.n_go == 0 ? r : ask_about_changes(a, run, audit, target, &s, e);
 }
 
-int apply_ask_still(const struct apply_ask *a, int upper_fd, struct err *e)
+int cli_apply_ask_still(const struct apply_ask *a, int upper_fd, struct err *e)
 {
 	unsigned char now[APPLY_DIGEST_LEN];
 	int r = digest_changes(upper_fd, &a->listed, a->go, now, e);
@@ -179,7 +179,7 @@ int apply_ask_still(const struct apply_ask *a, int upper_fd, struct err *e)
 	return r;
 }
 
-void apply_ask_release(struct apply_ask *a)
+void cli_apply_ask_release(struct apply_ask *a)
 {
 	changes_release(&a->listed);
 	free(a->go);

@@ -21,18 +21,19 @@ struct apply_ask {
 };
 
 /* Reads the policy that the run was started with. -EPERM if it says `apply: deny`. */
-int apply_ask_policy(struct apply_ask *a, const struct changed *run, bool dry_run, struct err *e) MUST_CHECK;
+int cli_apply_ask_policy(struct apply_ask *a, const struct changed *run, bool dry_run,
+			 struct err *e) MUST_CHECK;
 
 /* Asks about a plan. 0: approved; -ECANCELED: denied, with the reason; -EINTR: interrupted. */
-int apply_ask_plan(struct apply_ask *a, struct changed *run, struct audit *audit, const char *target,
-		   const struct apply_plan *plan, struct err *e) MUST_CHECK;
+int cli_apply_ask_plan(struct apply_ask *a, struct changed *run, struct audit *audit, const char *target,
+		       const struct apply_plan *plan, struct err *e) MUST_CHECK;
 
-/* apply_ask_layer() asks about the changes of a layer that the paths cover, before there is a plan.
- * apply_ask_still() checks, when there is a plan, that the layer is still what was approved; -ESTALE if
+/* cli_apply_ask_layer() asks about the changes of a layer that the paths cover, before there is a plan.
+ * cli_apply_ask_still() checks, when there is a plan, that the layer is still what was approved; -ESTALE if
  * not. */
-int apply_ask_layer(struct apply_ask *a, struct changed *run, struct audit *audit, const char *target,
-		    const struct strv *paths, struct err *e) MUST_CHECK;
-int apply_ask_still(const struct apply_ask *a, int upper_fd, struct err *e) MUST_CHECK;
-void apply_ask_release(struct apply_ask *a);
+int cli_apply_ask_layer(struct apply_ask *a, struct changed *run, struct audit *audit, const char *target,
+			const struct strv *paths, struct err *e) MUST_CHECK;
+int cli_apply_ask_still(const struct apply_ask *a, int upper_fd, struct err *e) MUST_CHECK;
+void cli_apply_ask_release(struct apply_ask *a);
 
 #endif

@@ -86,8 +86,8 @@ static int read_outcome(const struct buf *b, struct apply_result *res, struct er
 	return o.code;
 }
 
-int apply_into(struct into *i, uint64_t since, const struct apply_opts *o, struct apply_result *res,
-	       struct err *e)
+int cli_apply_into(struct into *i, uint64_t since, const struct apply_opts *o, struct apply_result *res,
+		   struct err *e)
 {
 	struct into_job job = { i, since, o };
 	autobuf struct buf out = BUF_INIT;
@@ -101,7 +101,7 @@ int apply_into(struct into *i, uint64_t since, const struct apply_opts *o, struc
 	return r < 0 ? r : read_outcome(&out, res, e);
 }
 
-int apply_into_copy_again(struct into *i, struct changed *call, struct err *e)
+int cli_apply_into_copy_again(struct into *i, struct changed *call, struct err *e)
 {
 	int r = borrow_copy(&i->n, call->run_fd, e);
 
@@ -112,7 +112,7 @@ int apply_into_copy_again(struct into *i, struct changed *call, struct err *e)
 	return call->layer < 0 ? err_sys(e, -errno, "cannot open the copied layer") : 0;
 }
 
-int apply_into_before(const struct changed *call, uint32_t *ret, struct err *e)
+int cli_apply_into_before(const struct changed *call, uint32_t *ret, struct err *e)
 {
 	autoref struct ref ref = REF_INIT;
 	char label[64];
@@ -126,14 +126,14 @@ int apply_into_before(const struct changed *call, uint32_t *ret, struct err *e)
 	}
 	snprintf(label, sizeof(label), "before apply %s", call->id);
 	if (r == 0)
-		r = checkpoint_make_now(&ref, label, ret, e);
+		r = cli_checkpoint_make_now(&ref, label, ret, e);
 	if (r == 0)
 		return 0;
 	err_wrap(e, r, "cannot make a checkpoint of %s to go back to", call->meta.over);
 	return err_hint(e, r, "coffer apply --checkpoint off %s applies without one", call->id);
 }
 
-void apply_into_after(const struct changed *call, uint32_t before)
+void cli_apply_into_after(const struct changed *call, uint32_t before)
 {
 	autoref struct ref ref = REF_INIT;
 	struct err e = ERR_INIT;
@@ -143,7 +143,7 @@ void apply_into_after(const struct changed *call, uint32_t before)
 
 	snprintf(label, sizeof(label), "apply %s", call->id);
 	if (r == 0)
-		r = checkpoint_make_now(&ref, label, &now, &e);
+		r = cli_checkpoint_make_now(&ref, label, &now, &e);
 	if (r < 0)
 		say_warn("no checkpoint of %s was made after the apply: %s", call->meta.over, e.msg);
 	say_note("coffer rollback %s c%u takes it back", call->meta.over, before);

@@ -151,7 +151,7 @@ static int write_plan_events(struct apply_writer *w, const struct apply_plan *pl
 	return r < 0 ? r : write_event(w, e);
 }
 
-int apply_log_plan(const struct apply_log *l, const struct apply_plan *plan, struct err *e)
+int cli_apply_log_plan(const struct apply_log *l, const struct apply_plan *plan, struct err *e)
 {
 	struct apply_writer w = { .l = l, .type = "workspace.apply" };
 	int r;
@@ -162,7 +162,7 @@ int apply_log_plan(const struct apply_log *l, const struct apply_plan *plan, str
 	return r;
 }
 
-int apply_log_result(const struct apply_log *l, const struct apply_result *res, struct err *e)
+int cli_apply_log_result(const struct apply_log *l, const struct apply_result *res, struct err *e)
 {
 	struct apply_writer w = { .l = l, .type = "workspace.applied" };
 	int r = 0;

@@ -17,7 +17,7 @@ struct apply_log {
 	const struct apply_ask *ask;
 };
 
-int apply_log_plan(const struct apply_log *l, const struct apply_plan *plan, struct err *e) MUST_CHECK;
-int apply_log_result(const struct apply_log *l, const struct apply_result *res, struct err *e) MUST_CHECK;
+int cli_apply_log_plan(const struct apply_log *l, const struct apply_plan *plan, struct err *e) MUST_CHECK;
+int cli_apply_log_result(const struct apply_log *l, const struct apply_result *res, struct err *e) MUST_CHECK;
 
 #endif

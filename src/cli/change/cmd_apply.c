@@ -93,7 +93,7 @@ static int find_leaks(void *arg, int fd, struct apply_found *ret, struct err *e)
 static int open_vault_for_leaks(struct apply_job *job, struct err *e)
 {
 	const struct vault_key_want want = VAULT_KEY_WANT_INIT;
-	int r = job->unchecked ? 0 : secret_session_open(&job->vault, &want, 0, e);
+	int r = job->unchecked ? 0 : cli_secret_session_open(&job->vault, &want, 0, e);
 
 	if (r == -ENOENT && job->vault.audit && job->vault.files.dir < 0) {
 		*e = ERR_INIT;
@@ -154,8 +154,8 @@ static int ask_approver(struct apply_job *job, const struct apply_plan *plan, st
 	if (!job->ask.wanted)
 		return 0;
 	return job->run.meta.over
-		       ? apply_ask_still(&job->ask, job->run.upper, e)
-		       : apply_ask_plan(&job->ask, &job->run, job->audit, target_name(job), plan, e);
+		       ? cli_apply_ask_still(&job->ask, job->run.upper, e)
+		       : cli_apply_ask_plan(&job->ask, &job->run, job->audit, target_name(job), plan, e);
 }
 
 static struct apply_log apply_log_of(const struct apply_job *job)
@@ -176,7 +176,7 @@ static int before_writing(void *arg, const struct apply_plan *plan, struct err *
 	if (r == 0) {
 		const struct apply_log l = apply_log_of(job);
 
-		r = apply_log_plan(&l, plan, e);
+		r = cli_apply_log_plan(&l, plan, e);
 	}
 	/* This must be the last step before the first write. */
 	return r < 0 ? r : into_begin(&job->into, e);
@@ -190,7 +190,7 @@ static int show_dry_run(void *arg, const struct apply_plan *plan, struct err *e)
 	for (size_t i = 0; i < plan->all->n && r == 0; i++) {
 		if (!plan->go[i])
 			continue;
-		change_format(&plan->all->v[i], &out);
+		cli_change_format(&plan->all->v[i], &out);
 		buf_addc(&out, '\n');
 	}
 	return r < 0 ? r : say_out(&out) ? -EPIPE : 0;
@@ -213,10 +213,10 @@ static void report_refused(const struct changed *run, const struct changes *l)
 	for (size_t i = 0; i < l->n; i++) {
 		autobuf struct buf line = BUF_INIT, options = BUF_INIT;
 
-		change_format(&l->v[i], &line);
+		cli_change_format(&l->v[i], &line);
 		buf_adds(&line, ": ");
-		change_add_reasons(&l->v[i], &line);
-		change_add_options(&l->v[i], &options);
+		cli_change_add_reasons(&l->v[i], &line);
+		cli_change_add_options(&l->v[i], &options);
 		if (options.len)
 			buf_addf(&line, " [%s]", options.data);
 		say_warn("not applied: %s", buf_cstr(&line));
@@ -233,14 +233,14 @@ static int settle_run(struct apply_job *job, const struct apply_result *res, str
 	int r;
 
 	if (res->applied == res->total)
-		return changed_remove(&job->run, job->audit, &n, e);
-	r = job->run.meta.over && res->applied ? apply_into_copy_again(&job->into, &job->run, e) : 0;
+		return cli_changed_remove(&job->run, job->audit, &n, e);
+	r = job->run.meta.over && res->applied ? cli_apply_into_copy_again(&job->into, &job->run, e) : 0;
 	if (r == 0)
 		r = workspace_count_changes(job->run.upper, changed_base(&job->run), 1000000, &n, e);
 	if (r < 0)
 		return r;
 	job->run.meta.changes = n;
-	return run_meta_write(job->run.run_fd, &job->run.meta, e);
+	return state_meta_write(job->run.run_fd, &job->run.meta, e);
 }
 
 static int note_into_changes(struct apply_job *job, struct err *e)
@@ -253,7 +253,7 @@ static int apply_changes(struct apply_job *job, struct apply_result *res, struct
 {
 	const struct changed *c = &job->run;
 
-	return c->meta.over ? apply_into(&job->into, changed_since(c), &job->o, res, e)
+	return c->meta.over ? cli_apply_into(&job->into, changed_since(c), &job->o, res, e)
 			    : workspace_apply(c->upper, c->lower, changed_since(c), &job->o, res, e);
 }
 
@@ -293,7 +293,7 @@ static int apply_run(struct apply_job *job)
 		if (left)
 			say_note("%zu left: coffer diff %s, coffer discard %s", left, job->run.id,
 				 job->run.id);
-		if (code == 0 && ((res.applied && apply_log_result(&l, &res, &e) < 0) ||
+		if (code == 0 && ((res.applied && cli_apply_log_result(&l, &res, &e) < 0) ||
 				  note_into_changes(job, &e) < 0 || settle_run(job, &res, &e) < 0))
 			code = say_error(&e);
 	}
@@ -307,37 +307,37 @@ static int apply_run(struct apply_job *job)
 
 static int normalise_paths(struct apply_job *job, struct err *e)
 {
-	int r = changed_paths(&job->run, &job->o.paths, NULL, e);
+	int r = cli_changed_paths(&job->run, &job->o.paths, NULL, e);
 
 	if (r == 0)
-		r = changed_paths(&job->run, &job->o.allow_trigger, "--allow", e);
+		r = cli_changed_paths(&job->run, &job->o.allow_trigger, "--allow", e);
 	if (r == 0)
-		r = changed_paths(&job->run, &job->o.allow_special, "--allow-special", e);
-	return r < 0 ? r : changed_paths(&job->run, &job->o.force, NULL, e);
+		r = cli_changed_paths(&job->run, &job->o.allow_special, "--allow-special", e);
+	return r < 0 ? r : cli_changed_paths(&job->run, &job->o.force, NULL, e);
 }
 
 static int open_apply(struct apply_job *job, struct err *e)
 {
-	int r = changed_audit(&job->audit, e);
+	int r = cli_changed_audit(&job->audit, e);
 
 	if (r == 0)
-		r = changed_open(&job->run, job->ref, true, e);
+		r = cli_changed_open(&job->run, job->ref, true, e);
 	if (r == 0)
-		r = apply_ask_policy(&job->ask, &job->run, job->o.dry_run, e);
+		r = cli_apply_ask_policy(&job->ask, &job->run, job->o.dry_run, e);
 	if (r == 0)
-		r = changed_open_trees(&job->run, e);
+		r = cli_changed_open_trees(&job->run, e);
 	if (r == 0)
 		r = normalise_paths(job, e);
 	if (r == 0) {
 		job->obeyed.workspace = job->run.meta.workspace ? job->run.meta.workspace : "//";
-		r = obeyed_collect(&job->obeyed, &job->run.st, e);
+		r = cli_obeyed_collect(&job->obeyed, &job->run.st, e);
 	}
 	/* into_open() freezes the target sandbox, which must not stay frozen while a person decides: so the
 	 * question comes first. */
 	if (r == 0 && job->run.meta.over && job->ask.wanted && !job->o.dry_run)
-		r = apply_ask_layer(&job->ask, &job->run, job->audit, target_name(job), &job->o.paths, e);
+		r = cli_apply_ask_layer(&job->ask, &job->run, job->audit, target_name(job), &job->o.paths, e);
 	if (r == 0 && job->run.meta.over && !job->o.dry_run && !job->no_checkpoint)
-		r = apply_into_before(&job->run, &job->before, e);
+		r = cli_apply_into_before(&job->run, &job->before, e);
 	if (r == 0 && job->run.meta.over)
 		r = into_open(&job->into, job->run.meta.over, job->run.layers,
 			      job->run.meta.map_ids && !state_is_host_root() && geteuid() != 0, e);
@@ -366,7 +366,7 @@ static int take_apply_option(struct apply_job *job, int id, const char *value, s
 		job->ask.wanted = true;
 		return 0;
 	case OPT_ASK_TIMEOUT:
-		return ask_timeout_parse(value, &job->ask.timeout_s, e);
+		return cli_ask_timeout_parse(value, &job->ask.timeout_s, e);
 	case OPT_ALLOW:
 		r = strv_add(&job->o.allow_trigger, value);
 		break;
@@ -419,7 +419,7 @@ static int run_apply(struct apply_job *job)
 	if (r == -EINVAL)
 		return say_usage(&verb_apply, &e);
 	if (r == -ENOENT && job->run.run_fd < 0 && !job->o.paths.n &&
-	    changed_nothing(job->ref, job->run.id)) {
+	    cli_changed_nothing(job->ref, job->run.id)) {
 		say_note("nothing to apply: run %s changed nothing", job->run.id);
 		return 0;
 	}
@@ -451,11 +451,11 @@ static int cmd_apply(int argc, char **argv)
 		code = help ? verb_print_help(&verb_apply) : run_apply(&job);
 	into_close(&job.into);
 	if (job.wrote && job.before)
-		apply_into_after(&job.run, job.before);
-	secret_session_close(&job.vault);
+		cli_apply_into_after(&job.run, job.before);
+	cli_secret_session_close(&job.vault);
 	obeyed_release(&job.obeyed);
-	apply_ask_release(&job.ask);
-	changed_release(&job.run);
+	cli_apply_ask_release(&job.ask);
+	cli_changed_release(&job.run);
 	audit_free(job.audit);
 	strv_release(&job.o.paths);
 	strv_release(&job.o.allow_trigger);

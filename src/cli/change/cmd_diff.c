@@ -95,19 +95,19 @@ static void show_change(struct diff_output *s, const struct change *c)
 	struct buf *out = &s->out;
 	int r;
 
-	change_format(c, out);
+	cli_change_format(c, out);
 	if (s->want->stat)
 		add_change_sizes(c, out);
 	if (c->flags) {
 		buf_adds(out, ": ");
-		change_add_reasons(c, out);
+		cli_change_add_reasons(c, out);
 	}
 	buf_addc(out, '\n');
 	/* The content of a file that coffer itself obeys is always shown, because the permission for it is
 	 * one for that content. */
 	if (!(s->want->patch || c->obeyed) || change_is_dir(c) || c->kind == CHANGE_MODE)
 		return;
-	r = s->cmp ? checkpoint_patch(s->cmp, c, out)
+	r = s->cmp ? tree_store_patch(s->cmp, c, out)
 		   : workspace_patch(s->run->upper, changed_base(s->run), c, out);
 	if (r < 0)
 		buf_addf(out, "(cannot be read: %s)\n", strerror(-r));
@@ -174,7 +174,7 @@ static int show_changes_nul(const struct changes *l)
 	int code = 0;
 
 	for (size_t i = 0; i < l->n && code == 0; i++) {
-		buf_addc(&out, change_letter(&l->v[i]));
+		buf_addc(&out, cli_change_letter(&l->v[i]));
 		buf_addc(&out, '\0');
 		buf_add(&out, l->v[i].path, strlen(l->v[i].path) + 1);
 		code = flush_diff(&out, FLUSH_AT);
@@ -286,14 +286,14 @@ static int read_manifest(struct ckpt_run *r, const char *name, bool content, str
 
 static int diff_checkpoints(struct diff_want *want)
 {
-	CLEANUP(changed_release) struct changed run = CHANGED_INIT;
+	CLEANUP(cli_changed_release) struct changed run = CHANGED_INIT;
 	CLEANUP(changes_release) struct changes l = { 0 };
 	CLEANUP(ckpt_release) struct ckpt_run r = CKPT_RUN_INIT;
 	autobuf struct buf a = BUF_INIT, b = BUF_INIT;
 	struct compare cmp = { .lower = -1, .store = &r.store };
 	struct err e = ERR_INIT;
 
-	if (changed_open(&run, want->ref, false, &e) < 0)
+	if (cli_changed_open(&run, want->ref, false, &e) < 0)
 		return say_error(&e);
 	if (run.meta.over) {
 		err_set(&e, -EOPNOTSUPP,
@@ -302,10 +302,10 @@ static int diff_checkpoints(struct diff_want *want)
 		return say_error(&e);
 	}
 	/* A run without an original directory may have checkpoints, too. */
-	if (changed_has_layer(&run, NULL) == 0 && changed_open_original(&run, &e) < 0)
+	if (cli_changed_has_layer(&run, NULL) == 0 && cli_changed_open_original(&run, &e) < 0)
 		return say_error(&e);
 	cmp.lower = run.lower;
-	if (changed_paths(&run, &want->paths, NULL, &e) < 0 || ckpt_open(&r, run.id, !want->b, &e) < 0 ||
+	if (cli_changed_paths(&run, &want->paths, NULL, &e) < 0 || ckpt_open(&r, run.id, !want->b, &e) < 0 ||
 	    read_manifest(&r, want->a, false, &a, &e) < 0 ||
 	    read_manifest(&r, want->b, want->patch, &b, &e) < 0)
 		return say_error(&e);
@@ -313,22 +313,23 @@ static int diff_checkpoints(struct diff_want *want)
 	cmp.a_len = a.len;
 	cmp.b = b.data;
 	cmp.b_len = b.len;
-	if (checkpoint_compare(&cmp, &l, &e) < 0 || select_paths(&l, &want->paths, &run, &e) < 0)
+	if (tree_store_compare(&cmp, &l, &e) < 0 || select_paths(&l, &want->paths, &run, &e) < 0)
 		return say_error(&e);
 	return show_changes(&run, want, &cmp, &l);
 }
 
 static int diff_run(struct diff_want *want)
 {
-	CLEANUP(changed_release) struct changed run = CHANGED_INIT;
+	CLEANUP(cli_changed_release) struct changed run = CHANGED_INIT;
 	CLEANUP(changes_release) struct changes l = { 0 };
 	struct err e = ERR_INIT;
-	int r = changed_open(&run, want->ref, false, &e);
+	int r = cli_changed_open(&run, want->ref, false, &e);
 
-	if (r == -ENOENT && !want->paths.n && changed_nothing(want->ref, run.id))
+	if (r == -ENOENT && !want->paths.n && cli_changed_nothing(want->ref, run.id))
 		return show_changes(&run, want, NULL, &l);
-	if (r < 0 || changed_open_trees(&run, &e) < 0 || changed_paths(&run, &want->paths, NULL, &e) < 0 ||
-	    changed_list(&run, &l, &e) < 0 || select_paths(&l, &want->paths, &run, &e) < 0)
+	if (r < 0 || cli_changed_open_trees(&run, &e) < 0 ||
+	    cli_changed_paths(&run, &want->paths, NULL, &e) < 0 || cli_changed_list(&run, &l, &e) < 0 ||
+	    select_paths(&l, &want->paths, &run, &e) < 0)
 		return say_error(&e);
 	return show_changes(&run, want, NULL, &l);
 }

@@ -21,19 +21,19 @@ static int log_discarded_run(struct audit *a, const struct changed *run, struct 
 
 static int discard_run(const char *ref)
 {
-	CLEANUP(changed_release) struct changed run = CHANGED_INIT;
+	CLEANUP(cli_changed_release) struct changed run = CHANGED_INIT;
 	CLEANUP(audit_freep) struct audit *a = NULL;
 	struct err e = ERR_INIT;
 	uint64_t n = 0;
-	int r = changed_audit(&a, &e);
+	int r = cli_changed_audit(&a, &e);
 
-	r = r < 0 ? r : changed_open(&run, ref, true, &e);
-	if (r == -ENOENT && changed_nothing(ref, run.id)) {
+	r = r < 0 ? r : cli_changed_open(&run, ref, true, &e);
+	if (r == -ENOENT && cli_changed_nothing(ref, run.id)) {
 		say_note("nothing to discard: run %s changed nothing", run.id);
 		return 0;
 	}
-	if (r < 0 || changed_has_layer(&run, &e) < 0 || log_discarded_run(a, &run, &e) < 0 ||
-	    changed_remove(&run, a, &n, &e) < 0)
+	if (r < 0 || cli_changed_has_layer(&run, &e) < 0 || log_discarded_run(a, &run, &e) < 0 ||
+	    cli_changed_remove(&run, a, &n, &e) < 0)
 		return say_error(&e);
 	say_note("discarded %s: %llu %s wiped", run.id, (unsigned long long)n,
 		 n == 1 ? "file or directory" : "files and directories");

@@ -23,12 +23,12 @@
 #define TRIES 5 /* at editing a policy file that another process edits at the same time */
 #define IDS_SHOWN 8
 
-bool approve_can_confirm(void)
+bool cli_approve_can_confirm(void)
 {
 	return isatty(STDIN_FILENO) && isatty(STDERR_FILENO);
 }
 
-int approve_confirm(const char *question, struct err *e)
+int cli_approve_confirm(const char *question, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT;
 	char answer[16] = "";
@@ -64,7 +64,7 @@ static int wait_for_page_key(struct err *e)
 	return typed[0] == '\n' ? 0 : err_set(e, -ECANCELED, "nothing was answered");
 }
 
-int approve_show(const char *all, const char *act, struct err *e)
+int cli_approve_show(const char *all, const char *act, struct err *e)
 {
 	unsigned rows, cols;
 	size_t n = termrows_count(all), page;
@@ -104,15 +104,15 @@ static int collect_question_id(void *ctx, json_t *ask)
 	struct id_candidates *c = ctx;
 
 	if (!ask || (uint64_t)json_integer_value(json_object_get(ask, "number")) != c->number ||
-	    !str_eq(ask_text(ask, "state"), "pending"))
+	    !str_eq(cli_ask_text(ask, "state"), "pending"))
 		return 0;
 	if (c->n < IDS_SHOWN)
-		buf_addf(&c->ids, "%s%s", c->n ? ", " : "", ask_text(ask, "id"));
+		buf_addf(&c->ids, "%s%s", c->n ? ", " : "", cli_ask_text(ask, "id"));
 	c->n++;
 	return 0;
 }
 
-int approve_check_id(struct state *st, const char *id, bool *ret_show, struct err *e)
+int cli_approve_check_id(struct state *st, const char *id, bool *ret_show, struct err *e)
 {
 	struct id_candidates c = { .ids = BUF_INIT };
 	autostrv struct strv runs = STRV_INIT;
@@ -121,7 +121,7 @@ int approve_check_id(struct state *st, const char *id, bool *ret_show, struct er
 	/* A text that is neither an id nor a number is refused by the caller's lookup. */
 	if (strchr(id, '-') || str_to_u64(id, &c.number) < 0)
 		return 0;
-	*ret_show = approve_can_confirm();
+	*ret_show = cli_approve_can_confirm();
 	if (*ret_show)
 		return 0;
 	if (state_run_list(st, &runs, e) < 0)
@@ -157,7 +157,7 @@ static int show_policy_diff(const struct always *a)
 	buf_add(&b, a->diff.data, a->diff.len);
 	if (!isatty(STDOUT_FILENO) || buf_error(&b))
 		return say_out(&b) ? -EPIPE : 0;
-	termrows_text(&rows, ask_cols(STDOUT_FILENO), "| ", buf_cstr(&b), b.len);
+	termrows_text(&rows, cli_ask_cols(STDOUT_FILENO), "| ", buf_cstr(&b), b.len);
 	return say_out(&rows) ? -EPIPE : 0;
 }
 
@@ -168,9 +168,9 @@ static int check_still_pending(struct askc *c, const char *id, struct err *e)
 	json_t *ask = NULL;
 	int r = askc_show(c, id, &ask, e);
 
-	if (r == 0 && !str_eq(ask_text(ask, "state"), "pending"))
+	if (r == 0 && !str_eq(cli_ask_text(ask, "state"), "pending"))
 		r = err_set(e, -ECANCELED, "%s is %s by now, so the policy file was not edited", id,
-			    ask_text(ask, "state"));
+			    cli_ask_text(ask, "state"));
 	json_decref(ask);
 	return r;
 }
@@ -192,21 +192,21 @@ static int edit_policy_once(struct askc *c, struct audit *audit, int run_fd, con
 	}
 	if (show_policy_diff(&a) < 0)
 		return err_set(e, -EPIPE, "the change could not be shown, so it was not made");
-	if (!yes && !approve_can_confirm()) {
+	if (!yes && !cli_approve_can_confirm()) {
 		err_set(e, -EINVAL,
 			"--always edits the policy file, and there is no terminal to confirm that on");
 		return err_hint(e, -EINVAL, "look at the change above, then add --yes");
 	}
-	r = yes ? 0 : approve_confirm("Edit the policy file like this?", e);
-	r = r < 0 ? r : check_still_pending(c, ask_text(ask, "id"), e);
+	r = yes ? 0 : cli_approve_confirm("Edit the policy file like this?", e);
+	r = r < 0 ? r : check_still_pending(c, cli_ask_text(ask, "id"), e);
 	return r < 0 ? r : always_commit(&a, audit, who, e);
 }
 
-int approve_always(struct askc *c, struct state *st, int run_fd, const json_t *ask, const struct ask_who *who,
-		   bool yes, struct err *e)
+int cli_approve_always(struct askc *c, struct state *st, int run_fd, const json_t *ask,
+		       const struct ask_who *who, bool yes, struct err *e)
 {
 	CLEANUP(audit_freep) struct audit *audit = NULL;
-	int r = check_still_pending(c, ask_text(ask, "id"), e);
+	int r = check_still_pending(c, cli_ask_text(ask, "id"), e);
 
 	r = r < 0 ? r : audit_open(&audit, st->fd, e);
 	for (int i = 0; r == 0 || (r == -EAGAIN && i < TRIES); i++) {

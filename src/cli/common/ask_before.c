@@ -18,7 +18,7 @@
 
 #define VALUE_MAX 80
 
-void ask_before_release(struct ask_before *b)
+void cli_ask_before_release(struct ask_before *b)
 {
 	for (size_t i = 0; i < b->n; i++)
 		free(b->line[i]);
@@ -103,15 +103,15 @@ static int prepend_event(struct ask_before *b, const struct audit_record *r)
 	return 1;
 }
 
-int ask_before_read(const json_t *ask, const struct state *st, size_t max, struct ask_before *ret,
-		    struct err *e)
+int cli_ask_before_read(const json_t *ask, const struct state *st, size_t max, struct ask_before *ret,
+			struct err *e)
 {
 	json_int_t seq = json_integer_value(json_object_get(ask, "seq"));
 	const struct audit_filter f = { .sandbox = jsonget_text(ask, "sandbox"),
 					.from = seq > ASK_BEFORE_WITHIN ? (uint64_t)seq - ASK_BEFORE_WITHIN
 									: 0 };
 	CLEANUP(audit_back_freep) struct audit_back *back = NULL;
-	CLEANUP(ask_before_release) struct ask_before b = { 0 };
+	CLEANUP(cli_ask_before_release) struct ask_before b = { 0 };
 	struct audit_record rec;
 	int r = 0;
 

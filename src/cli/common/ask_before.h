@@ -22,10 +22,10 @@ struct ask_before {
 	bool is_unknown; /* the question has no position in the log */
 };
 
-void ask_before_release(struct ask_before *b);
+void cli_ask_before_release(struct ask_before *b);
 /* Reads the last `max` events. Routine events, which accompany every connection, lookup and command, are left
  * out. */
-int ask_before_read(const json_t *ask, const struct state *st, size_t max, struct ask_before *ret,
-		    struct err *e) MUST_CHECK;
+int cli_ask_before_read(const json_t *ask, const struct state *st, size_t max, struct ask_before *ret,
+			struct err *e) MUST_CHECK;
 
 #endif

@@ -26,7 +26,7 @@
 #include <string.h>
 #include <unistd.h>
 
-const char *ask_text(const json_t *ask, const char *key)
+const char *cli_ask_text(const json_t *ask, const char *key)
 {
 	const char *s = jsonget_text_or_null(ask, key);
 
@@ -38,7 +38,7 @@ static uint64_t ask_number(const json_t *ask, const char *key)
 	return (uint64_t)json_integer_value(json_object_get(ask, key));
 }
 
-unsigned ask_cols(int fd)
+unsigned cli_ask_cols(int fd)
 {
 	unsigned rows, cols;
 
@@ -46,9 +46,9 @@ unsigned ask_cols(int fd)
 	return termrows_cols(cols);
 }
 
-unsigned ask_line_cols(int fd)
+unsigned cli_ask_line_cols(int fd)
 {
-	return isatty(fd) ? ask_cols(fd) : 0;
+	return isatty(fd) ? cli_ask_cols(fd) : 0;
 }
 
 /* ---- One line. ---- */
@@ -61,7 +61,7 @@ static void add_shortened(struct buf *out, const char *s, size_t max)
 /* The target of the act, without its content: method, host, port and path. */
 static void add_ask_target(const json_t *ask, size_t max, struct buf *out)
 {
-	const char *method = ask_text(ask, "method");
+	const char *method = cli_ask_text(ask, "method");
 	bool tls = json_is_true(json_object_get(ask, "tls"));
 	uint64_t port = ask_number(ask, "port");
 
@@ -69,20 +69,20 @@ static void add_ask_target(const json_t *ask, size_t max, struct buf *out)
 		add_shortened(out, method, 32);
 		buf_adds(out, tls ? " https://" : " http://");
 	}
-	add_shortened(out, ask_text(ask, "host"), 255);
+	add_shortened(out, cli_ask_text(ask, "host"), 255);
 	if (port && (!method[0] || port != (tls ? 443 : 80)))
 		buf_addf(out, ":%llu", (unsigned long long)port);
-	add_shortened(out, ask_text(ask, "path"), max);
+	add_shortened(out, cli_ask_text(ask, "path"), max);
 }
 
-void ask_act(const json_t *ask, size_t max, struct buf *out)
+void cli_ask_act(const json_t *ask, size_t max, struct buf *out)
 {
 	autobuf struct buf raw = BUF_INIT;
 
 	add_ask_target(ask, max, &raw);
-	if (ask_text(ask, "what")[0]) {
+	if (cli_ask_text(ask, "what")[0]) {
 		buf_adds(&raw, raw.len ? "  " : "");
-		add_shortened(&raw, ask_text(ask, "what"), max);
+		add_shortened(&raw, cli_ask_text(ask, "what"), max);
 	}
 	termrows_plain(out, buf_cstr(&raw), raw.len);
 }
@@ -132,13 +132,13 @@ static void cut_to_one_row(const struct ask_form *f, size_t before)
  */
 static bool has_separate_body_text(const json_t *ask)
 {
-	return ask_text(ask, "method")[0] && ask_text(ask, "what")[0];
+	return cli_ask_text(ask, "method")[0] && cli_ask_text(ask, "what")[0];
 }
 
 static void add_with_row(const json_t *ask, const struct ask_form *f)
 {
 	if (has_separate_body_text(ask))
-		add_ask_row(f, "with", "%s", ask_text(ask, "what"));
+		add_ask_row(f, "with", "%s", cli_ask_text(ask, "what"));
 }
 
 static void add_what_row(const json_t *ask, const struct ask_form *f)
@@ -146,9 +146,9 @@ static void add_what_row(const json_t *ask, const struct ask_form *f)
 	autobuf struct buf raw = BUF_INIT;
 
 	add_ask_target(ask, ASK_PATH_MAX, &raw);
-	if (!has_separate_body_text(ask) && ask_text(ask, "what")[0])
-		buf_addf(&raw, "%s%s", raw.len ? "  " : "", ask_text(ask, "what"));
-	add_ask_row(f, "what", "%s  %s", ask_text(ask, "kind"), buf_cstr(&raw));
+	if (!has_separate_body_text(ask) && cli_ask_text(ask, "what")[0])
+		buf_addf(&raw, "%s%s", raw.len ? "  " : "", cli_ask_text(ask, "what"));
+	add_ask_row(f, "what", "%s  %s", cli_ask_text(ask, "kind"), buf_cstr(&raw));
 	if (buf_error(&raw))
 		f->out->error = buf_error(&raw);
 }
@@ -162,7 +162,7 @@ static bool preview_is_cut(const json_t *ask, size_t len)
 	uint64_t bytes = ask_number(ask, "preview_bytes");
 
 	/* The list of files to apply has its own last line that says how many more there are. */
-	if (str_eq(ask_text(ask, "kind"), "apply"))
+	if (str_eq(cli_ask_text(ask, "kind"), "apply"))
 		return false;
 	return ask_number(ask, "body_len") > (bytes ? bytes : len);
 }
@@ -170,7 +170,7 @@ static bool preview_is_cut(const json_t *ask, size_t len)
 /* The preview is the agent's own bytes, so it is never printed raw. Returns whether rows were left out. */
 static bool add_preview_rows(const json_t *ask, const struct ask_form *f)
 {
-	const char *p = ask_text(ask, "preview");
+	const char *p = cli_ask_text(ask, "preview");
 	size_t len = strlen(p), left_out;
 
 	if (!len)
@@ -191,7 +191,7 @@ static bool add_preview_rows(const json_t *ask, const struct ask_form *f)
 
 static void add_body_row(const json_t *ask, const struct ask_form *f)
 {
-	const char *digest = ask_text(ask, "body"), *type = ask_text(ask, "type");
+	const char *digest = cli_ask_text(ask, "body"), *type = cli_ask_text(ask, "type");
 	char size[16];
 
 	if (digest[0])
@@ -202,13 +202,13 @@ static void add_body_row(const json_t *ask, const struct ask_form *f)
 
 static void add_sandbox_row(const json_t *ask, struct state *st, const struct ask_form *f)
 {
-	const char *run = ask_text(ask, "sandbox");
-	CLEANUP(run_meta_release) struct run_meta m = { 0 };
+	const char *run = cli_ask_text(ask, "sandbox");
+	CLEANUP(state_meta_release) struct run_meta m = { 0 };
 	autoclose int fd =
 		st ? openat(st->runs_fd, run, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW) : -1;
 	size_t before = f->out->len;
 
-	if (fd >= 0 && run_meta_read(fd, &m, NULL) == 0)
+	if (fd >= 0 && state_meta_read(fd, &m, NULL) == 0)
 		add_ask_row(f, "who", "sandbox %s%s%.72s%s: %.160s", run, m.name ? " (" : "",
 			    m.name ? m.name : "", m.name ? ")" : "", m.command ? m.command : "");
 	else
@@ -219,11 +219,11 @@ static void add_sandbox_row(const json_t *ask, struct state *st, const struct as
 
 static void add_allowing_rows(const json_t *ask, const struct ask_form *f)
 {
-	int kind = ask_kind_parse(ask_text(ask, "kind"));
+	int kind = ask_kind_parse(cli_ask_text(ask, "kind"));
 	const struct ask_means *m = kind < 0 ? NULL : ask_kind_means((enum ask_kind)kind);
 	bool rule = kind == ASK_WIDEN;
 
-	if (!m || !str_eq(ask_text(ask, "state"), "pending"))
+	if (!m || !str_eq(cli_ask_text(ask, "state"), "pending"))
 		return;
 	if (!rule)
 		add_ask_row(f, "allowing", "once: %s, one time", m->once);
@@ -242,15 +242,15 @@ static void add_approver_name(const json_t *a, struct buf *out)
 	char name[ASK_NAME_MAX];
 
 	buf_addf(out, "%.64s",
-		 ask_text(a, "name")[0]					 ? ask_text(a, "name")
-		 : ask_user_name((uid_t)ask_number(a, "uid"), name) == 0 ? name
-									 : "somebody");
+		 cli_ask_text(a, "name")[0]				     ? cli_ask_text(a, "name")
+		 : cli_ask_user_name((uid_t)ask_number(a, "uid"), name) == 0 ? name
+									     : "somebody");
 }
 
 static void add_answer_row(const json_t *ask, const struct ask_form *f)
 {
 	const json_t *a = json_object_get(ask, "answer");
-	const char *scope = ask_text(a, "scope"), *reason = ask_text(a, "reason");
+	const char *scope = cli_ask_text(a, "scope"), *reason = cli_ask_text(a, "reason");
 	autobuf struct buf name = BUF_INIT;
 
 	add_approver_name(a, &name);
@@ -258,8 +258,8 @@ static void add_answer_row(const json_t *ask, const struct ask_form *f)
 		add_ask_row(f, "answer", "%s%s%s by %s (uid %llu, %.24s) at %.19s%s%.256s",
 			    json_is_true(json_object_get(a, "allow")) ? "allow" : "deny",
 			    scope[0] ? ", " : "", scope, buf_cstr(&name),
-			    (unsigned long long)ask_number(a, "uid"), ask_text(a, "via"), ask_text(a, "at"),
-			    reason[0] ? ": " : "", reason);
+			    (unsigned long long)ask_number(a, "uid"), cli_ask_text(a, "via"),
+			    cli_ask_text(a, "at"), reason[0] ? ": " : "", reason);
 }
 
 /* ---- The sandbox's last events before the question. ---- */
@@ -277,10 +277,10 @@ static void add_before_line(const struct ask_form *f, const char *text)
 
 static void add_before_rows(const json_t *ask, const struct state *st, const struct ask_form *f)
 {
-	CLEANUP(ask_before_release) struct ask_before b = { 0 };
+	CLEANUP(cli_ask_before_release) struct ask_before b = { 0 };
 	struct err e = ERR_INIT;
 
-	if (ask_before_read(ask, st, f->brief ? BEFORE_BRIEF : ASK_BEFORE_MAX, &b, &e) < 0) {
+	if (cli_ask_before_read(ask, st, f->brief ? BEFORE_BRIEF : ASK_BEFORE_MAX, &b, &e) < 0) {
 		add_ask_row(f, "before", "the log cannot be read: %s", e.msg);
 		return;
 	}
@@ -312,12 +312,12 @@ static const char *format_count(uint64_t n, char text[OFTEN_LEN])
 
 static void add_asked_row(const json_t *ask, const struct ask_form *f)
 {
-	const char *expires = ask_text(ask, "expires");
+	const char *expires = cli_ask_text(ask, "expires");
 	uint64_t times = ask_number(ask, "times");
 	autobuf struct buf b = BUF_INIT;
 	char often[OFTEN_LEN];
 
-	buf_addf(&b, "%.19sZ", ask_text(ask, "asked"));
+	buf_addf(&b, "%.19sZ", cli_ask_text(ask, "asked"));
 	/* Unknown for a question that comes from the log, because its sandbox was removed. */
 	if (times)
 		buf_addf(&b, ", %s, %llu waiting", format_count(times, often),
@@ -327,46 +327,47 @@ static void add_asked_row(const json_t *ask, const struct ask_form *f)
 	add_ask_row(f, "asked", "%s", buf_cstr(&b));
 }
 
-void ask_show(const json_t *ask, struct state *st, unsigned cols, struct buf *out)
+void cli_ask_show(const json_t *ask, struct state *st, unsigned cols, struct buf *out)
 {
 	const struct ask_form f = { .out = out, .cols = cols, .preview_rows = SIZE_MAX };
-	const char *why = ask_text(ask, "why");
+	const char *why = cli_ask_text(ask, "why");
 	char often[OFTEN_LEN];
 
-	add_ask_row(&f, "question", "%s", ask_text(ask, "id"));
-	add_ask_row(&f, "state", "%s%s%.256s", ask_text(ask, "state"), why[0] ? ": " : "", why);
+	add_ask_row(&f, "question", "%s", cli_ask_text(ask, "id"));
+	add_ask_row(&f, "state", "%s%s%.256s", cli_ask_text(ask, "state"), why[0] ? ": " : "", why);
 	add_sandbox_row(ask, st, &f);
 	add_what_row(ask, &f);
 	add_with_row(ask, &f);
 	add_body_row(ask, &f);
 	(void)add_preview_rows(ask, &f);
-	add_ask_row(&f, "why", "%s", ask_text(ask, "rule"));
-	add_ask_row(&f, "reason", "%s", ask_text(ask, "reason"));
-	add_ask_row(&f, "by", "%s", ask_text(ask, "by"));
+	add_ask_row(&f, "why", "%s", cli_ask_text(ask, "rule"));
+	add_ask_row(&f, "reason", "%s", cli_ask_text(ask, "reason"));
+	add_ask_row(&f, "by", "%s", cli_ask_text(ask, "by"));
 	add_asked_row(ask, &f);
 	add_answer_row(ask, &f);
 	if (ask_number(ask, "used"))
 		add_ask_row(&f, "used", "%s", format_count(ask_number(ask, "used"), often));
-	add_ask_row(&f, "digest", "%s", ask_text(ask, "digest"));
+	add_ask_row(&f, "digest", "%s", cli_ask_text(ask, "digest"));
 	add_allowing_rows(ask, &f);
 	if (st)
 		add_before_rows(ask, st, &f);
 }
 
-void ask_show_act(const json_t *ask, unsigned cols, struct buf *out)
+void cli_ask_show_act(const json_t *ask, unsigned cols, struct buf *out)
 {
 	const struct ask_form f = { .out = out, .cols = cols };
-	const char *expires = ask_text(ask, "expires");
+	const char *expires = cli_ask_text(ask, "expires");
 
 	add_what_row(ask, &f);
 	/* The operation or the git refs: the path alone does not tell what the act does. */
-	if (!str_eq(ask_text(ask, "kind"), "request"))
+	if (!str_eq(cli_ask_text(ask, "kind"), "request"))
 		add_with_row(ask, &f);
-	add_ask_row(&f, "question", "%s%s%.19s%s", ask_text(ask, "id"), expires[0] ? "; denied after " : "",
-		    expires, expires[0] ? "Z" : "");
+	add_ask_row(&f, "question", "%s%s%.19s%s", cli_ask_text(ask, "id"),
+		    expires[0] ? "; denied after " : "", expires, expires[0] ? "Z" : "");
 }
 
-void ask_show_prompt(const json_t *ask, struct state *st, unsigned cols, bool all, struct prompt_text *ret)
+void cli_ask_show_prompt(const json_t *ask, struct state *st, unsigned cols, bool all,
+			 struct prompt_text *ret)
 {
 	const struct ask_form f = { .out = &ret->text,
 				    .cols = cols,
@@ -374,21 +375,21 @@ void ask_show_prompt(const json_t *ask, struct state *st, unsigned cols, bool al
 				    .brief = true };
 
 	prompt_text_release(ret);
-	ask_show_act(ask, cols, &ret->act);
+	cli_ask_show_act(ask, cols, &ret->act);
 	add_sandbox_row(ask, st, &f);
-	if (str_eq(ask_text(ask, "kind"), "request"))
+	if (str_eq(cli_ask_text(ask, "kind"), "request"))
 		add_with_row(ask, &f);
 	add_body_row(ask, &f);
 	ret->cut = add_preview_rows(ask, &f);
-	add_ask_row(&f, "why", "%s", ask_text(ask, "rule"));
-	add_ask_row(&f, "reason", "%s", ask_text(ask, "reason"));
-	add_ask_row(&f, "by", "%s", ask_text(ask, "by"));
+	add_ask_row(&f, "why", "%s", cli_ask_text(ask, "rule"));
+	add_ask_row(&f, "reason", "%s", cli_ask_text(ask, "reason"));
+	add_ask_row(&f, "by", "%s", cli_ask_text(ask, "by"));
 	if (st)
 		add_before_rows(ask, st, &f);
 }
 
 /* Reads /etc/passwd itself: getpwuid() would load NSS libraries, which a static program cannot. */
-int ask_user_name(uid_t uid, char ret[ASK_NAME_MAX])
+int cli_ask_user_name(uid_t uid, char ret[ASK_NAME_MAX])
 {
 	FILE *f = fopen("/etc/passwd", "re");
 	struct passwd *p = NULL;
@@ -405,7 +406,7 @@ int ask_user_name(uid_t uid, char ret[ASK_NAME_MAX])
 	return r;
 }
 
-void ask_who_am_i(struct ask_who *ret, const char *via)
+void cli_ask_who_am_i(struct ask_who *ret, const char *via)
 {
 	/* The ask server knows the uid from the socket; the name is only for display. */
 	const char *name = getuid() == 0 ? getenv("SUDO_USER") : NULL;
@@ -414,20 +415,20 @@ void ask_who_am_i(struct ask_who *ret, const char *via)
 	name = name ? name : getenv("LOGNAME");
 	if (name && *name)
 		snprintf(ret->name, sizeof(ret->name), "%s", name);
-	else if (ask_user_name(ret->uid, ret->name) < 0)
+	else if (cli_ask_user_name(ret->uid, ret->name) < 0)
 		ret->name[0] = '\0';
 	snprintf(ret->via, sizeof(ret->via), "%s", via);
 }
 
 /* ---- For verbs that ask a question themselves. ---- */
 
-void ask_say_waits(void *ctx, const char *id)
+void cli_ask_say_waits(void *ctx, const char *id)
 {
 	(void)ctx;
 	say_note("waiting for an answer: coffer ask show %s, coffer approve %s, coffer deny %s", id, id, id);
 }
 
-int ask_timeout_parse(const char *value, uint64_t *ret, struct err *e)
+int cli_ask_timeout_parse(const char *value, uint64_t *ret, struct err *e)
 {
 	uint64_t ns;
 

@@ -28,7 +28,7 @@
 /* A live sandbox whose layer is a disk image is frozen for at most this long while that layer is opened. */
 #define IMAGE_STILL_MS 1000
 
-int changed_audit(struct audit **ret, struct err *e)
+int cli_changed_audit(struct audit **ret, struct err *e)
 {
 	CLEANUP(state_release) struct state st = STATE_INIT;
 	CLEANUP(audit_freep) struct audit *a = NULL;
@@ -46,14 +46,14 @@ int changed_audit(struct audit **ret, struct err *e)
 	return 0;
 }
 
-bool changed_nothing(const char *ref, char id[RUN_ID_LEN + 1])
+bool cli_changed_nothing(const char *ref, char id[RUN_ID_LEN + 1])
 {
 	CLEANUP(state_release) struct state st = STATE_INIT;
 	struct look_end end = { 0 };
 	struct err ignored = ERR_INIT;
 
 	return state_open(&st, &ignored) == 0 && ref_resolve_logged(&st, ref, id, &ignored) == 0 &&
-	       strlen(id) == RUN_ID_LEN && look_end(&st, id, &end, &ignored) == 0 && end.changes == 0;
+	       strlen(id) == RUN_ID_LEN && cli_look_end(&st, id, &end, &ignored) == 0 && end.changes == 0;
 }
 
 /* A rollback that a crash interrupted is finished before anyone reads the layer. */
@@ -72,7 +72,7 @@ static int finish_interrupted_rollback(struct changed *c, bool claimed, struct e
 		      : ckpt_recover(&c->st, c->id, fd, e);
 }
 
-int changed_open(struct changed *c, const char *ref, bool claim, struct err *e)
+int cli_changed_open(struct changed *c, const char *ref, bool claim, struct err *e)
 {
 	int r = state_open(&c->st, e);
 
@@ -88,11 +88,11 @@ int changed_open(struct changed *c, const char *ref, bool claim, struct err *e)
 	if (c->run_fd < 0)
 		return c->run_fd;
 	r = finish_interrupted_rollback(c, claim, e);
-	return r < 0 ? r : run_meta_read(c->run_fd, &c->meta, e);
+	return r < 0 ? r : state_meta_read(c->run_fd, &c->meta, e);
 }
 
 /* A run without a layer has no changes to show; the error message depends on the mode of its workspace. */
-int changed_has_layer(const struct changed *c, struct err *e)
+int cli_changed_has_layer(const struct changed *c, struct err *e)
 {
 	const char *mode = c->meta.ws_mode ? c->meta.ws_mode : "";
 
@@ -143,9 +143,9 @@ static int open_run_upper(struct changed *c, struct err *e)
 	return fd < 0 ? err_sys(e, -errno, "cannot open the run's layer") : fd;
 }
 
-int changed_open_original(struct changed *c, struct err *e)
+int cli_changed_open_original(struct changed *c, struct err *e)
 {
-	int r = changed_has_layer(c, e);
+	int r = cli_changed_has_layer(c, e);
 
 	if (r < 0 || !c->meta.workspace)
 		return r;
@@ -162,9 +162,9 @@ int changed_open_original(struct changed *c, struct err *e)
 	return 0;
 }
 
-int changed_open_trees(struct changed *c, struct err *e)
+int cli_changed_open_trees(struct changed *c, struct err *e)
 {
-	int r = changed_open_original(c, e);
+	int r = cli_changed_open_original(c, e);
 
 	if (r < 0)
 		return r;
@@ -186,10 +186,10 @@ int changed_open_trees(struct changed *c, struct err *e)
 	return 0;
 }
 
-int changed_list(struct changed *c, struct changes *ret, struct err *e)
+int cli_changed_list(struct changed *c, struct changes *ret, struct err *e)
 {
 	CLEANUP(obeyed_release) struct obeyed o = OBEYED_INIT(c->meta.workspace ? c->meta.workspace : "//");
-	int r = obeyed_collect(&o, &c->st, e);
+	int r = cli_obeyed_collect(&o, &c->st, e);
 
 	if (r == 0)
 		r = workspace_changes(c->upper, changed_base(c), changed_since(c), ret, e);
@@ -200,7 +200,7 @@ int changed_list(struct changed *c, struct changes *ret, struct err *e)
 	return r;
 }
 
-int changed_paths(const struct changed *c, struct strv *paths, const char *option, struct err *e)
+int cli_changed_paths(const struct changed *c, struct strv *paths, const char *option, struct err *e)
 {
 	const char *ws = c->meta.workspace;
 
@@ -235,7 +235,7 @@ static int log_workspace_wiped(struct audit *a, const char *id, uint64_t n, stru
 			     : audit_append(a, "workspace.wiped", id, &b, e);
 }
 
-int changed_remove(struct changed *c, struct audit *a, uint64_t *ret_n, struct err *e)
+int cli_changed_remove(struct changed *c, struct audit *a, uint64_t *ret_n, struct err *e)
 {
 	char buried[RUN_BURIED_LEN];
 	uint64_t upper = 0, rest = 0;
@@ -264,19 +264,19 @@ int changed_remove(struct changed *c, struct audit *a, uint64_t *ret_n, struct e
 	return log_workspace_wiped(a, c->id, upper, e);
 }
 
-void changed_release(struct changed *c)
+void cli_changed_release(struct changed *c)
 {
 	fd_close(c->upper);
 	fd_close(c->lower);
 	fd_close(c->layer);
 	fd_close(c->layers);
 	fd_close(c->run_fd);
-	run_meta_release(&c->meta);
+	state_meta_release(&c->meta);
 	state_release(&c->st);
 	*c = CHANGED_INIT;
 }
 
-char change_letter(const struct change *c)
+char cli_change_letter(const struct change *c)
 {
 	static const char letters[] = { [CHANGE_ADDED] = 'A',
 					[CHANGE_MODIFIED] = 'M',
@@ -306,9 +306,9 @@ static const char *file_type_name(mode_t mode)
 	}
 }
 
-void change_format(const struct change *c, struct buf *out)
+void cli_change_format(const struct change *c, struct buf *out)
 {
-	buf_addf(out, "%c ", change_letter(c));
+	buf_addf(out, "%c ", cli_change_letter(c));
 	termrows_plain(out, c->path, strlen(c->path));
 	if (change_is_dir(c))
 		buf_addc(out, '/');
@@ -318,7 +318,7 @@ void change_format(const struct change *c, struct buf *out)
 		buf_addf(out, " (%04o -> %04o)", c->mode_before & 07777, c->mode_after & 07777);
 }
 
-void change_add_reasons(const struct change *c, struct buf *out)
+void cli_change_add_reasons(const struct change *c, struct buf *out)
 {
 	bool first = true;
 
@@ -369,7 +369,7 @@ static void add_shell_quoted(struct buf *out, const char *s)
 	buf_addc(out, '\'');
 }
 
-void change_add_options(const struct change *c, struct buf *out)
+void cli_change_add_options(const struct change *c, struct buf *out)
 {
 	static const struct {
 		unsigned flags;

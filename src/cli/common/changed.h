@@ -18,7 +18,7 @@ struct changed {
 	char id[RUN_ID_LEN + 1];
 	struct run_meta meta;
 	int run_fd;
-	int upper, lower; /* -1 until changed_open_trees() */
+	int upper, lower; /* -1 until cli_changed_open_trees() */
 	int layers; /* the directory of upper; a disk image stays mounted while it is open. -1 if a launcher has it mounted */
 	int layer; /* for a call over another run's workspace: that run's layer, between upper and lower; else -1 */
 	bool alive;
@@ -29,20 +29,20 @@ struct changed {
 		.st = STATE_INIT, .run_fd = -1, .upper = -1, .lower = -1, .layer = -1, .layers = -1 })
 
 /* Opens the audit log, and ends runs that a crash left unfinished. */
-int changed_audit(struct audit **ret, struct err *e) MUST_CHECK;
+int cli_changed_audit(struct audit **ret, struct err *e) MUST_CHECK;
 
-/* Resolves and opens the run. With `claim` it is locked until changed_release(), and a run that is still
+/* Resolves and opens the run. With `claim` it is locked until cli_changed_release(), and a run that is still
  * alive is refused. */
-int changed_open(struct changed *c, const char *ref, bool claim, struct err *e) MUST_CHECK;
+int cli_changed_open(struct changed *c, const char *ref, bool claim, struct err *e) MUST_CHECK;
 
 /*
  * A run that changed nothing leaves no directory: only the audit log knows it. Returns whether `ref` is such
  * a run, and puts its id into `id`.
  */
-bool changed_nothing(const char *ref, char id[RUN_ID_LEN + 1]) MUST_CHECK;
+bool cli_changed_nothing(const char *ref, char id[RUN_ID_LEN + 1]) MUST_CHECK;
 
 /* Opens the run's layer and the original directory. If the run has no layer, the error explains why. */
-int changed_open_trees(struct changed *c, struct err *e) MUST_CHECK;
+int cli_changed_open_trees(struct changed *c, struct err *e) MUST_CHECK;
 /* The directories beneath the layer. */
 static inline struct base changed_base(const struct changed *c)
 {
@@ -55,35 +55,36 @@ static inline uint64_t changed_since(const struct changed *c)
 }
 
 /* Lists the run's changes. Files that coffer itself obeys are marked among them (obeyed_files.h). */
-int changed_list(struct changed *c, struct changes *ret, struct err *e) MUST_CHECK;
+int cli_changed_list(struct changed *c, struct changes *ret, struct err *e) MUST_CHECK;
 
 /* Opens the original directory alone. */
-int changed_open_original(struct changed *c, struct err *e) MUST_CHECK;
-/* Returns 0 if the run has a layer, else the error that changed_open_trees() gives. */
-int changed_has_layer(const struct changed *c, struct err *e) MUST_CHECK;
+int cli_changed_open_original(struct changed *c, struct err *e) MUST_CHECK;
+/* Returns 0 if the run has a layer, else the error that cli_changed_open_trees() gives. */
+int cli_changed_has_layer(const struct changed *c, struct err *e) MUST_CHECK;
 
 /*
  * Converts paths as a person types them (relative to the workspace, or absolute on the host) to the form that
  * the workspace room uses. With `option` (such as "--allow") the workspace as a whole is refused: a
  * permission has to name a path.
  */
-int changed_paths(const struct changed *c, struct strv *paths, const char *option, struct err *e) MUST_CHECK;
+int cli_changed_paths(const struct changed *c, struct strv *paths, const char *option,
+		      struct err *e) MUST_CHECK;
 
 /* Wipes the layer, removes the run, and logs the removal. The caller has logged the reason. */
-int changed_remove(struct changed *c, struct audit *a, uint64_t *ret_n, struct err *e) MUST_CHECK;
-void changed_release(struct changed *c);
+int cli_changed_remove(struct changed *c, struct audit *a, uint64_t *ret_n, struct err *e) MUST_CHECK;
+void cli_changed_release(struct changed *c);
 
 /* "A", "M", "D", "m" (mode only), "T" (type) */
-char change_letter(const struct change *c);
+char cli_change_letter(const struct change *c);
 
 /* "A dir/", "m run.sh (0644 -> 0755)", with control characters in names escaped. */
-void change_format(const struct change *c, struct buf *out);
+void cli_change_format(const struct change *c, struct buf *out);
 
 /* Adds all reasons why the change is not applied by itself, joined by "; ". */
-void change_add_reasons(const struct change *c, struct buf *out);
+void cli_change_add_reasons(const struct change *c, struct buf *out);
 
 /* Adds the options of coffer apply that would let the change through, quoted for a shell; nothing if none
  * would. */
-void change_add_options(const struct change *c, struct buf *out);
+void cli_change_add_options(const struct change *c, struct buf *out);
 
 #endif

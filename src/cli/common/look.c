@@ -17,7 +17,7 @@
 
 #define ROOM_LEAST (64u << 10) /* bytes: enough for an event of the log and for a run's record */
 
-bool look_has_room(const struct state *st)
+bool cli_look_has_room(const struct state *st)
 {
 	struct statvfs f;
 
@@ -25,13 +25,13 @@ bool look_has_room(const struct state *st)
 	       (uint64_t)f.f_bavail * f.f_frsize >= ROOM_LEAST && (f.f_files == 0 || f.f_favail > 0);
 }
 
-int look_open(struct state *st, struct err *e)
+int cli_look_open(struct state *st, struct err *e)
 {
 	CLEANUP(audit_freep) struct audit *a = NULL;
 	struct err why = ERR_INIT;
 	int r = state_open(st, e);
 
-	if (r < 0 || !look_has_room(st))
+	if (r < 0 || !cli_look_has_room(st))
 		return r;
 	if (audit_open(&a, st->fd, &why) < 0 || run_sweep(st, a, &why) < 0)
 		say_warn(
@@ -40,7 +40,7 @@ int look_open(struct state *st, struct err *e)
 	return 0;
 }
 
-int look_event(struct state *st, const char *id, const char *type, struct buf *ret, struct err *e)
+int cli_look_event(struct state *st, const char *id, const char *type, struct buf *ret, struct err *e)
 {
 	const struct audit_filter f = { .sandbox = id, .type = type };
 	CLEANUP(audit_back_freep) struct audit_back *b = NULL;
@@ -56,7 +56,7 @@ int look_event(struct state *st, const char *id, const char *type, struct buf *r
 	return buf_error(ret) ? err_set(e, -ENOMEM, "out of memory") : 0;
 }
 
-int look_end(struct state *st, const char *id, struct look_end *ret, struct err *e)
+int cli_look_end(struct state *st, const char *id, struct look_end *ret, struct err *e)
 {
 	autobuf struct buf text = BUF_INIT;
 	const json_t *code, *changes;
@@ -64,7 +64,7 @@ int look_end(struct state *st, const char *id, struct look_end *ret, struct err 
 	int r;
 
 	buf_addc(&text, '{');
-	r = look_event(st, id, "run.end", &text, e);
+	r = cli_look_event(st, id, "run.end", &text, e);
 	if (r < 0)
 		return r;
 	buf_addc(&text, '}');

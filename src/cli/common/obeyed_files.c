@@ -97,7 +97,7 @@ static int collect_notify(struct strv *files)
 	struct err why = ERR_INIT;
 	int r = 0;
 
-	if (!notify_conf_is_there() || notify_conf_load(&c, NULL, &why) < 0)
+	if (!config_notify_is_there() || config_notify_load(&c, NULL, &why) < 0)
 		return 0;
 	for (size_t i = 0; i < c.n; i++) {
 		const struct notify_target *t = &c.targets[i];
@@ -109,11 +109,11 @@ static int collect_notify(struct strv *files)
 		if (r == 0 && t->ca)
 			r = add_once(files, t->ca);
 	}
-	notify_conf_release(&c);
+	config_notify_release(&c);
 	return r;
 }
 
-int obeyed_collect(struct obeyed *ret, struct state *st, struct err *e)
+int cli_obeyed_collect(struct obeyed *ret, struct state *st, struct err *e)
 {
 	autostrv struct strv ids = STRV_INIT, files = STRV_INIT, policies = STRV_INIT;
 	int r = collect_last(&files, &policies, st, e);

@@ -8,6 +8,6 @@
 #include "workspace/change/obeyed.h"
 
 /* On an error the list is incomplete, and the caller must not apply anything. */
-int obeyed_collect(struct obeyed *ret, struct state *st, struct err *e) MUST_CHECK;
+int cli_obeyed_collect(struct obeyed *ret, struct state *st, struct err *e) MUST_CHECK;
 
 #endif

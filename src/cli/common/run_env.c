@@ -14,7 +14,7 @@
 #include <fcntl.h>
 #include <string.h>
 
-int run_env_check(const char *text, struct err *e)
+int cli_run_env_check(const char *text, struct err *e)
 {
 	size_t n = strcspn(text, "=");
 
@@ -48,7 +48,7 @@ static int add_env_entry(struct strv *env, const struct envfile_entry *v, struct
 		       : 0;
 }
 
-int run_env_file(struct strv *env, const char *path, struct err *e)
+int cli_run_env_file(struct strv *env, const char *path, struct err *e)
 {
 	autobuf struct buf b = { .wipe = true };
 	char secret[ENVFILE_NAME_MAX + 1] = "";

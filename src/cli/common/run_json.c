@@ -5,21 +5,21 @@
 
 #include "base/clock.h"
 
-const char *run_status(const struct run_meta *m, bool alive)
+const char *cli_run_status(const struct run_meta *m, bool alive)
 {
 	if (alive)
 		return m->started ? "running" : "starting";
 	return m->ended ? "ended" : "broken off";
 }
 
-void run_json_add(struct json *j, const struct run_meta *m, bool alive)
+void cli_run_json_add(struct json *j, const struct run_meta *m, bool alive)
 {
 	char text[CLOCK_TEXT_LEN];
 
 	json_str(j, "id", m->id);
 	json_str(j, "name", m->name);
 	json_str(j, "engine", m->engine);
-	json_str(j, "status", run_status(m, alive));
+	json_str(j, "status", cli_run_status(m, alive));
 	json_str(j, "started", m->started ? clock_format(m->started, text) : NULL);
 	if (!alive && m->ended) {
 		json_str(j, "ended", clock_format(m->ended, text));
@@ -27,10 +27,10 @@ void run_json_add(struct json *j, const struct run_meta *m, bool alive)
 		json_str(j, "cause", m->cause);
 		json_u64(j, "changes", m->changes);
 	}
-	run_json_add_how(j, m);
+	cli_run_json_add_how(j, m);
 }
 
-void run_json_add_how(struct json *j, const struct run_meta *m)
+void cli_run_json_add_how(struct json *j, const struct run_meta *m)
 {
 	json_bool(j, "detached", m->detached);
 	json_str(j, "restart", m->restart ? m->restart : "no");
@@ -55,7 +55,7 @@ static void add_usage_figure(struct json *j, const char *key, uint64_t v)
 		json_u64(j, key, v);
 }
 
-void run_json_add_usage(struct json *j, const struct usage *u)
+void cli_run_json_add_usage(struct json *j, const struct usage *u)
 {
 	add_usage_figure(j, "memory", u->memory);
 	add_usage_figure(j, "memory_peak", u->memory_peak);

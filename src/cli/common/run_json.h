@@ -8,12 +8,12 @@
 #include "sandbox/state/state.h"
 
 /* "starting", "running", "ended", "broken off" */
-const char *run_status(const struct run_meta *m, bool alive);
+const char *cli_run_status(const struct run_meta *m, bool alive);
 
-void run_json_add(struct json *j, const struct run_meta *m, bool alive);
+void cli_run_json_add(struct json *j, const struct run_meta *m, bool alive);
 /* Adds only the members that describe how the run was started. */
-void run_json_add_how(struct json *j, const struct run_meta *m);
+void cli_run_json_add_how(struct json *j, const struct run_meta *m);
 /* Adds the resource usage of a live run. A figure that cannot be read is null. */
-void run_json_add_usage(struct json *j, const struct usage *u);
+void cli_run_json_add_usage(struct json *j, const struct usage *u);
 
 #endif

@@ -28,7 +28,7 @@ static void add_layer_size(int run_fd, const char *name, uint64_t *budget, struc
 	*budget -= n < *budget ? n : *budget;
 }
 
-void run_size_read(int run_fd, uint64_t *budget, struct run_size *ret)
+void cli_run_size_read(int run_fd, uint64_t *budget, struct run_size *ret)
 {
 	static const char *const layers[] = { "upper", LAYERS_ROOT_UPPER, LAYERS_FROM };
 	static const char *const files[] = { LAYERS_IMAGE, "output.log", LOGTIMES_FILE, "engine.log" };
@@ -44,7 +44,7 @@ void run_size_read(int run_fd, uint64_t *budget, struct run_size *ret)
 	*ret = s;
 }
 
-const char *run_size_format(const struct run_size *s, char out[24])
+const char *cli_run_size_format(const struct run_size *s, char out[24])
 {
 	char text[16];
 

@@ -14,9 +14,9 @@ struct run_size {
 
 /* Looks at no more than *budget files, and lowers *budget by that number. Files that cannot be read are not
  * counted. */
-void run_size_read(int run_fd, uint64_t *budget, struct run_size *ret);
+void cli_run_size_read(int run_fd, uint64_t *budget, struct run_size *ret);
 
 /* "1.2 MiB", or ">1.2 MiB" if the size is incomplete. */
-const char *run_size_format(const struct run_size *s, char out[24]);
+const char *cli_run_size_format(const struct run_size *s, char out[24]);
 
 #endif

@@ -60,18 +60,18 @@ static int parse_mcp_args(struct run_args *a, struct mcp_box *b, int argc, char 
 	struct optparse p = OPTPARSE_INIT(argc, argv, mcp_opts, ARRAY_SIZE(mcp_opts));
 	const struct limit *timeout = &a->o.limits.l[LIMIT_TIMEOUT];
 	const char *value;
-	int id, r = run_args_begin(a, e);
+	int id, r = cli_run_args_begin(a, e);
 
 	if (r < 0)
 		return r;
-	a->o.has_net = true; /* so that run_args_take() accepts every mode of --net */
+	a->o.has_net = true; /* so that cli_run_args_take() accepts every mode of --net */
 	while ((id = opt_next(&p, &value, e)) > 0) {
 		if (id == OPT_HELP)
 			return 1;
 		if (id == O_DISCARD)
 			b->wipe = true;
 		else
-			r = run_args_take(a, mcp_opts, ARRAY_SIZE(mcp_opts), id, value, e);
+			r = cli_run_args_take(a, mcp_opts, ARRAY_SIZE(mcp_opts), id, value, e);
 		if (r < 0)
 			return r;
 	}
@@ -131,12 +131,12 @@ static _Noreturn void keeper_main(struct mcp_box *b, int pipe)
 	/* A byte: the server has done its own cleanup. End of file: it was killed. */
 	if (fd_read_exact(pipe, &over, 1) == 0)
 		_exit(0);
-	mcp_box_outlive(b);
-	r = mcp_box_end_session(b, &e);
+	cli_mcp_box_outlive(b);
+	r = cli_mcp_box_end_session(b, &e);
 	if (r < 0)
 		(void)say_error(&e);
 	e = ERR_INIT;
-	_exit(b->wipe && mcp_box_close(b, &e) < 0 ? say_error(&e) : r < 0);
+	_exit(b->wipe && cli_mcp_box_close(b, &e) < 0 ? say_error(&e) : r < 0);
 }
 
 static int keeper_start(struct keeper *k, struct mcp_box *b, struct err *e)
@@ -188,16 +188,16 @@ static int serve_tools(struct mcp_box *b)
 	int r = keeper_start(&keeper, b, &e), code = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(tools); i++)
-		tools[i].gate = mcp_gate;
+		tools[i].gate = cli_mcp_gate;
 	if (r == 0)
 		r = mcp_serve(&s, STDIN_FILENO, STDOUT_FILENO, &e);
 	if (r < 0)
 		code = say_error(&e);
 	e = ERR_INIT;
-	if (mcp_box_end_session(b, &e) < 0)
+	if (cli_mcp_box_end_session(b, &e) < 0)
 		code = say_error(&e);
 	e = ERR_INIT;
-	if (mcp_box_close(b, &e) < 0)
+	if (cli_mcp_box_close(b, &e) < 0)
 		code = say_error(&e);
 	keeper_stop(&keeper);
 	return code;
@@ -213,7 +213,7 @@ static int run_mcp_session(struct run_args *a, struct mcp_box *b)
 	 * (workspace/store/scan.c).
 	 */
 	signal(SIGIO, SIG_IGN);
-	if (mcp_policy_open(b, a, &e) < 0 || mcp_box_open(b, &e) < 0)
+	if (cli_mcp_policy_open(b, a, &e) < 0 || cli_mcp_box_open(b, &e) < 0)
 		return b->usage ? say_usage(&verb_mcp, &e) : say_error(&e);
 	say_note("serving MCP on stdin and stdout; the session is %s", b->id);
 	return serve_tools(b);
@@ -232,7 +232,7 @@ static int cmd_mcp(int argc, char **argv)
 		code = r < 0 ? say_usage(&verb_mcp, &e) : run_mcp_session(&a, &b);
 	acts_release(&b.acts);
 	free(b.file);
-	run_args_release(&a);
+	cli_run_args_release(&a);
 	return code;
 }
 

@@ -190,7 +190,7 @@ static int ask_for_rule(struct asking *x, struct state *st, struct mcp_access *a
 	return 0;
 }
 
-int mcp_access_ask(const struct mcp_box *b, struct mcp_access *a, struct err *e)
+int cli_mcp_access_ask(const struct mcp_box *b, struct mcp_access *a, struct err *e)
 {
 	CLEANUP(state_release) struct state st = STATE_INIT;
 	CLEANUP(audit_freep) struct audit *log = NULL;
@@ -206,7 +206,7 @@ int mcp_access_ask(const struct mcp_box *b, struct mcp_access *a, struct err *e)
 		r = load_session_policy(&x, e);
 	x.log = log;
 	if (r == 0)
-		r = x.run_fd = mcp_box_claim(&st, b->id, e);
+		r = x.run_fd = cli_mcp_box_claim(&st, b->id, e);
 	if (r >= 0)
 		r = ask_for_rule(&x, &st, a, e);
 	fd_close(x.run_fd);
@@ -222,7 +222,7 @@ static int tool_request_access(void *ctx, const json_t *args, const struct mcp_j
 				.wait = (unsigned)mcp_integer(args, "wait", WAIT_DEFAULT),
 				.alive = &job->alive };
 	struct json j = JSON_INIT(result);
-	int r = mcp_access_ask(ctx, &a, e);
+	int r = cli_mcp_access_ask(ctx, &a, e);
 
 	if (r < 0)
 		return r;

@@ -45,7 +45,7 @@ static void note_netd_message(enum net_level level, const char *text, struct buf
 }
 
 /* mcp_box.X2: one call at a time has the layer. Retries for CLAIM_MS while another process holds the run's lock. */
-int mcp_box_claim(struct state *st, const char *id, struct err *e)
+int cli_mcp_box_claim(struct state *st, const char *id, struct err *e)
 {
 	const struct timespec pause = { .tv_nsec = CLAIM_STEP_MS * (long)NSEC_PER_MSEC };
 	int fd = -EBUSY;
@@ -64,13 +64,13 @@ int mcp_box_claim(struct state *st, const char *id, struct err *e)
 	return fd;
 }
 
-int mcp_box_settle(const struct mcp_box *b, struct err *e)
+int cli_mcp_box_settle(const struct mcp_box *b, struct err *e)
 {
 	CLEANUP(state_release) struct state st = STATE_INIT;
 	int fd = state_open(&st, e);
 
 	if (fd == 0)
-		fd = mcp_box_claim(&st, b->id, e);
+		fd = cli_mcp_box_claim(&st, b->id, e);
 	fd_close(fd);
 	return fd < 0 ? fd : 0;
 }
@@ -97,15 +97,15 @@ static int add_call_env(struct strv *env, const struct strv *typed, const json_t
 /* Prepares to start the same run again, over the layer that it wrote. */
 static int resume_session_run(struct session *s, const struct mcp_box *b, struct err *e)
 {
-	CLEANUP(run_meta_release) struct run_meta m = { 0 };
+	CLEANUP(state_meta_release) struct run_meta m = { 0 };
 	int r;
 
-	s->run.origin.dir_fd = mcp_box_claim(&s->st, b->id, e);
+	s->run.origin.dir_fd = cli_mcp_box_claim(&s->st, b->id, e);
 	if (s->run.origin.dir_fd < 0)
 		return s->run.origin.dir_fd;
 	r = ckpt_recover(&s->st, b->id, s->run.origin.dir_fd, e);
 	if (r == 0)
-		r = run_meta_read(s->run.origin.dir_fd, &m, e);
+		r = state_meta_read(s->run.origin.dir_fd, &m, e);
 	if (r < 0)
 		return r;
 	if (m.workspace && (!s->spec.ws_path || !str_eq(s->spec.ws_path, m.workspace)))
@@ -179,7 +179,7 @@ static int run_call(const struct mcp_box *b, const struct mcp_box_cmd *c, bool f
 		memcpy(s->spec.id, b->id, sizeof(s->spec.id));
 		open_granted_network(b, a);
 	}
-	r = session_open(s, a, e);
+	r = cli_session_open(s, a, e);
 	end->usage = s->usage;
 	if (r == 0 && s->spec.ws_mode != WS_OVERLAY && s->spec.ws_mode != WS_EPHEMERAL) {
 		end->usage = true;
@@ -195,8 +195,8 @@ static int run_call(const struct mcp_box *b, const struct mcp_box_cmd *c, bool f
 	end->empty = s->spec.ws_mode == WS_EPHEMERAL;
 	end->hidden = is_masked_path(&s->spec, c->path);
 	if (first) {
-		run_say_before(&s->spec, &s->choice, &s->note);
-		run_say_conflicts(&s->net);
+		cli_run_say_before(&s->spec, &s->choice, &s->note);
+		cli_run_say_conflicts(&s->net);
 	} else {
 		r = resume_session_run(s, b, e);
 	}
@@ -265,8 +265,8 @@ static _Noreturn void launcher_main(const struct mcp_box *b, const struct mcp_bo
 	_exit(fd_write_all(out, &end, sizeof(end)) < 0);
 }
 
-int mcp_box_start(const struct mcp_box *b, const struct mcp_box_cmd *c, bool first, struct mcp_box_run *ret,
-		  struct err *e)
+int cli_mcp_box_start(const struct mcp_box *b, const struct mcp_box_cmd *c, bool first,
+		      struct mcp_box_run *ret, struct err *e)
 {
 	int p[2];
 	pid_t pid;
@@ -287,7 +287,7 @@ int mcp_box_start(const struct mcp_box *b, const struct mcp_box_cmd *c, bool fir
 	return 0;
 }
 
-int mcp_box_wait(struct mcp_box_run *r, struct mcp_box_end *ret, struct err *e)
+int cli_mcp_box_wait(struct mcp_box_run *r, struct mcp_box_end *ret, struct err *e)
 {
 	int got = fd_read_exact(r->end, ret, sizeof(*ret));
 
@@ -319,7 +319,7 @@ static int begin_grant_session(struct mcp_box *b, struct err *e)
 	return r < 0 ? r : 0;
 }
 
-int mcp_box_open(struct mcp_box *b, struct err *e)
+int cli_mcp_box_open(struct mcp_box *b, struct err *e)
 {
 	static char none[] = "file-none";
 	char *const argv[] = { none, NULL };
@@ -334,10 +334,10 @@ int mcp_box_open(struct mcp_box *b, struct err *e)
 	struct mcp_box_run run = { -1, -1 };
 	struct mcp_box_end end = { 0 };
 	uint32_t number;
-	int r = mcp_box_start(b, &c, true, &run, e);
+	int r = cli_mcp_box_start(b, &c, true, &run, e);
 
 	if (r == 0)
-		r = mcp_box_wait(&run, &end, e);
+		r = cli_mcp_box_wait(&run, &end, e);
 	b->usage = end.usage;
 	if (r < 0)
 		return r;
@@ -348,11 +348,11 @@ int mcp_box_open(struct mcp_box *b, struct err *e)
 	b->has_original = !end.empty;
 	b->wipe = b->wipe || end.empty;
 	r = ref_open(&ref, b->id, e);
-	r = r < 0 ? r : checkpoint_make_now(&ref, "start", &number, e);
+	r = r < 0 ? r : cli_checkpoint_make_now(&ref, "start", &number, e);
 	return r < 0 ? r : begin_grant_session(b, e);
 }
 
-int mcp_box_end_session(struct mcp_box *b, struct err *e)
+int cli_mcp_box_end_session(struct mcp_box *b, struct err *e)
 {
 	CLEANUP(state_release) struct state st = STATE_INIT;
 	autoclose int fd = -1;
@@ -368,7 +368,7 @@ int mcp_box_end_session(struct mcp_box *b, struct err *e)
 	return r < 0 ? r : askback_end_session(&st, fd, b->id, e);
 }
 
-void mcp_box_outlive(const struct mcp_box *b)
+void cli_mcp_box_outlive(const struct mcp_box *b)
 {
 	CLEANUP(state_release) struct state st = STATE_INIT;
 	struct err e = ERR_INIT;
@@ -392,20 +392,20 @@ static int log_session_discard(struct audit *a, const struct changed *run, struc
 			     : audit_append(a, "workspace.discard", run->id, &f, e);
 }
 
-int mcp_box_close(const struct mcp_box *b, struct err *e)
+int cli_mcp_box_close(const struct mcp_box *b, struct err *e)
 {
-	CLEANUP(changed_release) struct changed run = CHANGED_INIT;
+	CLEANUP(cli_changed_release) struct changed run = CHANGED_INIT;
 	CLEANUP(audit_freep) struct audit *a = NULL;
 	uint64_t n = 0;
-	int r = mcp_box_settle(b, e);
+	int r = cli_mcp_box_settle(b, e);
 
 	/* Somebody has applied or discarded it meanwhile. */
 	if (r == -ENOENT)
 		return 0;
 	if (r == 0)
-		r = changed_audit(&a, e);
+		r = cli_changed_audit(&a, e);
 	if (r == 0)
-		r = changed_open(&run, b->id, true, e);
+		r = cli_changed_open(&run, b->id, true, e);
 	if (r < 0)
 		return r;
 	if (!b->wipe && run.meta.changes) {
@@ -416,7 +416,7 @@ int mcp_box_close(const struct mcp_box *b, struct err *e)
 	}
 	r = log_session_discard(a, &run, e);
 	if (r == 0)
-		r = changed_remove(&run, a, &n, e);
+		r = cli_changed_remove(&run, a, &n, e);
 	if (r == 0 && b->wipe)
 		say_note("the session's workspace was wiped: %llu %s", (unsigned long long)n,
 			 n == 1 ? "file or directory" : "files and directories");

@@ -28,7 +28,7 @@
 #include <sys/types.h>
 
 struct mcp_box {
-	bool usage; /* mcp_box_open() failed because of a wrong command line */
+	bool usage; /* cli_mcp_box_open() failed because of a wrong command line */
 	const struct run_args *args;
 	char id[RUN_ID_LEN + 1];
 	uint64_t timeout; /* ns; the limit of each call, unless the call names a shorter one */
@@ -78,23 +78,23 @@ struct mcp_box_run {
 };
 
 /* Starts a call. `first`: the run does not exist yet; prints what a person should know to stderr. */
-int mcp_box_start(const struct mcp_box *b, const struct mcp_box_cmd *c, bool first, struct mcp_box_run *ret,
-		  struct err *e) MUST_CHECK;
-int mcp_box_wait(struct mcp_box_run *r, struct mcp_box_end *ret, struct err *e) MUST_CHECK;
+int cli_mcp_box_start(const struct mcp_box *b, const struct mcp_box_cmd *c, bool first,
+		      struct mcp_box_run *ret, struct err *e) MUST_CHECK;
+int cli_mcp_box_wait(struct mcp_box_run *r, struct mcp_box_end *ret, struct err *e) MUST_CHECK;
 
 /* Creates the run, with a sandbox that does nothing, and its first checkpoint. */
-int mcp_box_open(struct mcp_box *b, struct err *e) MUST_CHECK;
+int cli_mcp_box_open(struct mcp_box *b, struct err *e) MUST_CHECK;
 
-/* Ends the session: its grants lapse. mcp_box_close() then reports what is left, or removes it. */
-int mcp_box_end_session(struct mcp_box *b, struct err *e) MUST_CHECK;
-int mcp_box_close(const struct mcp_box *b, struct err *e) MUST_CHECK;
+/* Ends the session: its grants lapse. cli_mcp_box_close() then reports what is left, or removes it. */
+int cli_mcp_box_end_session(struct mcp_box *b, struct err *e) MUST_CHECK;
+int cli_mcp_box_close(const struct mcp_box *b, struct err *e) MUST_CHECK;
 /* Blocks until the MCP server process exits, for any reason. */
-void mcp_box_outlive(const struct mcp_box *b);
+void cli_mcp_box_outlive(const struct mcp_box *b);
 
 /* Claims the run (mcp_box.X2): returns its directory, with its lock held. */
-int mcp_box_claim(struct state *st, const char *id, struct err *e) MUST_CHECK;
+int cli_mcp_box_claim(struct state *st, const char *id, struct err *e) MUST_CHECK;
 
 /* Waits until no process holds the run's lock any more. */
-int mcp_box_settle(const struct mcp_box *b, struct err *e) MUST_CHECK;
+int cli_mcp_box_settle(const struct mcp_box *b, struct err *e) MUST_CHECK;
 
 #endif

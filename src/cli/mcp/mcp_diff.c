@@ -32,7 +32,7 @@ static void diff_release(struct diff *d)
 	buf_release(&d->a);
 	buf_release(&d->b);
 	ckpt_release(&d->ckpt);
-	changed_release(&d->run);
+	cli_changed_release(&d->run);
 	/* The masks are freed with the process. */
 }
 
@@ -52,10 +52,10 @@ static int read_diff_side(struct ckpt_run *r, const char *name, struct buf *ret,
 static int open_diff_of_points(struct diff *d, const struct mcp_box *b, const char *from, const char *to,
 			       struct err *e)
 {
-	int r = changed_open(&d->run, b->id, false, e);
+	int r = cli_changed_open(&d->run, b->id, false, e);
 
 	if (r == 0 && b->has_original)
-		r = changed_open_original(&d->run, e);
+		r = cli_changed_open_original(&d->run, e);
 	if (r == 0)
 		r = ckpt_open(&d->ckpt, b->id, !to, e);
 	if (r == 0)
@@ -70,15 +70,15 @@ static int open_diff_of_points(struct diff *d, const struct mcp_box *b, const ch
 				   .b_len = d->b.len,
 				   .lower = d->run.lower,
 				   .store = &d->ckpt.store };
-	return checkpoint_compare(&d->cmp, &d->l, e);
+	return tree_store_compare(&d->cmp, &d->l, e);
 }
 
 static int open_diff_to_original(struct diff *d, const struct mcp_box *b, struct err *e)
 {
-	int r = changed_open(&d->run, b->id, false, e);
+	int r = cli_changed_open(&d->run, b->id, false, e);
 
 	if (r == 0)
-		r = changed_open_trees(&d->run, e);
+		r = cli_changed_open_trees(&d->run, e);
 	return r < 0 ? r
 		     : workspace_changes(d->run.upper, changed_base(&d->run), changed_since(&d->run), &d->l,
 					 e);
@@ -97,7 +97,7 @@ static void add_change_text(const struct diff *d, const struct change *c, struct
 {
 	int r;
 
-	change_format(c, out);
+	cli_change_format(c, out);
 	buf_addc(out, '\n');
 	if (is_hidden_change(d, c->path)) {
 		buf_adds(out, "(hidden)\n");
@@ -105,7 +105,7 @@ static void add_change_text(const struct diff *d, const struct change *c, struct
 	}
 	if (change_is_dir(c) || c->kind == CHANGE_MODE)
 		return;
-	r = d->between ? checkpoint_patch(&d->cmp, c, out)
+	r = d->between ? tree_store_patch(&d->cmp, c, out)
 		       : workspace_patch(d->run.upper, changed_base(&d->run), c, out);
 	if (r < 0)
 		buf_addf(out, "(cannot be read: %s)\n", strerror(-r));
@@ -140,8 +140,8 @@ static int tool_diff(void *ctx, const json_t *args, const struct mcp_job *job, s
 	const struct mcp_box *b = ctx;
 	const char *from = mcp_text(args, "from"), *to = mcp_text(args, "to"),
 		   *typed = mcp_text(args, "path");
-	autofree char *path = typed ? mcp_path(typed, e) : NULL;
-	int r = typed && !path ? e->code : mcp_box_settle(b, e);
+	autofree char *path = typed ? cli_mcp_path(typed, e) : NULL;
+	int r = typed && !path ? e->code : cli_mcp_box_settle(b, e);
 
 	(void)job;
 	if (r == 0 && to && !from)

@@ -17,7 +17,7 @@ static void add_stream_json(struct json *j, const char *name, const char *omitte
 			    const struct mcp_stream *s)
 {
 	autobuf struct buf text = BUF_INIT;
-	uint64_t omitted = mcp_stream_add(s, &text);
+	uint64_t omitted = cli_mcp_stream_add(s, &text);
 
 	json_strn(j, name, buf_cstr(&text), text.len);
 	json_u64(j, omitted_name, omitted);
@@ -125,11 +125,11 @@ static int tool_exec(void *ctx, const json_t *args, const struct mcp_job *job, s
 	p.input = mcp_text(args, "stdin");
 	p.left = p.input ? strlen(p.input) : 0;
 	p.out.keep_head = p.err.keep_head = MCP_KEEP_HEAD;
-	r = mcp_pump_run(&p, b, &c, &end, e);
+	r = cli_mcp_pump_run(&p, b, &c, &end, e);
 	if (r < 0)
 		return r;
 	make_checkpoint_label(argv, !json_object_get(args, "argv"), label, sizeof(label));
-	r = mcp_note_changes(b, label, &ch, e);
+	r = cli_mcp_note_changes(b, label, &ch, e);
 	return r < 0 ? r : add_exec_result(&end, &p, &ch, result);
 }
 

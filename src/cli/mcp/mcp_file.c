@@ -18,7 +18,7 @@
 #define PATH_LONGEST 4096
 #define HEAD_MAX 24 /* "SIZE\n" */
 
-char *mcp_path(const char *path, struct err *e)
+char *cli_mcp_path(const char *path, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT;
 	const char *p = path;
@@ -64,7 +64,7 @@ static int judge_file_call(const struct mcp_box_end *end, const struct mcp_pump 
 	if (end->cause != CAUSE_EXIT)
 		return err_set(e, -EIO, "the sandbox ended by %s%s%s",
 			       run_cause_name((enum run_cause)end->cause), end->msg[0] ? ": " : "", end->msg);
-	mcp_stream_add(&p->err, &text);
+	cli_mcp_stream_add(&p->err, &text);
 	for (len = text.len < 600 ? text.len : 600; len && text.data[len - 1] == '\n';)
 		len--;
 	str_add_safe(&safe, buf_cstr(&text), len, false);
@@ -144,7 +144,7 @@ static int add_file_result(const char *path, const struct mcp_box_end *end, cons
 static int tool_read_file(void *ctx, const json_t *args, const struct mcp_job *job, struct buf *result,
 			  struct err *e)
 {
-	autofree char *path = mcp_path(mcp_text(args, "path"), e);
+	autofree char *path = cli_mcp_path(mcp_text(args, "path"), e);
 	uint64_t at = mcp_integer(args, "offset", 0), max = mcp_integer(args, "length", READ_MAX);
 	char at_text[24], max_text[24];
 	char *const argv[] = { (char *)"file-read", path, at_text, max_text, NULL };
@@ -159,7 +159,7 @@ static int tool_read_file(void *ctx, const json_t *args, const struct mcp_job *j
 	snprintf(max_text, sizeof(max_text), "%llu", (unsigned long long)max);
 	p.out.keep_head = READ_MAX + HEAD_MAX;
 	p.err.keep_head = MCP_KEEP_HEAD;
-	r = mcp_pump_run(&p, ctx, &c, &end, e);
+	r = cli_mcp_pump_run(&p, ctx, &c, &end, e);
 	if (r == 0)
 		r = judge_file_call(&end, &p, e);
 	return r < 0 ? r : add_file_result(path, &end, &p.out.head, at, max, result, e);
@@ -215,7 +215,7 @@ static int decode_content(const json_t *args, struct buf *out, struct err *e)
 static int tool_write_file(void *ctx, const json_t *args, const struct mcp_job *job, struct buf *result,
 			   struct err *e)
 {
-	autofree char *path = mcp_path(mcp_text(args, "path"), e);
+	autofree char *path = cli_mcp_path(mcp_text(args, "path"), e);
 	char *const argv[] = { (char *)"file-write", path, NULL };
 	struct mcp_box_cmd c = { .argv = argv, .builtin = true, .alive = job->alive, .path = path };
 	static struct mcp_pump p; /* large */
@@ -231,14 +231,14 @@ static int tool_write_file(void *ctx, const json_t *args, const struct mcp_job *
 	p.input = buf_cstr(&content);
 	p.left = content.len;
 	p.out.keep_head = p.err.keep_head = MCP_KEEP_HEAD;
-	r = mcp_pump_run(&p, ctx, &c, &end, e);
+	r = cli_mcp_pump_run(&p, ctx, &c, &end, e);
 	if (r == 0)
 		r = judge_file_call(&end, &p, e);
 	if (r < 0)
 		return r;
 	snprintf(label, sizeof(label), "write_file: ");
 	str_safe(path, label + strlen(label), sizeof(label) - strlen(label));
-	r = mcp_note_changes(ctx, label, &ch, e);
+	r = cli_mcp_note_changes(ctx, label, &ch, e);
 	if (r < 0)
 		return r;
 	if (ch.number)

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-int mcp_policy_open(struct mcp_box *b, struct run_args *a, struct err *e)
+int cli_mcp_policy_open(struct mcp_box *b, struct run_args *a, struct err *e)
 {
 	CLEANUP(config_policy_release) struct config_policy cp = { 0 };
 	const struct config_policy_args p = { .files = &a->o.policy,
@@ -78,8 +78,8 @@ static int decide_tool_call(const struct mcp_box *b, const struct toolcall *t, c
 	return r < 0 ? r : err_set(e, -EPERM, "%s", buf_cstr(&why));
 }
 
-int mcp_gate(void *ctx, const struct mcp_tool *t, const json_t *args, const struct mcp_job *job,
-	     struct err *e)
+int cli_mcp_gate(void *ctx, const struct mcp_tool *t, const json_t *args, const struct mcp_job *job,
+		 struct err *e)
 {
 	CLEANUP(toolcall_release) struct toolcall c = TOOLCALL_INIT;
 	const struct mcp_box *b = ctx;

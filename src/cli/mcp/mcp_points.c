@@ -60,19 +60,19 @@ static int compare_with_point(struct ckpt_run *r, const struct buf *before, uint
 	cmp.a_len = before->len;
 	cmp.b = now.data;
 	cmp.b_len = now.len;
-	code = checkpoint_compare(&cmp, &l, e);
+	code = tree_store_compare(&cmp, &l, e);
 	if (code == 0)
 		list_point_changes(&l, ret);
 	return code;
 }
 
-int mcp_note_changes(const struct mcp_box *b, const char *label, struct mcp_changes *ret, struct err *e)
+int cli_mcp_note_changes(const struct mcp_box *b, const char *label, struct mcp_changes *ret, struct err *e)
 {
 	CLEANUP(ckpt_release) struct ckpt_run r = CKPT_RUN_INIT, after = CKPT_RUN_INIT;
 	struct ckpt_want want = { .label = label, .only_changed = true };
 	struct ckpt_made made = { 0 };
 	autobuf struct buf before = BUF_INIT;
-	int code = mcp_box_settle(b, e);
+	int code = cli_mcp_box_settle(b, e);
 
 	if (code == 0)
 		code = ckpt_open(&r, b->id, true, e);
@@ -128,7 +128,7 @@ static int make_named_point(const struct mcp_box *b, const char *label, uint32_t
 	CLEANUP(ckpt_release) struct ckpt_run r = CKPT_RUN_INIT;
 	struct ckpt_want want = { .label = label };
 	struct ckpt_made made = { 0 };
-	int code = mcp_box_settle(b, e);
+	int code = cli_mcp_box_settle(b, e);
 
 	if (code == 0)
 		code = ckpt_open(&r, b->id, true, e);
@@ -186,7 +186,7 @@ static int roll_back_session(const struct mcp_box *b, const char *id, struct ckp
 {
 	CLEANUP(ckpt_release) struct ckpt_run r = CKPT_RUN_INIT;
 	const struct ckpt *to = NULL;
-	int code = mcp_box_settle(b, e);
+	int code = cli_mcp_box_settle(b, e);
 
 	if (code == 0)
 		code = ckpt_open(&r, b->id, true, e);

@@ -29,7 +29,7 @@ static void keep_output(struct mcp_stream *s, const char *data, size_t len)
 	s->bytes += len;
 }
 
-uint64_t mcp_stream_add(const struct mcp_stream *s, struct buf *out)
+uint64_t cli_mcp_stream_add(const struct mcp_stream *s, struct buf *out)
 {
 	uint64_t behind = s->bytes > s->keep_head ? s->bytes - s->keep_head : 0;
 	uint64_t omitted = behind > MCP_KEEP_TAIL ? behind - MCP_KEEP_TAIL : 0;
@@ -126,7 +126,7 @@ static int start_piped_call(const struct mcp_box *b, struct mcp_box_cmd *c, stru
 	/* Writing to a command that has ended must fail with EPIPE, not kill this process. */
 	signal(SIGPIPE, SIG_IGN);
 	if (r == 0)
-		r = mcp_box_start(b, c, false, run, e);
+		r = cli_mcp_box_start(b, c, false, run, e);
 	fd_close(out[1]);
 	fd_close(err[1]);
 	fd_close(in[0]);
@@ -136,8 +136,8 @@ static int start_piped_call(const struct mcp_box *b, struct mcp_box_cmd *c, stru
 	return r;
 }
 
-int mcp_pump_run(struct mcp_pump *p, const struct mcp_box *b, struct mcp_box_cmd *c, struct mcp_box_end *ret,
-		 struct err *e)
+int cli_mcp_pump_run(struct mcp_pump *p, const struct mcp_box *b, struct mcp_box_cmd *c,
+		     struct mcp_box_end *ret, struct err *e)
 {
 	struct mcp_box_run run = { -1, -1 };
 	int r = start_piped_call(b, c, p, &run, e);
@@ -147,5 +147,5 @@ int mcp_pump_run(struct mcp_pump *p, const struct mcp_box *b, struct mcp_box_cmd
 	p->in = fd_close(p->in);
 	p->out.fd = fd_close(p->out.fd);
 	p->err.fd = fd_close(p->err.fd);
-	return r < 0 ? r : mcp_box_wait(&run, ret, e);
+	return r < 0 ? r : cli_mcp_box_wait(&run, ret, e);
 }

@@ -31,10 +31,10 @@ struct mcp_pump {
 };
 
 /* The caller sets `input`, `left`, `job` and each keep_head. */
-int mcp_pump_run(struct mcp_pump *p, const struct mcp_box *b, struct mcp_box_cmd *c, struct mcp_box_end *ret,
-		 struct err *e) MUST_CHECK;
+int cli_mcp_pump_run(struct mcp_pump *p, const struct mcp_box *b, struct mcp_box_cmd *c,
+		     struct mcp_box_end *ret, struct err *e) MUST_CHECK;
 
 /* Adds the kept output, with a notice where bytes were left out. Returns the number of bytes left out. */
-uint64_t mcp_stream_add(const struct mcp_stream *s, struct buf *out);
+uint64_t cli_mcp_stream_add(const struct mcp_stream *s, struct buf *out);
 
 #endif

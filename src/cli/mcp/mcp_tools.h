@@ -13,19 +13,19 @@ extern const struct mcp_tool mcp_tool_exec, mcp_tool_read, mcp_tool_write, mcp_t
 	mcp_tool_rollback, mcp_tool_diff, mcp_tool_access;
 
 /*
- * mcp_policy_open() reads the policy's list of tools once; a policy with nothing else gives no network.
- * mcp_gate() then decides about each call; where the list says so, it asks a person, and the client sees
+ * cli_mcp_policy_open() reads the policy's list of tools once; a policy with nothing else gives no network.
+ * cli_mcp_gate() then decides about each call; where the list says so, it asks a person, and the client sees
  * that as progress.
  */
-int mcp_policy_open(struct mcp_box *b, struct run_args *a, struct err *e) MUST_CHECK;
-int mcp_gate(void *ctx, const struct mcp_tool *t, const json_t *args, const struct mcp_job *job,
-	     struct err *e) MUST_CHECK;
+int cli_mcp_policy_open(struct mcp_box *b, struct run_args *a, struct err *e) MUST_CHECK;
+int cli_mcp_gate(void *ctx, const struct mcp_tool *t, const json_t *args, const struct mcp_job *job,
+		 struct err *e) MUST_CHECK;
 
 /*
  * Converts a path from a model, relative to the workspace or absolute in it, to a relative one:
  * "src/main.c". NULL and an error if it leads out of the workspace or is invalid. The caller frees it.
  */
-char *mcp_path(const char *path, struct err *e);
+char *cli_mcp_path(const char *path, struct err *e);
 
 /* Makes a checkpoint after a call: its number, or 0 if nothing has changed, and the changed paths. */
 struct mcp_changes {
@@ -36,8 +36,8 @@ struct mcp_changes {
 
 #define MCP_CHANGES_SHOWN 200
 
-int mcp_note_changes(const struct mcp_box *b, const char *label, struct mcp_changes *ret,
-		     struct err *e) MUST_CHECK;
+int cli_mcp_note_changes(const struct mcp_box *b, const char *label, struct mcp_changes *ret,
+			 struct err *e) MUST_CHECK;
 
 /*
  * Asks a person for a rule and waits for the answer; a grant holds for the rest of the session. With --net
@@ -50,6 +50,6 @@ struct mcp_access {
 	bool granted;
 	char answer[1024];
 };
-int mcp_access_ask(const struct mcp_box *b, struct mcp_access *a, struct err *e) MUST_CHECK;
+int cli_mcp_access_ask(const struct mcp_box *b, struct mcp_access *a, struct err *e) MUST_CHECK;
 
 #endif

@@ -31,11 +31,11 @@ static const struct action {
 	int (*run)(struct state *st, const struct net_args *args);
 	const char *takes; /* ids of its options, as characters */
 } actions[] = {
-	{ "log", net_log, (const char[]){ OPT_FOLLOW, OPT_DENIED, OPT_SINCE, OPT_JSON, 0 } },
-	{ "learn", net_learn, (const char[]){ OPT_SINCE, OPT_HTTP, OPT_OUTPUT, 0 } },
-	{ "drift", net_drift, (const char[]){ OPT_SINCE, OPT_BASELINE, OPT_JSON, 0 } },
-	{ "metrics", net_metrics, (const char[]){ OPT_SINCE, 0 } },
-	{ "proxies", net_proxies, (const char[]){ OPT_JSON, 0 } },
+	{ "log", cli_net_log, (const char[]){ OPT_FOLLOW, OPT_DENIED, OPT_SINCE, OPT_JSON, 0 } },
+	{ "learn", cli_net_learn, (const char[]){ OPT_SINCE, OPT_HTTP, OPT_OUTPUT, 0 } },
+	{ "drift", cli_net_drift, (const char[]){ OPT_SINCE, OPT_BASELINE, OPT_JSON, 0 } },
+	{ "metrics", cli_net_metrics, (const char[]){ OPT_SINCE, 0 } },
+	{ "proxies", cli_net_proxies, (const char[]){ OPT_JSON, 0 } },
 };
 static const char action_names[] = "log learn drift metrics proxies";
 

@@ -15,10 +15,10 @@ struct net_args {
 	const char *output;   /* learn: the file to write; NULL: stdout */
 };
 
-int net_log(struct state *st, const struct net_args *args);
-int net_learn(struct state *st, const struct net_args *args);
-int net_drift(struct state *st, const struct net_args *args);
-int net_metrics(struct state *st, const struct net_args *args);
-int net_proxies(struct state *st, const struct net_args *args);
+int cli_net_log(struct state *st, const struct net_args *args);
+int cli_net_learn(struct state *st, const struct net_args *args);
+int cli_net_drift(struct state *st, const struct net_args *args);
+int cli_net_metrics(struct state *st, const struct net_args *args);
+int cli_net_proxies(struct state *st, const struct net_args *args);
 
 #endif

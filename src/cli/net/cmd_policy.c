@@ -122,7 +122,7 @@ static int check_policy(const struct args *a, struct err *e)
 		say_warnings(&c);
 		buf_addf(&out, "%s: %zu rule%s, %s", str_safe(file, shown, sizeof(shown)), n,
 			 n == 1 ? "" : "s", policy_mode(c.policy) == POLICY_OBSERVE ? "observe" : "enforce");
-		policy_acts_count(&c.acts, &out);
+		cli_policy_acts_count(&c.acts, &out);
 		buf_addf(&out, ", %zu warning%s\n", c.warnings.n, c.warnings.n == 1 ? "" : "s");
 	}
 	return print_policy_text(&out, e);
@@ -161,7 +161,7 @@ static int explain_tool(const struct args *a, struct err *e)
 	acts_explain_tool(&c.acts, t.name, t.v, t.n, &out, &v);
 	if (a->json) {
 		buf_clear(&out);
-		policy_acts_verdict_json(&v, t.name, &out);
+		cli_policy_acts_verdict_json(&v, t.name, &out);
 	}
 	r = print_policy_text(&out, e);
 	return r < 0 ? r : v.action == POLICY_ALLOW ? 0 : EXIT_NO;
@@ -171,7 +171,7 @@ static int explain_tool(const struct args *a, struct err *e)
 static int explain_act(const struct args *a, struct err *e)
 {
 	CLEANUP(config_policy_release) struct config_policy c = { 0 };
-	CLEANUP(policy_ask_release) struct policy_ask ask = POLICY_ASK_INIT;
+	CLEANUP(cli_policy_ask_release) struct policy_ask ask = POLICY_ASK_INIT;
 	autobuf struct buf out = BUF_INIT;
 	const char *file = a->argv[0];
 	struct policy_verdict v;
@@ -179,8 +179,8 @@ static int explain_act(const struct args *a, struct err *e)
 
 	if (a->tool)
 		return explain_tool(a, e);
-	r = policy_ask_parse(&ask, a->argc > 2 ? a->argv[1] : NULL, a->argv[a->argc - 1], a->graphql, a->push,
-			     e);
+	r = cli_policy_ask_parse(&ask, a->argc > 2 ? a->argv[1] : NULL, a->argv[a->argc - 1], a->graphql,
+				 a->push, e);
 	if (r == 0)
 		r = load_named_policy(a, &file, 1, &c, e);
 	if (r < 0) {
@@ -210,7 +210,7 @@ static int diff_policies(const struct args *a, struct err *e)
 		say_error(e);
 		return EXIT_USAGE;
 	}
-	n.changed += policy_acts_diff(&from.acts, &to.acts, &out);
+	n.changed += cli_policy_acts_diff(&from.acts, &to.acts, &out);
 	if (n.allowed + n.denied + n.changed == 0)
 		buf_adds(&out, "both decide the same\n");
 	else
@@ -308,7 +308,7 @@ static int show_policy(const struct args *a, struct err *e)
 	} else {
 		say_warnings(&c);
 		policy_describe(c.policy, &out);
-		policy_acts_describe(&c.acts, &out);
+		cli_policy_acts_describe(&c.acts, &out);
 	}
 	return print_policy_text(&out, e);
 }

@@ -243,7 +243,7 @@ static int cmd_replay(int argc, char **argv)
 	}
 	r = state_open(&st, &e);
 	r = r < 0 ? r : replay_new(&re, cp.policy, &cp.acts, &e);
-	r = r < 0 ? r : replay_log(re, &st, &a.range, &e);
+	r = r < 0 ? r : cli_replay_log(re, &st, &a.range, &e);
 	if (r < 0)
 		return say_error(&e);
 	return show_replay(re, a.json, &e);

@@ -31,12 +31,12 @@ static int on_denial_event(void *ctx, struct net_event *ev)
 	 * A sum stands for repeated denials. The first of them has a line of its own, which tells the
 	 * reason.
 	 */
-	if (net_event_is_sum(ev)) {
+	if (cli_net_event_is_sum(ev)) {
 		l->more += ev->count ? ev->count : 1;
 		return 0;
 	}
 	l->more = 0;
-	net_event_release(&l->ev);
+	cli_net_event_release(&l->ev);
 	l->ev = *ev;
 	snprintf(l->time, sizeof(l->time), "%.19s", ev->time_text);
 	ev->obj = NULL; /* ownership moved to l->ev */
@@ -53,11 +53,11 @@ static void add_denied_act(struct buf *out, const struct net_event *ev)
 	switch (ev->kind) {
 	case NETEV_DNS:
 		buf_addf(out, "looked up ");
-		add_safe_text(out, net_event_host(ev));
+		add_safe_text(out, cli_net_event_host(ev));
 		break;
 	case NETEV_REQUEST:
 		buf_adds(out, "asked ");
-		add_safe_text(out, net_event_host(ev));
+		add_safe_text(out, cli_net_event_host(ev));
 		buf_addf(out, ":%llu for ", (unsigned long long)ev->port);
 		add_safe_text(out, ev->method ? ev->method : "?");
 		buf_addc(out, ' ');
@@ -67,13 +67,13 @@ static void add_denied_act(struct buf *out, const struct net_event *ev)
 		buf_adds(out, "sent ");
 		add_safe_text(out, ev->proto ? ev->proto : "packets");
 		buf_adds(out, " to ");
-		add_safe_text(out, net_event_host(ev));
+		add_safe_text(out, cli_net_event_host(ev));
 		if (ev->port)
 			buf_addf(out, ":%llu", (unsigned long long)ev->port);
 		break;
 	default:
 		buf_adds(out, "connected to ");
-		add_safe_text(out, net_event_host(ev));
+		add_safe_text(out, cli_net_event_host(ev));
 		if (ev->port)
 			buf_addf(out, ":%llu", (unsigned long long)ev->port);
 	}
@@ -117,7 +117,7 @@ static bool suggest_pin(struct buf *out, const struct net_event *ev)
 static void suggest_rule(struct buf *out, const struct net_event *ev)
 {
 	bool by_default = !ev->rule || !*ev->rule || str_eq(ev->rule, "default");
-	const char *host = net_event_host(ev), *open = "", *close = "";
+	const char *host = cli_net_event_host(ev), *open = "", *close = "";
 	struct host h;
 
 	if (ev->kind == NETEV_REFUSED) {
@@ -205,7 +205,7 @@ static int cmd_why(int argc, char **argv)
 		return say_usage(&verb_why, &e);
 	r = state_open(&st, &e);
 	if (r == 0)
-		r = net_events(&st, &range, on_denial_event, &last, &e);
+		r = cli_net_events(&st, &range, on_denial_event, &last, &e);
 	if (r < 0)
 		return say_error(&e);
 	if (!last.ev.obj && last.more) {
@@ -225,7 +225,7 @@ static int cmd_why(int argc, char **argv)
 			&out,
 			"%llu more denied after it, not listed singly; coffer net log --denied has what is known of them\n",
 			(unsigned long long)last.more);
-	net_event_release(&last.ev);
+	cli_net_event_release(&last.ev);
 	return say_out(&out) ? EXIT_OURS : 0;
 }
 

@@ -106,9 +106,9 @@ static int compare_with_baseline(struct drift *dr, const struct policy *p, const
 	return r;
 }
 
-int net_drift(struct state *st, const struct net_args *args)
+int cli_net_drift(struct state *st, const struct net_args *args)
 {
-	CLEANUP(net_seen_release) struct net_seen seen = NET_SEEN_INIT;
+	CLEANUP(cli_net_seen_release) struct net_seen seen = NET_SEEN_INIT;
 	CLEANUP(config_policy_release) struct config_policy cp = { 0 };
 	struct config_policy_args a = {
 		.files = &args->baseline, .n_files = 1, .mode = -1, .for_checking = true
@@ -125,7 +125,7 @@ int net_drift(struct state *st, const struct net_args *args)
 	}
 	r = config_policy_load(&a, &cp, &e);
 	if (r == 0)
-		r = net_seen_gather(&seen, st, &args->range, &e);
+		r = cli_net_seen_gather(&seen, st, &args->range, &e);
 	if (r < 0)
 		return say_error(&e);
 	r = compare_with_baseline(&dr, cp.policy, &seen.learn, args->json);

@@ -36,7 +36,7 @@ static enum net_kind kind_of_line(const struct line *l)
 	return (enum net_kind)k;
 }
 
-void net_event_release(struct net_event *ev)
+void cli_net_event_release(struct net_event *ev)
 {
 	json_decref(ev->obj);
 	ev->obj = NULL;
@@ -94,7 +94,7 @@ static bool is_ask_record(const struct audit_record *rec)
 	return rec->is_event && line_is_type(&rec->line, kinds[NETEV_ASK]);
 }
 
-bool net_event_may_be(const struct audit_record *rec)
+bool cli_net_event_may_be(const struct audit_record *rec)
 {
 	return is_net_record(rec) || is_ask_record(rec);
 }
@@ -123,12 +123,12 @@ static bool parse_net_record(struct net_event *ret, const struct audit_record *r
 	return true;
 }
 
-bool net_event_parse(struct net_event *ret, const struct audit_record *rec)
+bool cli_net_event_parse(struct net_event *ret, const struct audit_record *rec)
 {
 	return is_net_record(rec) && parse_net_record(ret, rec);
 }
 
-bool net_event_parse_ask(struct net_event *ret, const struct audit_record *rec)
+bool cli_net_event_parse_ask(struct net_event *ret, const struct audit_record *rec)
 {
 	static const char *const egress[] = { "connect", "request", "graphql", "git" };
 	const char *kind;
@@ -142,27 +142,27 @@ bool net_event_parse_ask(struct net_event *ret, const struct audit_record *rec)
 			return true;
 		}
 	}
-	net_event_release(ret);
+	cli_net_event_release(ret);
 	return false;
 }
 
-bool net_event_is_outcome(const struct net_event *ev)
+bool cli_net_event_is_outcome(const struct net_event *ev)
 {
 	return ev->kind == NETEV_DNS && ev->first && ev->decision && str_eq(ev->decision, "error");
 }
 
-bool net_event_is_sum(const struct net_event *ev)
+bool cli_net_event_is_sum(const struct net_event *ev)
 {
-	return ev->kind == NETEV_FOLDED || str_eq(net_event_host(ev), "*") ||
+	return ev->kind == NETEV_FOLDED || str_eq(cli_net_event_host(ev), "*") ||
 	       (ev->kind == NETEV_ALERT && ev->count && !ev->name && ev->top);
 }
 
-uint64_t net_event_times(const struct net_event *ev)
+uint64_t cli_net_event_times(const struct net_event *ev)
 {
-	return ev->kind == NETEV_FOLDED || str_eq(net_event_host(ev), "*") ? ev->count : ev->count + 1;
+	return ev->kind == NETEV_FOLDED || str_eq(cli_net_event_host(ev), "*") ? ev->count : ev->count + 1;
 }
 
-const char *net_event_host(const struct net_event *ev)
+const char *cli_net_event_host(const struct net_event *ev)
 {
 	return ev->name && *ev->name ? ev->name : ev->addr ? ev->addr : "-";
 }
@@ -176,10 +176,10 @@ static int drain_query(struct audit_query *q, int (*fn)(void *ctx, struct net_ev
 	while ((r = audit_query_next(q, &rec, e)) > 0) {
 		struct net_event ev;
 
-		if (!net_event_parse(&ev, &rec))
+		if (!cli_net_event_parse(&ev, &rec))
 			continue;
 		r = fn(ctx, &ev);
-		net_event_release(&ev);
+		cli_net_event_release(&ev);
 		if (r < 0)
 			return r;
 	}
@@ -197,8 +197,8 @@ static int open_log_range(struct audit_query **q, struct state *st, const struct
 	return audit_query_open(q, st->fd, f, e);
 }
 
-int net_events(struct state *st, const struct net_range *range, int (*fn)(void *ctx, struct net_event *ev),
-	       void *ctx, struct err *e)
+int cli_net_events(struct state *st, const struct net_range *range,
+		   int (*fn)(void *ctx, struct net_event *ev), void *ctx, struct err *e)
 {
 	CLEANUP(audit_query_freep) struct audit_query *q = NULL;
 	struct audit_filter f;
@@ -208,9 +208,9 @@ int net_events(struct state *st, const struct net_range *range, int (*fn)(void *
 	return r < 0 ? r : drain_query(q, fn, ctx, e);
 }
 
-int net_events_follow(struct state *st, const struct net_range *range,
-		      int (*fn)(void *ctx, struct net_event *ev), int (*idle)(void *ctx), void *ctx,
-		      struct err *e)
+int cli_net_events_follow(struct state *st, const struct net_range *range,
+			  int (*fn)(void *ctx, struct net_event *ev), int (*idle)(void *ctx), void *ctx,
+			  struct err *e)
 {
 	CLEANUP(audit_query_freep) struct audit_query *q = NULL;
 	struct audit_filter f;

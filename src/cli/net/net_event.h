@@ -51,33 +51,33 @@ struct net_event {
 	bool denied;
 };
 
-void net_event_release(struct net_event *ev);
+void cli_net_event_release(struct net_event *ev);
 
 /* False: the record is no network event. */
-bool net_event_parse(struct net_event *ret, const struct audit_record *rec);
+bool cli_net_event_parse(struct net_event *ret, const struct audit_record *rec);
 /*
  * Parses a question about a connection or a request; its decision is "ask". False: the record is no such
  * question.
  */
-bool net_event_parse_ask(struct net_event *ret, const struct audit_record *rec);
+bool cli_net_event_parse_ask(struct net_event *ret, const struct audit_record *rec);
 /* A quick test by type: false means that neither of the two above would accept the record. */
-bool net_event_may_be(const struct audit_record *rec);
+bool cli_net_event_may_be(const struct audit_record *rec);
 
 /*
  * Does the event only report how a lookup failed that has a line of its own (egress/wire/journal.h)?
  * Callers that count lookups skip it. A result that the policy forbids is no such event: it is a denial of its own, counted
  * beside the line with allow that was written before the lookup, because a counter must not go back.
  */
-bool net_event_is_outcome(const struct net_event *ev);
+bool cli_net_event_is_outcome(const struct net_event *ev);
 
 /* Does the event stand for several of which only the number is known? */
-bool net_event_is_sum(const struct net_event *ev);
+bool cli_net_event_is_sum(const struct net_event *ev);
 
 /* How many events the line stands for: itself and those counted on it, or only those (egress/wire/journal.h). */
-uint64_t net_event_times(const struct net_event *ev);
+uint64_t cli_net_event_times(const struct net_event *ev);
 
 /* The name, or the address if there is no name; never NULL. */
-const char *net_event_host(const struct net_event *ev);
+const char *cli_net_event_host(const struct net_event *ev);
 
 /* The part of the log to read. */
 struct net_range {
@@ -86,14 +86,14 @@ struct net_range {
 };
 
 /* Calls fn for every event that is now in the range. A negative return of fn ends the reading. */
-int net_events(struct state *st, const struct net_range *range, int (*fn)(void *ctx, struct net_event *ev),
-	       void *ctx, struct err *e) MUST_CHECK;
+int cli_net_events(struct state *st, const struct net_range *range,
+		   int (*fn)(void *ctx, struct net_event *ev), void *ctx, struct err *e) MUST_CHECK;
 
 /*
  * The same, then continues with new events as they are logged. Calls idle() whenever none is left for now.
  */
-int net_events_follow(struct state *st, const struct net_range *range,
-		      int (*fn)(void *ctx, struct net_event *ev), int (*idle)(void *ctx), void *ctx,
-		      struct err *e) MUST_CHECK;
+int cli_net_events_follow(struct state *st, const struct net_range *range,
+			  int (*fn)(void *ctx, struct net_event *ev), int (*idle)(void *ctx), void *ctx,
+			  struct err *e) MUST_CHECK;
 
 #endif

@@ -49,13 +49,13 @@ static void count_learned(const struct learn *l, const struct learn_opts *o, siz
 	}
 }
 
-int net_learn(struct state *st, const struct net_args *args)
+int cli_net_learn(struct state *st, const struct net_args *args)
 {
-	CLEANUP(net_seen_release) struct net_seen seen = NET_SEEN_INIT;
-	CLEANUP(net_ways_release) struct net_ways ways = NET_WAYS_INIT;
+	CLEANUP(cli_net_seen_release) struct net_seen seen = NET_SEEN_INIT;
+	CLEANUP(cli_net_ways_release) struct net_ways ways = NET_WAYS_INIT;
 	autobuf struct buf out = BUF_INIT;
 	char source[128];
-	struct learn_opts o = net_seen_opts();
+	struct learn_opts o = cli_net_seen_opts();
 	struct err e = ERR_INIT;
 	size_t rules, odd;
 	int r;
@@ -64,11 +64,11 @@ int net_learn(struct state *st, const struct net_args *args)
 		 args->range.ref ? args->range.ref : "");
 	o.source = source;
 	o.http = args->http;
-	r = net_seen_gather(&seen, st, &args->range, &e);
-	r = r < 0 ? r : net_ways_read(&ways, st, &args->range, &e);
+	r = cli_net_seen_gather(&seen, st, &args->range, &e);
+	r = r < 0 ? r : cli_net_ways_read(&ways, st, &args->range, &e);
 	if (r < 0)
 		return say_error(&e);
-	o.ways = net_ways_write;
+	o.ways = cli_net_ways_write;
 	o.ctx = &ways;
 	learn_write(&seen.learn, &o, &out);
 	count_learned(&seen.learn, &o, &rules, &odd);

@@ -180,7 +180,7 @@ static void row_from_event(struct row *r, const struct net_event *ev, char time[
 	snprintf(time, 20, "%.19s", ev->time_text);
 	*r = (struct row){ .time = time,
 			   .sandbox = ev->sandbox,
-			   .host = net_event_host(ev),
+			   .host = cli_net_event_host(ev),
 			   .depth = ev->depth,
 			   .decision = ev->decision ? ev->decision : "-",
 			   .rule = ev->why && ev->denied ? ev->why : ev->rule,
@@ -218,7 +218,7 @@ static bool keep_open_conn(struct log_view *v, const struct net_event *ev)
 		return false;
 	o = &v->open[v->n_open++];
 	*o = (struct open_conn){ .conn = ev->conn,
-				 .host = copy_or_null(net_event_host(ev)),
+				 .host = copy_or_null(cli_net_event_host(ev)),
 				 .depth = copy_or_null(ev->depth),
 				 .rule = copy_or_null(ev->rule),
 				 .port = ev->port };
@@ -256,7 +256,7 @@ static void show_closed_conn(struct log_view *v, const struct net_event *ev)
  */
 static void add_sum_cells(struct buf *host, struct buf *count, const struct net_event *ev)
 {
-	const char *name = net_event_host(ev);
+	const char *name = cli_net_event_host(ev);
 
 	if (ev->method)
 		buf_addf(host, "%s ", ev->method);
@@ -275,17 +275,17 @@ static void show_event_row(struct log_view *v, const struct net_event *ev)
 	struct row r;
 
 	row_from_event(&r, ev, time);
-	if (net_event_is_sum(ev)) {
+	if (cli_net_event_is_sum(ev)) {
 		add_sum_cells(&host, &count, ev);
 		r.depth = ev->kind == NETEV_DNS ? "dns" : ev->folded ? ev->folded : "folded";
 		r.rule = buf_cstr(&count);
 		r.denied = ev->denied || ev->kind == NETEV_ALERT;
 		r.decision = ev->decision && *ev->decision ? ev->decision : "-";
 	} else if (ev->kind == NETEV_DNS) {
-		buf_addf(&host, "%s (%s)", net_event_host(ev), ev->qtype ? ev->qtype : "?");
+		buf_addf(&host, "%s (%s)", cli_net_event_host(ev), ev->qtype ? ev->qtype : "?");
 		r.depth = "dns";
 	} else if (ev->kind == NETEV_REQUEST) {
-		buf_addf(&host, "%s %s%s", ev->method ? ev->method : "?", net_event_host(ev),
+		buf_addf(&host, "%s %s%s", ev->method ? ev->method : "?", cli_net_event_host(ev),
 			 ev->path ? ev->path : "");
 		r.depth = "http";
 	} else if (ev->kind == NETEV_REFUSED) {
@@ -389,16 +389,16 @@ static size_t terminal_width(void)
 		       : 0;
 }
 
-int net_log(struct state *st, const struct net_args *args)
+int cli_net_log(struct state *st, const struct net_args *args)
 {
 	struct log_view v = { .args = args, .color = say_colors(STDOUT_FILENO), .width = terminal_width() };
 	struct err e = ERR_INIT;
 	int r;
 
 	if (args->follow)
-		r = net_events_follow(st, &args->range, on_log_event, on_log_idle, &v, &e);
+		r = cli_net_events_follow(st, &args->range, on_log_event, on_log_idle, &v, &e);
 	else
-		r = net_events(st, &args->range, on_log_event, &v, &e);
+		r = cli_net_events(st, &args->range, on_log_event, &v, &e);
 	if (r == 0 && !args->json)
 		show_still_open(&v);
 	if (r == 0)

@@ -47,7 +47,7 @@ static const struct {
 
 static int on_counted_event(void *ctx, struct net_event *ev)
 {
-	uint64_t *c = ctx, n = net_event_times(ev);
+	uint64_t *c = ctx, n = cli_net_event_times(ev);
 	enum net_kind kind = ev->kind;
 
 	if (kind == NETEV_FOLDED && ev->folded)
@@ -57,7 +57,7 @@ static int on_counted_event(void *ctx, struct net_event *ev)
 						       : NETEV_OTHER;
 	switch (kind) {
 	case NETEV_DNS:
-		if (net_event_is_outcome(ev))
+		if (cli_net_event_is_outcome(ev))
 			break;
 		c[ev->denied ? DNS_DENIED : DNS_ALLOWED] += n;
 		break;
@@ -86,13 +86,13 @@ static int on_counted_event(void *ctx, struct net_event *ev)
 	return 0;
 }
 
-int net_metrics(struct state *st, const struct net_args *args)
+int cli_net_metrics(struct state *st, const struct net_args *args)
 {
 	autobuf struct buf out = BUF_INIT;
 	uint64_t c[COUNTER_COUNT] = { 0 };
 	struct err e = ERR_INIT;
 
-	if (net_events(st, &args->range, on_counted_event, c, &e) < 0)
+	if (cli_net_events(st, &args->range, on_counted_event, c, &e) < 0)
 		return say_error(&e);
 	for (size_t i = 0; i < COUNTER_COUNT; i++) {
 		if (counters[i].help)

@@ -110,7 +110,7 @@ static int gather_proxies(struct state *st, const char *only, struct table *t, s
 	return r;
 }
 
-int net_proxies(struct state *st, const struct net_args *args)
+int cli_net_proxies(struct state *st, const struct net_args *args)
 {
 	autotable struct table t = TABLE_INIT(ARRAY_SIZE(columns));
 	autobuf struct buf out = BUF_INIT;

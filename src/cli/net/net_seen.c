@@ -13,7 +13,7 @@
 
 #include <errno.h>
 
-void net_seen_release(struct net_seen *s)
+void cli_net_seen_release(struct net_seen *s)
 {
 	learn_release(&s->learn);
 }
@@ -61,7 +61,7 @@ static int on_seen_event(void *ctx, struct net_event *ev)
 	struct net_seen *seen = ctx;
 	/* In the log, a digest of the query follows the path. */
 	autofree char *path = ev->path ? strndup(ev->path, strcspn(ev->path, "?")) : NULL;
-	struct learn_seen s = { .name = net_event_host(ev),
+	struct learn_seen s = { .name = cli_net_event_host(ev),
 				.port = (uint16_t)ev->port,
 				.literal = !ev->name || !*ev->name,
 				.tunnel = ev->depth && str_eq(ev->depth, "tunnel"),
@@ -82,9 +82,9 @@ static int on_seen_event(void *ctx, struct net_event *ev)
 	return learn_add(&seen->learn, &s, NULL);
 }
 
-int net_seen_gather(struct net_seen *s, struct state *st, const struct net_range *range, struct err *e)
+int cli_net_seen_gather(struct net_seen *s, struct state *st, const struct net_range *range, struct err *e)
 {
-	int r = net_events(st, range, on_seen_event, s, e);
+	int r = cli_net_events(st, range, on_seen_event, s, e);
 
 	return r == -ENOMEM ? err_set(e, r, "out of memory") : r;
 }
@@ -95,7 +95,7 @@ static void format_minute(uint64_t t, char *out)
 	out[16] = '\0'; /* cut after the minutes */
 }
 
-struct learn_opts net_seen_opts(void)
+struct learn_opts cli_net_seen_opts(void)
 {
 	return (struct learn_opts){ .registrable = psl_registrable, .format_time = format_minute };
 }

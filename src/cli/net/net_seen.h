@@ -13,11 +13,11 @@ struct net_seen {
 
 #define NET_SEEN_INIT ((struct net_seen){ 0 })
 
-int net_seen_gather(struct net_seen *s, struct state *st, const struct net_range *range,
-		    struct err *e) MUST_CHECK;
-void net_seen_release(struct net_seen *s);
+int cli_net_seen_gather(struct net_seen *s, struct state *st, const struct net_range *range,
+			struct err *e) MUST_CHECK;
+void cli_net_seen_release(struct net_seen *s);
 
 /* Options for learn.h that use the public suffix list and this program's clock. */
-struct learn_opts net_seen_opts(void);
+struct learn_opts cli_net_seen_opts(void);
 
 #endif

@@ -14,7 +14,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-void net_ways_release(struct net_ways *w)
+void cli_net_ways_release(struct net_ways *w)
 {
 	for (size_t i = 0; i < w->n; i++)
 		config_policy_release(&w->cp[i]);
@@ -100,7 +100,7 @@ static int load_policy_of_run(struct net_ways *w, const json_t *start, struct er
 }
 
 /* Reads from the end of the log, so that the policy of the newest run takes precedence. */
-int net_ways_read(struct net_ways *w, struct state *st, const struct net_range *range, struct err *e)
+int cli_net_ways_read(struct net_ways *w, struct state *st, const struct net_range *range, struct err *e)
 {
 	CLEANUP(audit_back_freep) struct audit_back *b = NULL;
 	struct audit_filter f = { .type = "run.start" };
@@ -151,7 +151,7 @@ static void add_yaml_text(struct buf *out, const char *key, const char *s)
 	buf_adds(out, "\"\n");
 }
 
-void net_ways_write(void *ctx, const struct learn_dest *d, struct buf *out)
+void cli_net_ways_write(void *ctx, const struct learn_dest *d, struct buf *out)
 {
 	struct net_ways *w = ctx;
 	struct policy_verdict v;

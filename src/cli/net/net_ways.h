@@ -20,15 +20,15 @@ struct net_ways {
 	struct strv known;	     /* keys of the policies loaded: file and --allow texts */
 	struct strv failed;	     /* "FILE: why" of policies that cannot be loaded any more */
 	size_t n;
-	size_t looks; /* destinations that net_ways_write() marked with LOOK */
+	size_t looks; /* destinations that cli_net_ways_write() marked with LOOK */
 };
 
 #define NET_WAYS_INIT ((struct net_ways){ 0 })
 
-int net_ways_read(struct net_ways *w, struct state *st, const struct net_range *range,
-		  struct err *e) MUST_CHECK;
+int cli_net_ways_read(struct net_ways *w, struct state *st, const struct net_range *range,
+		      struct err *e) MUST_CHECK;
 /* For learn_opts.ways; ctx is the struct net_ways. */
-void net_ways_write(void *ctx, const struct learn_dest *d, struct buf *out);
-void net_ways_release(struct net_ways *w);
+void cli_net_ways_write(void *ctx, const struct learn_dest *d, struct buf *out);
+void cli_net_ways_release(struct net_ways *w);
 
 #endif

@@ -7,7 +7,7 @@
 
 #include "base/str.h"
 
-void policy_acts_count(const struct acts *a, struct buf *out)
+void cli_policy_acts_count(const struct acts *a, struct buf *out)
 {
 	if (a->has_tools)
 		buf_addf(out, ", %zu rule%s on tools", a->n_rules, a->n_rules == 1 ? "" : "s");
@@ -15,7 +15,7 @@ void policy_acts_count(const struct acts *a, struct buf *out)
 		buf_addf(out, ", apply: %s", policy_action_name(a->apply));
 }
 
-void policy_acts_describe(const struct acts *a, struct buf *out)
+void cli_policy_acts_describe(const struct acts *a, struct buf *out)
 {
 	if (a->has_tools)
 		buf_adds(out, "tools, all others denied:\n");
@@ -28,7 +28,7 @@ void policy_acts_describe(const struct acts *a, struct buf *out)
 		buf_addf(out, "apply: %s\n", policy_action_name(a->apply));
 }
 
-void policy_acts_json(const struct acts *a, struct json *j)
+void cli_policy_acts_json(const struct acts *a, struct json *j)
 {
 	if (a->has_tools)
 		json_arr(j, "tools");
@@ -82,7 +82,7 @@ static const char *apply_action_name(const struct acts *a)
 	return a->has_apply ? policy_action_name(a->apply) : "allow";
 }
 
-size_t policy_acts_diff(const struct acts *from, const struct acts *to, struct buf *out)
+size_t cli_policy_acts_diff(const struct acts *from, const struct acts *to, struct buf *out)
 {
 	size_t n = add_missing_rules(to, from, "no longer", out) + add_missing_rules(from, to, "now", out);
 
@@ -98,7 +98,7 @@ size_t policy_acts_diff(const struct acts *from, const struct acts *to, struct b
 	return n;
 }
 
-void policy_acts_verdict_json(const struct tool_verdict *v, const char *name, struct buf *out)
+void cli_policy_acts_verdict_json(const struct tool_verdict *v, const char *name, struct buf *out)
 {
 	autobuf struct buf rule = BUF_INIT, why = BUF_INIT;
 	struct json j = JSON_INIT(out);

@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-void policy_ask_release(struct policy_ask *a)
+void cli_policy_ask_release(struct policy_ask *a)
 {
 	buf_release(&a->path);
 	buf_release(&a->slashed);
@@ -111,8 +111,8 @@ static int parse_ask_push(struct policy_ask *a, const char *text, struct err *e)
 	return 0;
 }
 
-int policy_ask_parse(struct policy_ask *a, const char *method, const char *where, const char *graphql,
-		     const char *push, struct err *e)
+int cli_policy_ask_parse(struct policy_ask *a, const char *method, const char *where, const char *graphql,
+			 const char *push, struct err *e)
 {
 	bool url = strstr(where, "://") != NULL;
 	int r;

@@ -29,8 +29,8 @@ struct policy_ask {
  * method, graphql and push may be NULL. A URL without a method is a GET. The struct points into itself: do
  * not move it afterwards.
  */
-int policy_ask_parse(struct policy_ask *a, const char *method, const char *where, const char *graphql,
-		     const char *push, struct err *e) MUST_CHECK;
-void policy_ask_release(struct policy_ask *a);
+int cli_policy_ask_parse(struct policy_ask *a, const char *method, const char *where, const char *graphql,
+			 const char *push, struct err *e) MUST_CHECK;
+void cli_policy_ask_release(struct policy_ask *a);
 
 #endif

@@ -30,7 +30,7 @@ static void replay_ask_release(struct replay_ask *a)
 	free(a->act);
 }
 
-void replay_asks_release(struct replay_asks *a)
+void cli_replay_asks_release(struct replay_asks *a)
 {
 	for (size_t i = 0; i < a->n; i++)
 		replay_ask_release(&a->v[i]);
@@ -151,7 +151,7 @@ static char *question_key(const char *sandbox, const char *id, size_t len)
 	return asprintf(&s, "%s %.*s", sandbox, (int)len, id) < 0 ? NULL : s;
 }
 
-int replay_asks_add(struct replay_asks *l, const char *sandbox, const json_t *event)
+int cli_replay_asks_add(struct replay_asks *l, const char *sandbox, const json_t *event)
 {
 	const char *what = jsonget_text(event, "what"), *id = jsonget_text(event, "ask");
 	json_int_t port = json_integer_value(json_object_get(event, "port"));
@@ -175,7 +175,7 @@ int replay_asks_add(struct replay_asks *l, const char *sandbox, const json_t *ev
 		       : -ENOMEM;
 }
 
-int replay_asks_told(struct replay_asks *a, const char *sandbox, const char *ids)
+int cli_replay_asks_told(struct replay_asks *a, const char *sandbox, const char *ids)
 {
 	while (ids && *ids) {
 		size_t len = strcspn(ids, ",");
@@ -193,7 +193,7 @@ static int compare_texts(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-int replay_asks_flush(struct replay_asks *l, struct replay *re)
+int cli_replay_asks_flush(struct replay_asks *l, struct replay *re)
 {
 	int r = 0;
 

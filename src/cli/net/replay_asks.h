@@ -22,16 +22,16 @@ struct replay_asks {
 
 #define REPLAY_ASKS_INIT ((struct replay_asks){ .told = STRV_INIT })
 
-void replay_asks_release(struct replay_asks *a);
+void cli_replay_asks_release(struct replay_asks *a);
 
 /*
  * Adds an ask.new. Questions that no policy decides (a requested rule, a signature) are skipped. 0 or
  * -ENOMEM.
  */
-int replay_asks_add(struct replay_asks *a, const char *sandbox, const json_t *event) MUST_CHECK;
+int cli_replay_asks_add(struct replay_asks *a, const char *sandbox, const json_t *event) MUST_CHECK;
 /* Notes the questions that a line of the log names, separated by commas; NULL and "" are fine. */
-int replay_asks_told(struct replay_asks *a, const char *sandbox, const char *ids) MUST_CHECK;
+int cli_replay_asks_told(struct replay_asks *a, const char *sandbox, const char *ids) MUST_CHECK;
 /* To be called at the end: adds the questions that no line named. */
-int replay_asks_flush(struct replay_asks *a, struct replay *re) MUST_CHECK;
+int cli_replay_asks_flush(struct replay_asks *a, struct replay *re) MUST_CHECK;
 
 #endif

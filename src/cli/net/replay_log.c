@@ -99,7 +99,7 @@ static bool read_dial(const struct net_event *ev, struct replay_seen *s)
 
 static int replay_net_event(struct gather *g, const struct net_event *ev)
 {
-	struct replay_seen s = { .host = net_event_host(ev),
+	struct replay_seen s = { .host = cli_net_event_host(ev),
 				 .port = (uint16_t)ev->port,
 				 .rule = ev->rule,
 				 .why = ev->why,
@@ -113,7 +113,7 @@ static int replay_net_event(struct gather *g, const struct net_event *ev)
 
 	if (!read_dial(ev, &s) && (!read_kind(ev, &s) || !read_decision(ev, &s)))
 		return 0;
-	s.count = net_event_times(ev);
+	s.count = cli_net_event_times(ev);
 	/* The rule of counted events is unknown, and so is whether there was one. */
 	if (ev->kind == NETEV_FOLDED && s.was == POLICY_DENY)
 		s.rule = "";
@@ -121,7 +121,7 @@ static int replay_net_event(struct gather *g, const struct net_event *ev)
 		s.count -= ev->again;
 		replay_add_again(g->replay, &s, ev->again);
 	}
-	if (replay_asks_told(&g->asks, ev->sandbox, ev->ask) < 0)
+	if (cli_replay_asks_told(&g->asks, ev->sandbox, ev->ask) < 0)
 		return -ENOMEM;
 	return s.count ? replay_add(g->replay, &s) : 0;
 }
@@ -130,7 +130,7 @@ static int replay_net_event(struct gather *g, const struct net_event *ev)
 
 static int replay_ask_event(struct gather *g, const char *sandbox, const json_t *o)
 {
-	return replay_asks_add(&g->asks, sandbox, o);
+	return cli_replay_asks_add(&g->asks, sandbox, o);
 }
 
 static int replay_tool_event(struct gather *g, const char *sandbox, const json_t *o)
@@ -143,7 +143,7 @@ static int replay_tool_event(struct gather *g, const char *sandbox, const json_t
 
 	if (!s.what || !parse_action(jsonget_text_or_null(o, "decision"), &s.was))
 		return 0;
-	if (replay_asks_told(&g->asks, sandbox, jsonget_text_or_null(o, "ask")) < 0)
+	if (cli_replay_asks_told(&g->asks, sandbox, jsonget_text_or_null(o, "ask")) < 0)
 		return -ENOMEM;
 	return replay_add(g->replay, &s);
 }
@@ -157,7 +157,7 @@ static int replay_apply_event(struct gather *g, const char *sandbox, const json_
 				 .rule = rule,
 				 .count = 1 };
 
-	if (replay_asks_told(&g->asks, sandbox, jsonget_text_or_null(o, "ask")) < 0)
+	if (cli_replay_asks_told(&g->asks, sandbox, jsonget_text_or_null(o, "ask")) < 0)
 		return -ENOMEM;
 	return replay_add(g->replay, &s);
 }
@@ -204,10 +204,10 @@ static int replay_record(struct gather *g, const struct audit_record *rec)
 		snprintf(sandbox, sizeof(sandbox), "%.*s", (int)rec->line.sandbox_len, rec->line.sandbox);
 	if (!is_chosen_run(g, sandbox))
 		return 0;
-	if (!net_event_parse(&ev, rec))
+	if (!cli_net_event_parse(&ev, rec))
 		return replay_other_event(g, rec, sandbox);
 	r = replay_net_event(g, &ev);
-	net_event_release(&ev);
+	cli_net_event_release(&ev);
 	return r;
 }
 
@@ -219,11 +219,11 @@ static int gather_events(struct gather *g, struct state *st, const struct audit_
 
 	while (r >= 0 && (r = audit_query_next(q, &rec, e)) > 0)
 		r = replay_record(g, &rec);
-	r = r < 0 ? r : replay_asks_flush(&g->asks, g->replay);
+	r = r < 0 ? r : cli_replay_asks_flush(&g->asks, g->replay);
 	return r < 0 ? r : replay_settle(g->replay);
 }
 
-int replay_log(struct replay *re, struct state *st, const struct replay_range *range, struct err *e)
+int cli_replay_log(struct replay *re, struct state *st, const struct replay_range *range, struct err *e)
 {
 	struct gather g = { .replay = re, .asks = REPLAY_ASKS_INIT };
 	struct audit_filter f = { .since = range->since };
@@ -237,6 +237,6 @@ int replay_log(struct replay *re, struct state *st, const struct replay_range *r
 		g.n_ids = range->n_runs > 1 ? range->n_runs : 0;
 		r = gather_events(&g, st, &f, e);
 	}
-	replay_asks_release(&g.asks);
+	cli_replay_asks_release(&g.asks);
 	return r < 0 && !e->code ? err_sys(e, r, "cannot replay the log") : r;
 }

@@ -18,7 +18,7 @@ struct replay_range {
 	size_t n_runs; /* 0: all */
 };
 
-int replay_log(struct replay *re, struct state *st, const struct replay_range *range,
-	       struct err *e) MUST_CHECK;
+int cli_replay_log(struct replay *re, struct state *st, const struct replay_range *range,
+		   struct err *e) MUST_CHECK;
 
 #endif

@@ -14,16 +14,16 @@
 #include <linux/openat2.h>
 #include <string.h>
 
-int call_from_open(struct call_from *f, const char *ref, struct err *e)
+int cli_call_from_open(struct call_from *f, const char *ref, struct err *e)
 {
-	int r = changed_open(&f->run, ref, false, e);
+	int r = cli_changed_open(&f->run, ref, false, e);
 
 	if (r == 0 && !state_run_has_begun(f->run.run_fd))
 		return err_set(e, -ENOENT, "%s has not started yet", ref);
 	return r;
 }
 
-int call_from_open_trees(struct call_from *f, struct err *e)
+int cli_call_from_open_trees(struct call_from *f, struct err *e)
 {
 	struct changed *c = &f->run;
 	const char *mode = c->meta.ws_mode ? c->meta.ws_mode : "";
@@ -61,7 +61,7 @@ static bool from_has_layer(const struct call_from *f)
 	return from_has_mode(f, "overlay") || from_has_mode(f, "ephemeral");
 }
 
-int call_from_workspace(struct call_from *f, struct run_opts *o, struct err *e)
+int cli_call_from_workspace(struct call_from *f, struct run_opts *o, struct err *e)
 {
 	const struct run_meta *m = &f->run.meta;
 
@@ -85,7 +85,7 @@ static int populate_from_borrowed(void *ctx, struct run *r, struct err *e)
 	int ret = borrow_populate(&f->call, r, e);
 
 	if (ret == 0)
-		run_say_masks(r->spec);
+		cli_run_say_masks(r->spec);
 	return ret;
 }
 
@@ -96,7 +96,7 @@ static void release_borrowed(void *ctx)
 	borrow_release(&f->borrow);
 }
 
-int call_from_populate(struct call_from *f, struct run *r, const struct strv *show, struct err *e)
+int cli_call_from_populate(struct call_from *f, struct run *r, const struct strv *show, struct err *e)
 {
 	int ret;
 
@@ -113,9 +113,9 @@ int call_from_populate(struct call_from *f, struct run *r, const struct strv *sh
 	return 0;
 }
 
-void call_from_release(struct call_from *f)
+void cli_call_from_release(struct call_from *f)
 {
 	borrow_release(&f->borrow);
-	changed_release(&f->run);
+	cli_changed_release(&f->run);
 	f->trees = (struct give_from){ -1, -1 };
 }

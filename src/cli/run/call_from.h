@@ -17,14 +17,15 @@ struct call_from {
 
 #define CALL_FROM_INIT ((struct call_from){ .run = CHANGED_INIT, .trees = { -1, -1 }, .borrow = BORROW_INIT })
 
-int call_from_open(struct call_from *f, const char *ref, struct err *e) MUST_CHECK;
+int cli_call_from_open(struct call_from *f, const char *ref, struct err *e) MUST_CHECK;
 /* Opens the parts of its workspace that exist: the original directory, the layer, or both. */
-int call_from_open_trees(struct call_from *f, struct err *e) MUST_CHECK;
+int cli_call_from_open_trees(struct call_from *f, struct err *e) MUST_CHECK;
 
-/* With --workspace: call_from_workspace() sets the directory that the call's sandbox is made over;
- * call_from_populate(), once there is a spec, has the sandbox's layer copied beneath that of the call. */
-int call_from_workspace(struct call_from *f, struct run_opts *o, struct err *e) MUST_CHECK;
-int call_from_populate(struct call_from *f, struct run *r, const struct strv *show, struct err *e) MUST_CHECK;
-void call_from_release(struct call_from *f);
+/* With --workspace: cli_call_from_workspace() sets the directory that the call's sandbox is made over;
+ * cli_call_from_populate(), once there is a spec, has the sandbox's layer copied beneath that of the call. */
+int cli_call_from_workspace(struct call_from *f, struct run_opts *o, struct err *e) MUST_CHECK;
+int cli_call_from_populate(struct call_from *f, struct run *r, const struct strv *show,
+			   struct err *e) MUST_CHECK;
+void cli_call_from_release(struct call_from *f);
 
 #endif

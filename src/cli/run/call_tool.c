@@ -17,8 +17,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-int call_tool_open(struct call_tool *c, const char *policy, const struct changed *from, bool *ret_egress,
-		   struct err *e)
+int cli_call_tool_open(struct call_tool *c, const char *policy, const struct changed *from, bool *ret_egress,
+		       struct err *e)
 {
 	CLEANUP(config_policy_release) struct config_policy cp = { 0 };
 	const struct config_policy_args a = { .files = &policy, .n_files = policy ? 1 : 0, .mode = -1 };
@@ -46,7 +46,7 @@ int call_tool_open(struct call_tool *c, const char *policy, const struct changed
 	return r;
 }
 
-void call_tool_release(struct call_tool *c)
+void cli_call_tool_release(struct call_tool *c)
 {
 	toolcall_release(&c->t);
 	acts_release(&c->own);
@@ -75,7 +75,7 @@ static int make_ask_directory(const struct call_tool *c, struct session *s, stru
 	memcpy(m.id, sp->id, sizeof(m.id));
 	m.command = (char *)buf_cstr(&line);
 	m.launcher = getpid();
-	r = run_meta_write(fd, &m, e);
+	r = state_meta_write(fd, &m, e);
 	/* `coffer approve --always` finds the policy file by this. If it cannot be stored, the approver is
 	 * told that there is none. */
 	if (r == 0)
@@ -146,7 +146,7 @@ static int decide_or_ask(struct call_tool *c, struct session *s, struct askhold 
 	return r;
 }
 
-int call_tool_pass(struct call_tool *c, struct session *s, const struct changed *from, char **argv)
+int cli_call_tool_pass(struct call_tool *c, struct session *s, const struct changed *from, char **argv)
 {
 	autobuf struct buf why = BUF_INIT;
 	struct err e = ERR_INIT;
@@ -155,7 +155,7 @@ int call_tool_pass(struct call_tool *c, struct session *s, const struct changed 
 			     .run = from ? from->id : NULL,
 			     .audit = s->audit,
 			     .timeout_s = c->timeout_s,
-			     .waits = ask_say_waits };
+			     .waits = cli_ask_say_waits };
 	bool own = c->name && !from && c->v.action == POLICY_ASK;
 	autoclose int place = -1;
 	int r;
@@ -181,7 +181,7 @@ int call_tool_pass(struct call_tool *c, struct session *s, const struct changed 
 	return r == -EINTR ? 128 + SIGINT : EXIT_OURS;
 }
 
-int call_tool_log(const struct call_tool *c, struct session *s, const char *run, struct err *e)
+int cli_call_tool_log(const struct call_tool *c, struct session *s, const char *run, struct err *e)
 {
 	return c->name ? toolcall_log(&c->t, &c->v, true, c->ask, s->audit, run, e) : 0;
 }

@@ -141,7 +141,7 @@ static int take_call_option(struct call_args *a, int id, const char *value, stru
 		a->tool.args = value;
 		return 0;
 	default:
-		return run_args_take(&a->run, call_opts, ARRAY_SIZE(call_opts), id, value, e);
+		return cli_run_args_take(&a->run, call_opts, ARRAY_SIZE(call_opts), id, value, e);
 	}
 }
 
@@ -150,7 +150,7 @@ static int parse_call(struct call_args *a, int argc, char **argv, struct err *e)
 {
 	struct optparse p = OPTPARSE_INIT(argc, argv, call_opts, ARRAY_SIZE(call_opts));
 	const char *value;
-	int id, r = run_args_begin(&a->run, e);
+	int id, r = cli_run_args_begin(&a->run, e);
 
 	if (r < 0)
 		return r;
@@ -234,10 +234,10 @@ static int open_from_sandbox(struct call_args *a, struct err *e)
 
 	if (!a->from)
 		return 0;
-	r = call_from_open(&a->of, a->from, e);
+	r = cli_call_from_open(&a->of, a->from, e);
 	if (r == 0 && a->read.n)
-		r = call_from_open_trees(&a->of, e);
-	return r == 0 && a->layer ? call_from_workspace(&a->of, &a->run.o, e) : r;
+		r = cli_call_from_open_trees(&a->of, e);
+	return r == 0 && a->layer ? cli_call_from_workspace(&a->of, &a->run.o, e) : r;
 }
 
 static int set_from_sandbox(struct call_args *a, struct session *s, struct err *e)
@@ -245,7 +245,7 @@ static int set_from_sandbox(struct call_args *a, struct session *s, struct err *
 	if (!a->from)
 		return 0;
 	memcpy(s->spec.from, a->of.run.id, sizeof(s->spec.from));
-	return a->layer ? call_from_populate(&a->of, &s->run, &a->run.o.show, e) : 0;
+	return a->layer ? cli_call_from_populate(&a->of, &s->run, &a->run.o.show, e) : 0;
 }
 
 /* -EAGAIN: the sandbox has died, and its directory is removed or being removed. */
@@ -294,7 +294,7 @@ static int call_warm(struct call_args *a, struct session *s)
 	if (r == -EAGAIN)
 		return r;
 	if (r == 0)
-		r = call_tool_log(&a->tool, s, a->from ? a->of.run.id : id, &e);
+		r = cli_call_tool_log(&a->tool, s, a->from ? a->of.run.id : id, &e);
 	if (r < 0)
 		return say_error(&e);
 	a->logged = true;
@@ -312,7 +312,7 @@ static int call_warm(struct call_args *a, struct session *s)
 	s->run.wiped = end.wiped;
 	memcpy(s->spec.id, id, sizeof(id));
 	memcpy(s->run.limits_off, end.limits_off, sizeof(s->run.limits_off));
-	run_say_after(&s->run, true);
+	cli_run_say_after(&s->run, true);
 	if (report >= 0 && s->report >= 0 && copy_warm_report(s, report, &e) < 0)
 		return say_error(&e);
 	return s->run.end.exit_code;
@@ -327,15 +327,15 @@ static int call_cold(struct call_args *a, struct session *s)
 	io.in = 0;
 	io.out = 1;
 	io.err = 2;
-	io.say = run_say_net;
+	io.say = cli_run_say_net;
 	if (a->read.n)
 		s->run.origin = (struct run_origin){ .kind = RUN_GIVEN, .fill = give_to_new, .ctx = a };
 	r = s->spec.id[0] ? 0 : state_new_id(s->spec.id, &e);
 	if (r == 0 && !a->logged)
-		r = call_tool_log(&a->tool, s, a->from ? a->of.run.id : s->spec.id, &e);
+		r = cli_call_tool_log(&a->tool, s, a->from ? a->of.run.id : s->spec.id, &e);
 	if (r == 0)
 		r = run_execute(&s->run, &io, &e);
-	return r < 0 ? say_error(&e) : session_end(s, &a->run);
+	return r < 0 ? say_error(&e) : cli_session_end(s, &a->run);
 }
 
 /*
@@ -382,7 +382,7 @@ static int open_tool_decision(struct call_args *a, struct err *e)
 	int r;
 
 	a->tool.timeout_s = o->ask_timeout;
-	r = call_tool_open(&a->tool, o->policy, a->from ? &a->of.run : NULL, &egress, e);
+	r = cli_call_tool_open(&a->tool, o->policy, a->from ? &a->of.run : NULL, &egress, e);
 	if (r < 0 || egress || (o->net && !str_eq(o->net, "none")) || o->allow.n || o->resolvers.n ||
 	    o->secret.n)
 		return r;
@@ -396,7 +396,7 @@ static int open_tool_decision(struct call_args *a, struct err *e)
 
 static int run_call(struct call_args *a)
 {
-	CLEANUP(session_release) struct session s = SESSION_INIT;
+	CLEANUP(cli_session_release) struct session s = SESSION_INIT;
 	struct err e = ERR_INIT;
 	struct choice shown;
 	int r = open_from_sandbox(a, &e), code;
@@ -404,14 +404,14 @@ static int run_call(struct call_args *a)
 	if (r == 0)
 		r = open_tool_decision(a, &e);
 	if (r == 0)
-		r = session_open(&s, &a->run, &e);
+		r = cli_session_open(&s, &a->run, &e);
 	if (r < 0 && (s.usage || a->tool.usage))
 		return say_usage(&verb_call, &e);
 	if (r == 0)
 		r = finish_template(a, &s, &e);
 	if (r < 0)
 		return say_error(&e);
-	code = call_tool_pass(&a->tool, &s, a->from ? &a->of.run : NULL, a->argv);
+	code = cli_call_tool_pass(&a->tool, &s, a->from ? &a->of.run : NULL, a->argv);
 	if (code)
 		return code;
 	if (a->tool.name) {
@@ -424,8 +424,8 @@ static int run_call(struct call_args *a)
 	/* Calls are many: of the engine, only a fallback is worth a line in each. */
 	shown = s.choice;
 	shown.by_itself = shown.why[0] != '\0';
-	run_say_before(&s.spec, &shown, &s.note);
-	run_say_conflicts(&s.net);
+	cli_run_say_before(&s.spec, &shown, &s.note);
+	cli_run_say_conflicts(&s.net);
 	r = may_be_warm(a, &s) ? call_warm(a, &s) : -EAGAIN;
 	return r == -EAGAIN ? call_cold(a, &s) : r;
 }
@@ -434,14 +434,14 @@ static int run_call(struct call_args *a)
 static int serve_standby(struct call_args *a, int sock)
 {
 	static char none[] = "true", *argv[] = { none, NULL };
-	CLEANUP(session_release) struct session s = SESSION_INIT;
+	CLEANUP(cli_session_release) struct session s = SESSION_INIT;
 	struct err e = ERR_INIT;
 	int r = fd_set_cloexec(sock, true);
 
 	a->run.o.argc = 1;
 	a->run.o.argv = argv;
 	if (r == 0)
-		r = session_open(&s, &a->run, &e);
+		r = cli_session_open(&s, &a->run, &e);
 	if (r == 0)
 		return standby_serve(&s.run, sock, &e) < 0 ? EXIT_OURS : 0;
 	return EXIT_OURS;
@@ -477,11 +477,11 @@ static int cmd_call(int argc, char **argv)
 		code = say_usage(&verb_call, (err_set(&e, -EINVAL, "call needs a command"), &e));
 	else
 		code = run_call(&a);
-	call_tool_release(&a.tool);
-	call_from_release(&a.of);
+	cli_call_tool_release(&a.tool);
+	cli_call_from_release(&a.of);
 	strv_release(&a.read);
 	strv_release(&a.template);
-	run_args_release(&a.run);
+	cli_run_args_release(&a.run);
 	return code;
 }
 

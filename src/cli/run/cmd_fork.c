@@ -68,7 +68,7 @@ static int prepare_fork(const struct fork_job *job, struct ckpt_run *r, struct r
 	if (ret == 0)
 		ret = ckpt_find(r, job->at, at, e);
 	if (ret == 0)
-		ret = run_start_read(r->run_fd, s, e);
+		ret = cli_run_start_read(r->run_fd, s, e);
 	if (ret == 0)
 		ret = check_fork_name(&r->st, job->name, e);
 	if (ret == 0 && r->meta.home)
@@ -89,7 +89,7 @@ static void remove_unused_home(struct state *st, const char *home)
 static int fork_sandbox(const struct fork_job *job)
 {
 	CLEANUP(ckpt_release) struct ckpt_run r = CKPT_RUN_INIT;
-	CLEANUP(run_start_release) struct run_start s = { 0 };
+	CLEANUP(cli_run_start_release) struct run_start s = { 0 };
 	struct ckpt_fork f = { .from = &r };
 	struct run_again how = {
 		.origin = { .kind = RUN_COPIED,
@@ -115,7 +115,7 @@ static int fork_sandbox(const struct fork_job *job)
 	how.workspace = workspace;
 	engine = r.meta.engine ? strdup(r.meta.engine) : NULL;
 	how.engine = engine;
-	code = run_again(&s, &how, id);
+	code = cli_run_again(&s, &how, id);
 	if (code) {
 		remove_unused_home(&r.st, f.home);
 		return code;

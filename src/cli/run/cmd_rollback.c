@@ -35,12 +35,12 @@ static int update_change_count(struct ckpt_run *r, struct err *e)
 	if (upper < 0 || lower < 0 || workspace_count_changes(upper, BASE_DIR(lower), 1000000, &n, NULL) < 0)
 		return 0;
 	r->meta.changes = n;
-	return run_meta_write(r->run_fd, &r->meta, e);
+	return state_meta_write(r->run_fd, &r->meta, e);
 }
 
 static int start_rolled_back(struct ckpt_run *r, const struct run_start *s)
 {
-	CLEANUP(run_meta_release) struct run_meta m = { 0 };
+	CLEANUP(state_meta_release) struct run_meta m = { 0 };
 	autoclose int fd = fcntl(r->run_fd, F_DUPFD_CLOEXEC, 3);
 	char id[RUN_ID_LEN + 1], got[RUN_ID_LEN + 1];
 	struct run_again how = { .origin = { .kind = RUN_RESUMED, .dir_fd = fd }, .id = id };
@@ -59,13 +59,13 @@ static int start_rolled_back(struct ckpt_run *r, const struct run_start *s)
 	how.restarts = m.restarts;
 	how.workspace = m.workspace;
 	how.engine = m.engine;
-	return run_again(s, &how, got);
+	return cli_run_again(s, &how, got);
 }
 
 static int roll_back(const struct rollback_job *job)
 {
 	CLEANUP(ckpt_release) struct ckpt_run r = CKPT_RUN_INIT;
-	CLEANUP(run_start_release) struct run_start s = { 0 };
+	CLEANUP(cli_run_start_release) struct run_start s = { 0 };
 	struct ckpt_rolled rolled = { 0 };
 	const struct ckpt *to = NULL;
 	struct err e = ERR_INIT;
@@ -75,13 +75,13 @@ static int roll_back(const struct rollback_job *job)
 		return say_error(&e);
 	again = r.alive && r.meta.detached && !job->stay;
 	/* Before the sandbox is ended, make sure that it can be started again. */
-	if (again && run_start_read(r.run_fd, &s, &e) < 0)
+	if (again && cli_run_start_read(r.run_fd, &s, &e) < 0)
 		return say_error(&e);
 	if (ckpt_rollback(&r, to, &rolled, &e) < 0)
 		return say_error(&e);
 	if (!again) {
-		run_meta_release(&r.meta);
-		if (run_meta_read(r.run_fd, &r.meta, &e) < 0 || update_change_count(&r, &e) < 0)
+		state_meta_release(&r.meta);
+		if (state_meta_read(r.run_fd, &r.meta, &e) < 0 || update_change_count(&r, &e) < 0)
 			return say_error(&e);
 	} else if (start_rolled_back(&r, &s) != 0) {
 		say_warn("%s was rolled back to c%u, but could not be started", job->ref, rolled.to);

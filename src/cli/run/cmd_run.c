@@ -96,7 +96,7 @@ static int check_option_conflicts(const struct run_args *a, struct err *e)
 	}
 	if (a->tty == 1 && o->detach)
 		return err_set(e, -EINVAL, "-t and -d exclude each other: there is no terminal to pass on");
-	if (run_restart_is_wanted(o->restart) && (!o->detach || !o->name))
+	if (cli_run_restart_is_wanted(o->restart) && (!o->detach || !o->name))
 		return err_set(e, -EINVAL, "--restart needs -d and --name");
 	if (o->image && o->root)
 		return err_set(e, -EINVAL,
@@ -115,14 +115,14 @@ static int parse_run(struct run_args *a, int argc, char **argv, struct err *e)
 	const char *value;
 	int id, r;
 
-	r = run_args_begin(a, e);
+	r = cli_run_args_begin(a, e);
 	if (r < 0)
 		return r;
 	a->o.has_net = true;
 	while ((id = opt_next(&p, &value, e)) > 0) {
 		if (id == OPT_HELP)
 			return 1;
-		r = run_args_take(a, run_opts_table, ARRAY_SIZE(run_opts_table), id, value, e);
+		r = cli_run_args_take(a, run_opts_table, ARRAY_SIZE(run_opts_table), id, value, e);
 		if (r < 0)
 			return r;
 	}
@@ -136,7 +136,7 @@ static int parse_run(struct run_args *a, int argc, char **argv, struct err *e)
 		return err_set(e, -EINVAL, "the command is an empty string");
 	a->o.argc = p.argc - p.index;
 	a->o.argv = p.argv + p.index;
-	r = a->profile ? run_profile_apply(a, a->profile, &a->added, e) : 0;
+	r = a->profile ? cli_run_profile_apply(a, a->profile, &a->added, e) : 0;
 	if (r < 0)
 		return r;
 	if (a->o.argc == 0 && !a->o.image)
@@ -176,8 +176,8 @@ static int format_start(const struct run_args *a, const struct run_line *l, stru
 {
 	if (!a->o.detach && !a->o.name)
 		return 0;
-	return run_start_format(start, &(struct strv){ l->argv, (size_t)l->argc }, &a->o.env, a->o.name,
-				a->o.home, e);
+	return cli_run_start_format(start, &(struct strv){ l->argv, (size_t)l->argc }, &a->o.env, a->o.name,
+				    a->o.home, e);
 }
 
 /* A restart that failed because the vault is locked has an exit code of its own: cofferd retries once it is
@@ -201,12 +201,12 @@ static bool find_port_holder(struct state *st, const char *own_id, const char *p
 	if (state_run_list(st, &ids, &ignored) < 0 || buf_error(&want))
 		return false;
 	for (size_t i = 0; !found && i < ids.n; i++) {
-		CLEANUP(run_meta_release) struct run_meta m = { 0 };
+		CLEANUP(state_meta_release) struct run_meta m = { 0 };
 		bool alive = false;
 		autoclose int fd = state_run_open(st, ids.v[i], &alive, &ignored);
 
 		found = fd >= 0 && alive && !str_eq(ids.v[i], own_id) &&
-			run_meta_read(fd, &m, &ignored) == 0 && m.ports && strstr(m.ports, buf_cstr(&want));
+			state_meta_read(fd, &m, &ignored) == 0 && m.ports && strstr(m.ports, buf_cstr(&want));
 		if (found)
 			snprintf(ret, 80, "%s", m.name ? m.name : m.id);
 	}
@@ -246,7 +246,7 @@ static void explain_taken_port(struct session *s, const struct run_args *a, cons
 static int run_session(struct run_args *a, const struct run_line *l, int ready_fd, const struct rm_keeper *rm)
 {
 	autobuf struct buf start = BUF_INIT;
-	CLEANUP(session_release) struct session s = SESSION_INIT;
+	CLEANUP(cli_session_release) struct session s = SESSION_INIT;
 	struct run_io io = RUN_IO_INIT;
 	struct prompt_opts prompt;
 	struct err e = ERR_INIT;
@@ -255,7 +255,7 @@ static int run_session(struct run_args *a, const struct run_line *l, int ready_f
 	/* A restart keeps its id: the vault knows the sandbox by it. */
 	if (l->again && l->again->origin.kind == RUN_RESUMED)
 		memcpy(s.spec.id, l->again->id, sizeof(s.spec.id));
-	r = session_open(&s, a, &e);
+	r = cli_session_open(&s, a, &e);
 	if (r == -EADDRINUSE)
 		explain_taken_port(&s, a, l, &e);
 	if (r < 0 && s.usage && !l->again)
@@ -263,7 +263,7 @@ static int run_session(struct run_args *a, const struct run_line *l, int ready_f
 	if (r == 0 && a->rm)
 		r = s.spec.id[0] ? 0 : state_new_id(s.spec.id, &e);
 	if (r == 0 && a->rm)
-		r = rm_keeper_tell(rm, s.spec.id, &e);
+		r = cli_rm_keeper_tell(rm, s.spec.id, &e);
 	if (r == 0)
 		r = apply_restart(&s.run, l->again, &e);
 	if (r == 0)
@@ -277,16 +277,16 @@ static int run_session(struct run_args *a, const struct run_line *l, int ready_f
 		io.out = 1;
 		io.err = 2;
 		io.tty = a->o.tty ? 0 : -1;
-		io.say = run_say_net;
-		io.prompt = !a->o.no_prompt && run_prompt_open(&prompt, &s.st) ? &prompt : NULL;
+		io.say = cli_run_say_net;
+		io.prompt = !a->o.no_prompt && cli_run_prompt_open(&prompt, &s.st) ? &prompt : NULL;
 	}
-	run_say_before(&s.spec, &s.choice, &s.note);
+	cli_run_say_before(&s.spec, &s.choice, &s.note);
 	/* For a restart, cofferd shows the first line of the output, which should be the reason of a
 	 * failure. */
 	if (!l->again)
-		run_say_conflicts(&s.net);
+		cli_run_say_conflicts(&s.net);
 	r = run_execute(&s.run, &io, &e);
-	return r < 0 ? report_run_error(&e, l) : session_end(&s, a);
+	return r < 0 ? report_run_error(&e, l) : cli_session_end(&s, a);
 }
 
 static int run_here(struct run_args *a, const struct run_line *l, int ready_fd)
@@ -297,10 +297,10 @@ static int run_here(struct run_args *a, const struct run_line *l, int ready_fd)
 
 	if (!a->rm)
 		return run_session(a, l, ready_fd, NULL);
-	if (rm_keeper_start(&rm, &e) < 0)
+	if (cli_rm_keeper_start(&rm, &e) < 0)
 		return say_error(&e);
 	code = run_session(a, l, ready_fd, &rm);
-	removed = rm_keeper_end(&rm);
+	removed = cli_rm_keeper_end(&rm);
 	return removed ? removed : code;
 }
 
@@ -340,20 +340,20 @@ static int run_detached(struct run_args *a, const struct run_line *l)
 	char id[RUN_ID_LEN + 1] = "";
 	int code = start_detached(a, l, id);
 
-	if (code == 0 && run_restart_is_wanted(a->o.restart))
-		code = run_restart_keep(id);
+	if (code == 0 && cli_run_restart_is_wanted(a->o.restart))
+		code = cli_run_restart_keep(id);
 	if (code)
 		return code;
 	printf("%s\n", id);
 	return fflush(stdout) == 0 ? 0 : EXIT_OURS;
 }
 
-int run_again(const struct run_start *s, const struct run_again *how, char ret_id[RUN_ID_LEN + 1])
+int cli_run_again(const struct run_start *s, const struct run_again *how, char ret_id[RUN_ID_LEN + 1])
 {
-	CLEANUP(run_args_release) struct run_args a = RUN_ARGS_INIT;
+	CLEANUP(cli_run_args_release) struct run_args a = RUN_ARGS_INIT;
 	const struct run_line l = { (int)s->argv.n, s->argv.v, how };
 	struct err e = ERR_INIT;
-	int r = run_start_enter(s, &e), code;
+	int r = cli_run_start_enter(s, &e), code;
 
 	if (r == 0)
 		r = parse_run(&a, l.argc, l.argv, &e);
@@ -375,8 +375,8 @@ int run_again(const struct run_start *s, const struct run_again *how, char ret_i
 	ret_id[0] = '\0';
 	code = start_detached(&a, &l, ret_id);
 	/* A forked sandbox is not yet registered with cofferd. */
-	return code == 0 && how->origin.kind != RUN_RESUMED && run_restart_is_wanted(a.o.restart)
-		       ? run_restart_keep(ret_id)
+	return code == 0 && how->origin.kind != RUN_RESUMED && cli_run_restart_is_wanted(a.o.restart)
+		       ? cli_run_restart_keep(ret_id)
 		       : code;
 }
 
@@ -389,7 +389,7 @@ static int cmd_run(int argc, char **argv)
 	int r, code;
 
 	if (argc == 2 && str_starts(argv[1], again))
-		return run_restart_again(argv[1] + sizeof(again) - 1);
+		return cli_run_restart_again(argv[1] + sizeof(again) - 1);
 	r = parse_run(&a, argc, argv, &e);
 	if (r == 1)
 		code = verb_print_help(&verb_run);
@@ -397,7 +397,7 @@ static int cmd_run(int argc, char **argv)
 		code = say_usage(&verb_run, &e);
 	else
 		code = a.o.detach ? run_detached(&a, &l) : run_here(&a, &l, -1);
-	run_args_release(&a);
+	cli_run_args_release(&a);
 	return code;
 }
 

@@ -20,7 +20,7 @@ static const struct opt restart_opts[] = {
 static int start_one(const char *ref)
 {
 	char id[RUN_ID_LEN + 1] = "";
-	int code = run_restart_start(ref, id);
+	int code = cli_run_restart_start(ref, id);
 
 	if (code)
 		return code;
@@ -32,12 +32,12 @@ static int start_one(const char *ref)
  * could be started. */
 static int check_not_foreground(const char *text, struct err *e)
 {
-	CLEANUP(run_meta_release) struct run_meta m = { 0 };
+	CLEANUP(state_meta_release) struct run_meta m = { 0 };
 	autoref struct ref ref = REF_INIT;
 	int r = ref_open(&ref, text, e);
 
 	if (r == 0)
-		r = run_meta_read(ref.run_fd, &m, e);
+		r = state_meta_read(ref.run_fd, &m, e);
 	if (r < 0 || !ref.alive || m.detached)
 		return r;
 	err_set(e, -EINVAL, "sandbox %s runs in the foreground of another command", text);
@@ -48,7 +48,7 @@ static int restart_one(const char *ref, uint32_t grace_ms)
 {
 	struct err e = ERR_INIT;
 
-	if (check_not_foreground(ref, &e) < 0 || stop_one(ref, grace_ms, &e) < 0)
+	if (check_not_foreground(ref, &e) < 0 || cli_stop_one(ref, grace_ms, &e) < 0)
 		return say_error(&e);
 	return start_one(ref);
 }
@@ -78,7 +78,7 @@ static int cmd_restart(int argc, char **argv)
 	while ((id = opt_next(&p, &value, &e)) > 0) {
 		if (id == OPT_HELP)
 			return verb_print_help(&verb_restart);
-		if (stop_parse_grace(value, &grace, &e) < 0)
+		if (cli_stop_parse_grace(value, &grace, &e) < 0)
 			return say_usage(&verb_restart, &e);
 	}
 	if (id == 0 && p.index + 1 != p.argc)

@@ -20,6 +20,6 @@ struct run_again {
 };
 
 /* Returns 0 and the id once the sandbox is ready; otherwise an exit code, after printing the error. */
-int run_again(const struct run_start *s, const struct run_again *how, char ret_id[RUN_ID_LEN + 1]);
+int cli_run_again(const struct run_start *s, const struct run_again *how, char ret_id[RUN_ID_LEN + 1]);
 
 #endif

@@ -88,7 +88,7 @@ static int take_net_option(struct run_opts *o, int id, const char *value, struct
 	case O_RESOLVER:
 		return add_list_value(&o->resolvers, value, e);
 	case O_ASK_TIMEOUT:
-		return ask_timeout_parse(value, &o->ask_timeout, e);
+		return cli_ask_timeout_parse(value, &o->ask_timeout, e);
 	case O_ASK_PROMPT:
 		return take_ask_prompt(o, value, e);
 	case O_PUBLISH:
@@ -123,8 +123,8 @@ static bool store_text_option(struct run_args *a, int id, const char *value)
 	return false;
 }
 
-int run_args_take(struct run_args *a, const struct opt *table, size_t n, int id, const char *value,
-		  struct err *e)
+int cli_run_args_take(struct run_args *a, const struct opt *table, size_t n, int id, const char *value,
+		      struct err *e)
 {
 	struct run_opts *o = &a->o;
 
@@ -134,9 +134,9 @@ int run_args_take(struct run_args *a, const struct opt *table, size_t n, int id,
 		return limits_set(&o->limits, option_name_of(table, n, id), value, e);
 	switch (id) {
 	case O_ENV:
-		return run_env_check(value, e) < 0 ? -EINVAL : add_list_value(&o->env, value, e);
+		return cli_run_env_check(value, e) < 0 ? -EINVAL : add_list_value(&o->env, value, e);
 	case O_ENV_FILE:
-		return run_env_file(&o->env, value, e);
+		return cli_run_env_file(&o->env, value, e);
 	case O_VOLUME:
 		return add_list_value(&o->volumes, value, e);
 	case O_SHOW:
@@ -180,14 +180,14 @@ int run_args_take(struct run_args *a, const struct opt *table, size_t n, int id,
 	return 0;
 }
 
-int run_args_begin(struct run_args *a, struct err *e)
+int cli_run_args_begin(struct run_args *a, struct err *e)
 {
 	limits_defaults(&a->o.limits);
 	a->engine = getenv("COFFER_ENGINE");
 	return a->engine && opt_one_of("COFFER_ENGINE", a->engine, ENGINE_NAMES, e) < 0 ? -EINVAL : 0;
 }
 
-void run_args_release(struct run_args *a)
+void cli_run_args_release(struct run_args *a)
 {
 	strv_release(&a->o.env);
 	strv_release(&a->o.volumes);
@@ -196,5 +196,5 @@ void run_args_release(struct run_args *a)
 	strv_release(&a->o.resolvers);
 	strv_release(&a->o.publish);
 	strv_release(&a->o.show);
-	run_profile_release(&a->added);
+	cli_run_profile_release(&a->added);
 }

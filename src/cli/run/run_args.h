@@ -104,7 +104,7 @@ enum {
 		"disk", 0, "SIZE[,FILES]", "disk space and number of files that it may write", O_LIMIT + 9 \
 	}
 
-/* Memory that --profile added to the options, freed by run_profile_release(). */
+/* Memory that --profile added to the options, freed by cli_run_profile_release(). */
 struct run_profile {
 	char **argv; /* the agent's command line, if no command was typed */
 	char *home, *program, *name;
@@ -127,10 +127,10 @@ struct run_args {
 #define RUN_ARGS_INIT ((struct run_args){ .tty = -1 })
 
 /* Sets the default limits, and the engine that COFFER_ENGINE names. */
-int run_args_begin(struct run_args *a, struct err *e) MUST_CHECK;
+int cli_run_args_begin(struct run_args *a, struct err *e) MUST_CHECK;
 /* Stores one option. `table` is the verb's own, for the name of a limit. */
-int run_args_take(struct run_args *a, const struct opt *table, size_t n, int id, const char *value,
-		  struct err *e) MUST_CHECK;
-void run_args_release(struct run_args *a);
+int cli_run_args_take(struct run_args *a, const struct opt *table, size_t n, int id, const char *value,
+		      struct err *e) MUST_CHECK;
+void cli_run_args_release(struct run_args *a);
 
 #endif

@@ -30,7 +30,7 @@
 #define AGENT_BIN AGENT_DIR "/bin"
 #define USUAL_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-void run_profile_release(struct run_profile *p)
+void cli_run_profile_release(struct run_profile *p)
 {
 	free(p->argv);
 	free(p->home);
@@ -318,7 +318,7 @@ static int set_profile_name(struct run_args *a, const char *name, struct run_pro
 	return ret->name ? 0 : profile_no_memory(e);
 }
 
-int run_profile_apply(struct run_args *a, const char *name, struct run_profile *ret, struct err *e)
+int cli_run_profile_apply(struct run_args *a, const char *name, struct run_profile *ret, struct err *e)
 {
 	const bool has_net = !(a->o.net && str_eq(a->o.net, "none"));
 	struct profile *p = &ret->profile;
@@ -327,7 +327,7 @@ int run_profile_apply(struct run_args *a, const char *name, struct run_profile *
 	if (r == 0)
 		r = set_agent(a, p, ret, e);
 	if (r == 0 && a->settings)
-		r = run_settings_collect(p, &ret->files, e);
+		r = cli_run_settings_collect(p, &ret->files, e);
 	if (r == 0)
 		r = set_profile_name(a, name, ret, e);
 	/* With --net none there is no network, so the profile's secrets and hosts are of no use. */

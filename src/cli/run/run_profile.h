@@ -6,8 +6,8 @@
 #include "cli/run/run_args.h"
 
 /* Call this after all options are parsed. Memory that is added belongs to `ret`. */
-int run_profile_apply(struct run_args *a, const char *name, struct run_profile *ret,
-		      struct err *e) MUST_CHECK;
-void run_profile_release(struct run_profile *p);
+int cli_run_profile_apply(struct run_args *a, const char *name, struct run_profile *ret,
+			  struct err *e) MUST_CHECK;
+void cli_run_profile_release(struct run_profile *p);
 
 #endif

@@ -14,7 +14,7 @@
 
 static void show_prompt_question(void *ctx, json_t *ask, unsigned cols, bool all, struct prompt_text *ret)
 {
-	ask_show_prompt(ask, ctx, cols, all, ret);
+	cli_ask_show_prompt(ask, ctx, cols, all, ret);
 }
 
 static bool is_same_terminal(int in, int out)
@@ -25,7 +25,7 @@ static bool is_same_terminal(int in, int out)
 	       a.st_rdev == b.st_rdev;
 }
 
-bool run_prompt_open(struct prompt_opts *ret, struct state *st)
+bool cli_run_prompt_open(struct prompt_opts *ret, struct state *st)
 {
 	const char *term = getenv("TERM"); // NOLINT(concurrency-mt-unsafe): one thread
 
@@ -34,6 +34,6 @@ bool run_prompt_open(struct prompt_opts *ret, struct state *st)
 	*ret = (struct prompt_opts){
 		.in = STDIN_FILENO, .out = STDERR_FILENO, .show = show_prompt_question, .ctx = st
 	};
-	ask_who_am_i(&ret->who, "terminal");
+	cli_ask_who_am_i(&ret->who, "terminal");
 	return true;
 }

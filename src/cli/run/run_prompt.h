@@ -10,6 +10,6 @@
 
 /* True if standard input and standard error are the same terminal, and it is not a dumb one. `st` must
  * outlive *ret. */
-bool run_prompt_open(struct prompt_opts *ret, struct state *st);
+bool cli_run_prompt_open(struct prompt_opts *ret, struct state *st);
 
 #endif

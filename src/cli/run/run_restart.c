@@ -20,19 +20,19 @@
 #include <string.h>
 #include <time.h>
 
-bool run_restart_is_wanted(const char *policy)
+bool cli_run_restart_is_wanted(const char *policy)
 {
 	return policy && !str_eq(policy, "no");
 }
 
-int run_restart_keep(const char *id)
+int cli_run_restart_keep(const char *id)
 {
 	CLEANUP(state_release) struct state st = STATE_INIT;
 	struct err e = ERR_INIT, stopping = ERR_INIT;
 
 	if (state_open(&st, &e) == 0 && cofferd_keep(&st, id, &e) == 0)
 		return 0;
-	if (stop_one(id, 0, &stopping) < 0)
+	if (cli_stop_one(id, 0, &stopping) < 0)
 		say_warn("%s could not be stopped: %s", id, stopping.msg);
 	err_wrap(&e, e.code, "the sandbox cannot be registered for restarts, so it was stopped");
 	return say_error(&e);
@@ -49,10 +49,10 @@ static int read_for_restart(struct state *st, const char *id, int fd, struct run
 		return 1;
 	r = ckpt_recover(st, id, fd, e);
 	if (r == 0)
-		r = run_meta_read(fd, m, e);
+		r = state_meta_read(fd, m, e);
 	if (r == 0 && !m->restart)
 		return 1;
-	return r < 0 ? r : run_start_read(fd, s, e);
+	return r < 0 ? r : cli_run_start_read(fd, s, e);
 }
 
 #define CLAIM_TRIES 50
@@ -84,16 +84,16 @@ static int open_state_and_log(struct state *st, struct audit **ret, struct err *
 
 static int start_claimed_run(struct state *st, const char *id, int fd, char ret_id[RUN_ID_LEN + 1])
 {
-	CLEANUP(run_start_release) struct run_start s = { 0 };
-	CLEANUP(run_meta_release) struct run_meta m = { 0 };
+	CLEANUP(cli_run_start_release) struct run_start s = { 0 };
+	CLEANUP(state_meta_release) struct run_meta m = { 0 };
 	struct run_again how = { .origin = { .kind = RUN_RESUMED, .dir_fd = fd }, .id = id };
 	struct err e = ERR_INIT;
 	int r = ckpt_recover(st, id, fd, &e), code;
 
 	if (r == 0)
-		r = run_meta_read(fd, &m, &e);
+		r = state_meta_read(fd, &m, &e);
 	if (r == 0)
-		r = run_start_read(fd, &s, &e);
+		r = cli_run_start_read(fd, &s, &e);
 	if (r == 0)
 		r = state_run_clear_over(fd, &e);
 	if (r < 0)
@@ -102,11 +102,11 @@ static int start_claimed_run(struct state *st, const char *id, int fd, char ret_
 	how.restarts = m.restarts;
 	how.workspace = m.workspace;
 	how.engine = m.engine;
-	code = run_again(&s, &how, ret_id);
-	return code == 0 && run_restart_is_wanted(m.restart) ? run_restart_keep(id) : code;
+	code = cli_run_again(&s, &how, ret_id);
+	return code == 0 && cli_run_restart_is_wanted(m.restart) ? cli_run_restart_keep(id) : code;
 }
 
-int run_restart_start(const char *ref, char ret_id[RUN_ID_LEN + 1])
+int cli_run_restart_start(const char *ref, char ret_id[RUN_ID_LEN + 1])
 {
 	CLEANUP(state_release) struct state st = STATE_INIT;
 	CLEANUP(audit_freep) struct audit *a = NULL;
@@ -125,12 +125,12 @@ int run_restart_start(const char *ref, char ret_id[RUN_ID_LEN + 1])
 	return fd < 0 ? say_error(&e) : start_claimed_run(&st, id, fd, ret_id);
 }
 
-int run_restart_again(const char *id)
+int cli_run_restart_again(const char *id)
 {
 	CLEANUP(state_release) struct state st = STATE_INIT;
 	CLEANUP(audit_freep) struct audit *a = NULL;
-	CLEANUP(run_start_release) struct run_start s = { 0 };
-	CLEANUP(run_meta_release) struct run_meta m = { 0 };
+	CLEANUP(cli_run_start_release) struct run_start s = { 0 };
+	CLEANUP(state_meta_release) struct run_meta m = { 0 };
 	char got[RUN_ID_LEN + 1];
 	struct run_again how = { .origin = { .kind = RUN_RESUMED, .dir_fd = -1 }, .id = id };
 	struct err e = ERR_INIT;
@@ -150,5 +150,5 @@ int run_restart_again(const char *id)
 	how.restarts = m.restarts + 1;
 	how.workspace = m.workspace;
 	how.engine = m.engine;
-	return run_again(&s, &how, got);
+	return cli_run_again(&s, &how, got);
 }

@@ -17,7 +17,7 @@
 
 #define OOM(e) err_set(e, -ENOMEM, "out of memory")
 
-void run_root_release(struct run_root *r)
+void cli_run_root_release(struct run_root *r)
 {
 	strv_release(&r->argv);
 	strv_release(&r->env);
@@ -81,7 +81,7 @@ static int take_image_config(const struct run_opts *o, struct oci_config *c, str
 		return OOM(e);
 	if (!c->workdir)
 		return 0;
-	ret->cwd = run_spec_normal_path(c->workdir);
+	ret->cwd = cli_run_spec_normal_path(c->workdir);
 	return ret->cwd ? 0
 			: err_set(e, -EBADMSG,
 				  "the image's working directory is not a plain path: -w names another");
@@ -108,8 +108,8 @@ static int open_root_image(struct spec *s, const struct run_opts *o, struct stat
 	return 0;
 }
 
-int run_root_open(struct spec *s, const struct run_opts *o, struct state *st, struct run_root *ret,
-		  struct err *e)
+int cli_run_root_open(struct spec *s, const struct run_opts *o, struct state *st, struct run_root *ret,
+		      struct err *e)
 {
 	if (o->image)
 		return open_root_image(s, o, st, ret, e);
@@ -118,7 +118,7 @@ int run_root_open(struct spec *s, const struct run_opts *o, struct state *st, st
 	return 0;
 }
 
-int run_root_user(struct spec *s, const struct run_opts *o, struct run_root *root, struct err *e)
+int cli_run_root_user(struct spec *s, const struct run_opts *o, struct run_root *root, struct err *e)
 {
 	CLEANUP(passwd_user_release) struct passwd_user u = { 0 };
 	const char *want = o->user ? o->user : root->want;
@@ -135,7 +135,7 @@ int run_root_user(struct spec *s, const struct run_opts *o, struct run_root *roo
 	s->uid = u.uid;
 	s->gid = u.gid;
 	root->user = TAKE_PTR(u.name);
-	s->home_dir = u.home && !str_eq(u.home, "/") ? run_spec_normal_path(u.home) : NULL;
+	s->home_dir = u.home && !str_eq(u.home, "/") ? cli_run_spec_normal_path(u.home) : NULL;
 	if (!s->home_dir) /* a named home (--home) needs a directory of its own to be mounted on */
 		s->home_dir = strdup(o->home ? rootfs_home(s->uid) : "/");
 	return s->home_dir ? 0 : OOM(e);

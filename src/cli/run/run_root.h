@@ -14,14 +14,15 @@ struct run_root {
 	char *user; /* the user's name inside; NULL: unknown */
 };
 
-void run_root_release(struct run_root *r);
+void cli_run_root_release(struct run_root *r);
 
 /* Opens the root of --image or --root; nothing to do for the host's. */
-int run_root_open(struct spec *s, const struct run_opts *o, struct state *st, struct run_root *ret,
-		  struct err *e) MUST_CHECK;
+int cli_run_root_open(struct spec *s, const struct run_opts *o, struct state *st, struct run_root *ret,
+		      struct err *e) MUST_CHECK;
 
 /* Sets user and home inside a root that is not the host's: those of --user, else the image's, else the
  * caller's own. */
-int run_root_user(struct spec *s, const struct run_opts *o, struct run_root *root, struct err *e) MUST_CHECK;
+int cli_run_root_user(struct spec *s, const struct run_opts *o, struct run_root *root,
+		      struct err *e) MUST_CHECK;
 
 #endif

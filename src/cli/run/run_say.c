@@ -18,7 +18,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-void run_say_masks(const struct spec *s)
+void cli_run_say_masks(const struct spec *s)
 {
 	autobuf struct buf b = BUF_INIT;
 
@@ -42,7 +42,7 @@ static void say_engine(const struct choice *c)
 		say_note("isolated by gVisor (runsc %s)", c->runsc.version);
 }
 
-void run_say_before(const struct spec *s, const struct choice *c, const struct run_spec_note *note)
+void cli_run_say_before(const struct spec *s, const struct choice *c, const struct run_spec_note *note)
 {
 	say_engine(c);
 	if (s->gv_hostnet && s->net != NET_NONE)
@@ -59,7 +59,7 @@ void run_say_before(const struct spec *s, const struct choice *c, const struct r
 		say_note("published %s", s->ports);
 	/* For a call over another sandbox's layer, the masks are known only after that layer was copied. */
 	if (!s->over[0])
-		run_say_masks(s);
+		cli_run_say_masks(s);
 	if (s->ws_mode == WS_RW)
 		say_warn("WARNING: %s is bound through: what the command writes there is written on the host",
 			 s->ws_path);
@@ -72,13 +72,13 @@ void run_say_before(const struct spec *s, const struct choice *c, const struct r
 	}
 }
 
-void run_say_conflicts(const struct net_plan *p)
+void cli_run_say_conflicts(const struct net_plan *p)
 {
 	for (size_t i = 0; i < p->conflicts.n; i++)
 		say_warn("%s", p->conflicts.v[i]);
 }
 
-void run_say_net(enum net_level level, const char *text, struct buf *out)
+void cli_run_say_net(enum net_level level, const char *text, struct buf *out)
 {
 	if (level == NET_LEVEL_WARN)
 		say_add_warn(out, text);
@@ -250,7 +250,7 @@ static void hint_failure(const struct run *r)
 		hint_read_only(r->spec);
 }
 
-void run_say_after(const struct run *r, bool kept)
+void cli_run_say_after(const struct run *r, bool kept)
 {
 	const char *id = r->spec->name ? r->spec->name : r->spec->id;
 

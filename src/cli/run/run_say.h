@@ -8,16 +8,16 @@
 #include "run/run.h"
 #include "sandbox/engine/choose.h"
 
-void run_say_before(const struct spec *s, const struct choice *c, const struct run_spec_note *note);
+void cli_run_say_before(const struct spec *s, const struct choice *c, const struct run_spec_note *note);
 /* Warns of hosts on the command line that the policy file does not allow. */
-void run_say_conflicts(const struct net_plan *p);
+void cli_run_say_conflicts(const struct net_plan *p);
 /* Formats a line about the network while the command runs: the callback `say` of struct run_io. */
-void run_say_net(enum net_level level, const char *text, struct buf *out);
+void cli_run_say_net(enum net_level level, const char *text, struct buf *out);
 
-/* Lists the hidden files. run_say_before() does this unless it comes too early for a call over another
+/* Lists the hidden files. cli_run_say_before() does this unless it comes too early for a call over another
  * sandbox's layer. */
-void run_say_masks(const struct spec *s);
+void cli_run_say_masks(const struct spec *s);
 /* `kept`: the run's changes are still there, so that it makes sense to name coffer diff. */
-void run_say_after(const struct run *r, bool kept);
+void cli_run_say_after(const struct run *r, bool kept);
 
 #endif

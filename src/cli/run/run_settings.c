@@ -47,7 +47,7 @@ static void note_left_out(const char *path, const char *why)
 	say_note("~/%s is not copied into the sandbox: %s", str_safe(path, shown, sizeof(shown)), why);
 }
 
-int run_settings_real_name(int home_fd, const char *path, int fd, char **ret)
+int cli_run_settings_real_name(int home_fd, const char *path, int fd, char **ret)
 {
 	char proc[32], home[PATH_MAX], real[PATH_MAX];
 	struct stat named, st;
@@ -81,7 +81,7 @@ static const char *why_link_is_refused(const struct settings_collect *c, const c
 	autofree char *real = NULL;
 	const struct secret_rule *rule = NULL;
 	const char *slash;
-	int r = run_settings_real_name(c->home, path, fd, &real);
+	int r = cli_run_settings_real_name(c->home, path, fd, &real);
 
 	if (r < 0 || (r > 0 && !real))
 		return "its real location cannot be determined, so it may be a link to credentials";
@@ -211,7 +211,7 @@ static int take_settings_path(struct settings_collect *c, const char *path, unsi
 	return take_settings_directory(c, path, TAKE_FD(fd), depth, e);
 }
 
-int run_settings_collect(const struct profile *p, struct spec_files *to, struct err *e)
+int cli_run_settings_collect(const struct profile *p, struct spec_files *to, struct err *e)
 {
 	const char *home = getenv("HOME"); // NOLINT(concurrency-mt-unsafe): one thread
 	autoclose int fd = home && home[0] == '/' ? open(home, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;

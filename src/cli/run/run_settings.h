@@ -21,8 +21,8 @@
 /* Determines the name below the directory `home` by which the kernel knows the open file. 0: it is `path`. 1:
  * it is another name, in *ret. -errno: it cannot be determined, because the file was moved out of the home,
  * replaced or deleted. */
-int run_settings_real_name(int home, const char *path, int fd, char **ret) MUST_CHECK;
+int cli_run_settings_real_name(int home, const char *path, int fd, char **ret) MUST_CHECK;
 
-int run_settings_collect(const struct profile *p, struct spec_files *to, struct err *e) MUST_CHECK;
+int cli_run_settings_collect(const struct profile *p, struct spec_files *to, struct err *e) MUST_CHECK;
 
 #endif

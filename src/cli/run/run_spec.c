@@ -117,7 +117,7 @@ static int set_spec_env(struct spec *s, const struct run_opts *o, const struct r
 		const char *text = o->env.v[i], *eq = strchr(text, '='), *v;
 		autofree char *pair = NULL;
 
-		if (run_env_check(text, e) < 0)
+		if (cli_run_env_check(text, e) < 0)
 			return -EINVAL;
 		if (eq) {
 			r = put_variable(s, text);
@@ -133,7 +133,7 @@ static int set_spec_env(struct spec *s, const struct run_opts *o, const struct r
 	return r < 0 ? OOM(e) : 0;
 }
 
-int run_spec_trust(struct spec *s, struct err *e)
+int cli_run_spec_trust(struct spec *s, struct err *e)
 {
 	/* NODE_EXTRA_CA_CERTS adds to the system's certificates; the other variables replace them. */
 	static const char *const vars[] = {
@@ -238,7 +238,7 @@ static int set_spec_workspace(struct spec *s, const struct run_opts *o, struct s
 	return workspace_find_masks(s->ws_fd, &o->show, &s->masks, &s->n_masks, e);
 }
 
-char *run_spec_normal_path(const char *path)
+char *cli_run_spec_normal_path(const char *path)
 {
 	autobuf struct buf b = BUF_INIT;
 
@@ -310,7 +310,7 @@ static int split_volume(const char *text, char **ret_src, char **ret_dst, bool *
 	if (mode && !str_eq(mode, "ro") && !str_eq(mode, "rw"))
 		return err_set(e, -EINVAL, "-v %s: '%s' is neither ro nor rw", text, mode);
 	*ret_rw = mode && str_eq(mode, "rw");
-	*ret_dst = run_spec_normal_path(dst);
+	*ret_dst = cli_run_spec_normal_path(dst);
 	if (!*ret_dst)
 		return err_set(e, -EINVAL, "-v %s: %s must be an absolute path without ..", text, dst);
 	*ret_src = realpath(copy, NULL);
@@ -393,7 +393,7 @@ static int set_spec_cwd(struct spec *s, const char *text, const struct run_root 
 	}
 	if (asprintf(&full, "%s%s", *text == '/' ? "" : ROOTFS_WORKSPACE "/", text) < 0)
 		return OOM(e);
-	s->cwd = run_spec_normal_path(full);
+	s->cwd = cli_run_spec_normal_path(full);
 	return s->cwd ? 0 : err_set(e, -EINVAL, "-w %s: expected a path inside, without ..", text);
 }
 
@@ -477,10 +477,10 @@ static int set_spec_files(struct spec *s, const struct run_opts *o, struct err *
 	return r;
 }
 
-int run_spec_build(struct spec *s, const struct run_opts *o, struct state *st, struct run_spec_note *note,
-		   struct err *e)
+int cli_run_spec_build(struct spec *s, const struct run_opts *o, struct state *st, struct run_spec_note *note,
+		       struct err *e)
 {
-	CLEANUP(run_root_release) struct run_root root = { 0 };
+	CLEANUP(cli_run_root_release) struct run_root root = { 0 };
 	int r;
 
 	s->limits = o->limits;
@@ -495,9 +495,9 @@ int run_spec_build(struct spec *s, const struct run_opts *o, struct state *st, s
 	if ((o->profile && !s->profile) || (o->restart && !str_eq(o->restart, "no") && !s->restart))
 		return OOM(e);
 	r = set_spec_files(s, o, e);
-	r = r < 0 ? r : run_root_open(s, o, st, &root, e);
+	r = r < 0 ? r : cli_run_root_open(s, o, st, &root, e);
 	if (r == 0)
-		r = spec_has_root_layer(s) ? run_root_user(s, o, &root, e) : set_spec_user(s, o->user, e);
+		r = spec_has_root_layer(s) ? cli_run_root_user(s, o, &root, e) : set_spec_user(s, o->user, e);
 	if (r == 0)
 		r = set_spec_names(s, o, st, e);
 	if (r == 0)

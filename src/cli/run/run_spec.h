@@ -59,13 +59,13 @@ struct run_spec_note {
 };
 
 /* Removes empty and "." parts from an absolute path. NULL if it has ".." or is not absolute. */
-char *run_spec_normal_path(const char *path);
+char *cli_run_spec_normal_path(const char *path);
 
 /* Adds the variables by which programs find the sandbox's own certificate authority, except those that are
  * set already. */
-int run_spec_trust(struct spec *s, struct err *e) MUST_CHECK;
+int cli_run_spec_trust(struct spec *s, struct err *e) MUST_CHECK;
 
-int run_spec_build(struct spec *s, const struct run_opts *o, struct state *st, struct run_spec_note *note,
-		   struct err *e) MUST_CHECK;
+int cli_run_spec_build(struct spec *s, const struct run_opts *o, struct state *st, struct run_spec_note *note,
+		       struct err *e) MUST_CHECK;
 
 #endif

@@ -24,7 +24,7 @@ static const char *const inherited_variables[] = { "LANG", "TZ", "TERM", "SSL_CE
 static const char *const lookup_variables[] = { "PATH", "HOME", "XDG_CONFIG_HOME", "COFFER_ENGINE",
 						"COFFER_RUNSC" };
 
-void run_start_release(struct run_start *s)
+void cli_run_start_release(struct run_start *s)
 {
 	strv_release(&s->argv);
 	strv_release(&s->env);
@@ -54,8 +54,8 @@ static void add_start_list(struct buf *out, size_t n, char *const *v)
 		add_start_text(out, v[i]);
 }
 
-int run_start_format(struct buf *out, const struct strv *argv, const struct strv *env, const char *name,
-		     const char *home, struct err *e)
+int cli_run_start_format(struct buf *out, const struct strv *argv, const struct strv *env, const char *name,
+			 const char *home, struct err *e)
 {
 	autofree char *cwd = getcwd(NULL, 0);
 	autostrv struct strv vars = STRV_INIT;
@@ -130,7 +130,7 @@ static int parse_start(const struct buf *b, struct run_start *ret)
 	return r == 0 && (p != end || ret->argv.n == 0) ? -EBADMSG : r;
 }
 
-int run_start_read(int run_fd, struct run_start *ret, struct err *e)
+int cli_run_start_read(int run_fd, struct run_start *ret, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT;
 	struct run_start s = { 0 };
@@ -144,14 +144,14 @@ int run_start_read(int run_fd, struct run_start *ret, struct err *e)
 	if (r == 0)
 		r = parse_start(&b, &s);
 	if (r < 0) {
-		run_start_release(&s);
+		cli_run_start_release(&s);
 		return err_sys(e, r, "cannot read its stored command line");
 	}
 	*ret = s;
 	return 0;
 }
 
-int run_start_enter(const struct run_start *s, struct err *e)
+int cli_run_start_enter(const struct run_start *s, struct err *e)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(inherited_variables); i++)
 		unsetenv(inherited_variables[i]); // NOLINT(concurrency-mt-unsafe): one thread

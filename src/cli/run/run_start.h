@@ -15,17 +15,17 @@ struct run_start {
 	char *name, *home; /* replace those of the command line; "" for none */
 };
 
-void run_start_release(struct run_start *s);
+void cli_run_start_release(struct run_start *s);
 
 /* `env` has the -e options as typed; for one without a value, our own value is stored. Name and home may be
  * NULL. */
-int run_start_format(struct buf *out, const struct strv *argv, const struct strv *env, const char *name,
-		     const char *home, struct err *e) MUST_CHECK;
+int cli_run_start_format(struct buf *out, const struct strv *argv, const struct strv *env, const char *name,
+			 const char *home, struct err *e) MUST_CHECK;
 
 /* -ENOENT, with a hint, if the run was started in a way that stores no command line. */
-int run_start_read(int run_fd, struct run_start *ret, struct err *e) MUST_CHECK;
+int cli_run_start_read(int run_fd, struct run_start *ret, struct err *e) MUST_CHECK;
 
 /* Enters the stored directory and sets the stored variables in this process. */
-int run_start_enter(const struct run_start *s, struct err *e) MUST_CHECK;
+int cli_run_start_enter(const struct run_start *s, struct err *e) MUST_CHECK;
 
 #endif

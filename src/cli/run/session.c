@@ -124,7 +124,7 @@ static int open_session_net(struct session *s, const struct run_opts *o, struct 
 		s->usage = r < 0 && net_secret_check(&o->secret) < 0;
 	}
 	if (r == 0 && spec_has_ca(&s->spec))
-		r = run_spec_trust(&s->spec, e);
+		r = cli_run_spec_trust(&s->spec, e);
 	s->run.net = p;
 	return r;
 }
@@ -151,7 +151,7 @@ static int note_obeyed_files(struct session *s, const struct run_args *a, struct
 	return r < 0 ? err_set(e, r, "out of memory") : obeys_note(o, &s->st, e);
 }
 
-int session_open(struct session *s, const struct run_args *a, struct err *e)
+int cli_session_open(struct session *s, const struct run_args *a, struct err *e)
 {
 	int r;
 
@@ -160,7 +160,7 @@ int session_open(struct session *s, const struct run_args *a, struct err *e)
 	if (r == 0)
 		r = audit_open(&s->audit, s->st.fd, e);
 	if (r == 0) {
-		r = run_spec_build(&s->spec, &a->o, &s->st, &s->note, e);
+		r = cli_run_spec_build(&s->spec, &a->o, &s->st, &s->note, e);
 		s->usage = r == -EINVAL || r == -ERANGE;
 	}
 	s->run = (struct run){ .st = &s->st, .spec = &s->spec, .audit = s->audit, .map_ids = a->o.map_ids };
@@ -182,7 +182,7 @@ int session_open(struct session *s, const struct run_args *a, struct err *e)
 	return r;
 }
 
-void session_release(struct session *s)
+void cli_session_release(struct session *s)
 {
 	fd_close(s->report);
 	choice_release(&s->choice);
@@ -195,11 +195,11 @@ void session_release(struct session *s)
 	state_release(&s->st);
 }
 
-int session_end(struct session *s, const struct run_args *a)
+int cli_session_end(struct session *s, const struct run_args *a)
 {
 	struct err e = ERR_INIT;
 
-	run_say_after(&s->run, !a->rm);
+	cli_run_say_after(&s->run, !a->rm);
 	if (write_report_file(s->report, a->report, &s->run, &e) < 0)
 		return say_error(&e);
 	return s->run.end.exit_code;

@@ -20,7 +20,7 @@ struct session {
 	struct obeys obeys;
 	struct run run;
 	int report; /* -1: none */
-	bool usage; /* session_open() failed because of the command line */
+	bool usage; /* cli_session_open() failed because of the command line */
 };
 
 #define SESSION_INIT                              \
@@ -33,10 +33,10 @@ struct session {
 
 /* Refuses all that can be refused; no part of a run exists yet. *s must not be moved afterwards: s->run
  * points into it. */
-int session_open(struct session *s, const struct run_args *a, struct err *e) MUST_CHECK;
-void session_release(struct session *s);
+int cli_session_open(struct session *s, const struct run_args *a, struct err *e) MUST_CHECK;
+void cli_session_release(struct session *s);
 
 /* Prints the notes after the run, writes the report if --report names one, and returns the exit code. */
-int session_end(struct session *s, const struct run_args *a);
+int cli_session_end(struct session *s, const struct run_args *a);
 
 #endif

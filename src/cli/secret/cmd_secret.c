@@ -65,20 +65,20 @@ static const struct {
 	 */
 	int (*kept)(const struct secret_args *a, enum vault_fault *ret_fault, struct err *e);
 } acts[] = {
-	[SECRET_SET] = { VAULT_FILES_WRITE | VAULT_FILES_NEW, false, 1, 2, secret_set },
-	[SECRET_LS] = { 0, true, 0, 0, secret_ls },
-	[SECRET_RM] = { VAULT_FILES_WRITE, false, 1, 1000, secret_rm },
-	[SECRET_ROTATE] = { VAULT_FILES_WRITE, false, 0, 2, secret_rotate },
-	[SECRET_CHANGE] = { VAULT_FILES_WRITE, false, 1, 1, secret_change },
-	[SECRET_BIND] = { VAULT_FILES_WRITE, false, 1, 1, secret_bind },
-	[SECRET_UNBIND] = { VAULT_FILES_WRITE, false, 1, 1, secret_unbind },
-	[SECRET_CHECK] = { 0, true, 0, 10000, secret_check },
-	[SECRET_IMPORT] = { VAULT_FILES_WRITE | VAULT_FILES_NEW, false, 1, 1, secret_import },
-	[SECRET_INIT] = { VAULT_FILES_WRITE | VAULT_FILES_NEW, false, 0, 0, secret_init },
-	[SECRET_REKEY] = { VAULT_FILES_WRITE, false, 0, 0, secret_rekey },
-	[SECRET_UNLOCK] = { 0, false, 0, 0, NULL, secret_unlock },
-	[SECRET_LOCK] = { 0, false, 0, 0, NULL, secret_lock },
-	[SECRET_FORGET] = { 0, false, 1, 1000, NULL, secret_forget },
+	[SECRET_SET] = { VAULT_FILES_WRITE | VAULT_FILES_NEW, false, 1, 2, cli_secret_set },
+	[SECRET_LS] = { 0, true, 0, 0, cli_secret_ls },
+	[SECRET_RM] = { VAULT_FILES_WRITE, false, 1, 1000, cli_secret_rm },
+	[SECRET_ROTATE] = { VAULT_FILES_WRITE, false, 0, 2, cli_secret_rotate },
+	[SECRET_CHANGE] = { VAULT_FILES_WRITE, false, 1, 1, cli_secret_change },
+	[SECRET_BIND] = { VAULT_FILES_WRITE, false, 1, 1, cli_secret_bind },
+	[SECRET_UNBIND] = { VAULT_FILES_WRITE, false, 1, 1, cli_secret_unbind },
+	[SECRET_CHECK] = { 0, true, 0, 10000, cli_secret_check },
+	[SECRET_IMPORT] = { VAULT_FILES_WRITE | VAULT_FILES_NEW, false, 1, 1, cli_secret_import },
+	[SECRET_INIT] = { VAULT_FILES_WRITE | VAULT_FILES_NEW, false, 0, 0, cli_secret_init },
+	[SECRET_REKEY] = { VAULT_FILES_WRITE, false, 0, 0, cli_secret_rekey },
+	[SECRET_UNLOCK] = { 0, false, 0, 0, NULL, cli_secret_unlock },
+	[SECRET_LOCK] = { 0, false, 0, 0, NULL, cli_secret_lock },
+	[SECRET_FORGET] = { 0, false, 1, 1000, NULL, cli_secret_forget },
 };
 
 static int exit_code_of_fault(enum vault_fault f)
@@ -119,14 +119,14 @@ static void say_made_key(const struct secret_session *s, const struct secret_arg
 		return;
 	say_note("the vault's key is %s: keep a copy of it somewhere else", s->files.key_path);
 	if (result >= 0)
-		secret_say_credential(s);
+		cli_secret_say_credential(s);
 }
 
 static int open_and_run_act(struct secret_session *s, const struct secret_args *a)
 {
 	struct err e = ERR_INIT;
 	const struct vault_key_want *key = a->act == SECRET_REKEY ? &a->old_key : &a->key;
-	int r = secret_session_open(s, key, acts[a->act].flags, &e);
+	int r = cli_secret_session_open(s, key, acts[a->act].flags, &e);
 
 	if (r == -ENOENT && acts[a->act].may_miss && s->files.dir < 0 && s->proc.pid < 0 && s->st.fd >= 0) {
 		e = ERR_INIT;
@@ -147,12 +147,12 @@ static int run_act_with_vault(const struct secret_args *a)
 	struct secret_session s = SECRET_SESSION_INIT;
 	int code = open_and_run_act(&s, a);
 
-	secret_session_close(&s);
+	cli_secret_session_close(&s);
 	/*
 	 * After the session is closed, so that no other command waits for the vault while notifications are
 	 * sent.
 	 */
-	secret_tell_failed(&s.failed);
+	cli_secret_tell_failed(&s.failed);
 	strv_release(&s.failed);
 	return code;
 }
@@ -162,7 +162,7 @@ static int check_secret_args(struct secret_args *a, bool has_act, struct err *e)
 	int r = has_act ? 0 : err_set(e, -EINVAL, "secret needs a word: set, ls, rm, rotate, bind, check …");
 
 	if (r == 0)
-		r = secret_refuse_value(a, e);
+		r = cli_secret_refuse_value(a, e);
 	if (r == 0 && a->argc < acts[a->act].args_min)
 		r = err_set(e, -EINVAL,
 			    a->act == SECRET_IMPORT   ? "import needs the name of a file"
@@ -176,10 +176,10 @@ static int check_secret_args(struct secret_args *a, bool has_act, struct err *e)
 	if (r == 0 && (a->act == SECRET_BIND) && !a->hosts.n)
 		r = err_set(e, -EINVAL, "bind needs a host: --host HOST[:PORT][/PATH]");
 	if (r == 0)
-		r = secret_check_names(a, e);
+		r = cli_secret_check_names(a, e);
 	if (r == 0)
-		r = secret_check_source(a, e);
-	return r < 0 ? r : secret_check_key(a, e);
+		r = cli_secret_check_source(a, e);
+	return r < 0 ? r : cli_secret_check_key(a, e);
 }
 
 /* Options may come before, between and after the other words. Returns 1 for --help. */
@@ -192,7 +192,7 @@ static int parse_secret_args(struct secret_args *a, int argc, char **argv, struc
 	while ((id = opt_next(&p, &value, e)) > 0) {
 		if (id == OPT_HELP)
 			return 1;
-		r = secret_take_option(a, id, value, e);
+		r = cli_secret_take_option(a, id, value, e);
 		if (r < 0)
 			return r;
 	}
@@ -215,9 +215,9 @@ static int cmd_secret(int argc, char **argv)
 	int r = parse_secret_args(&a, argc, argv, &e), code;
 
 	if (r == 0)
-		r = secret_check_bindings(&a, &e);
+		r = cli_secret_check_bindings(&a, &e);
 	/* Checked first, so that no vault and key are created for a value that cannot be read. */
-	if (r == 0 && a.act == SECRET_SET && secret_check_origin(&a, &e) < 0) {
+	if (r == 0 && a.act == SECRET_SET && cli_secret_check_origin(&a, &e) < 0) {
 		code = say_error(&e);
 		goto out;
 	}

@@ -64,50 +64,50 @@ struct secret_session {
 	struct vault_files files;
 	struct vault_proc proc;
 	unsigned unsaved;   /* events in the log whose change is not yet saved in the vault file */
-	struct strv failed; /* rotate --due: "NAME: why"; survives secret_session_close() */
+	struct strv failed; /* rotate --due: "NAME: why"; survives cli_secret_session_close() */
 };
 
 #define SECRET_SESSION_INIT \
 	((struct secret_session){ .st = STATE_INIT, .files = VAULT_FILES_INIT, .proc = VAULT_PROC_INIT })
 
 /* Opens the state directory, the audit log and the vault. flags: VAULT_FILES_*. */
-int secret_session_open(struct secret_session *s, const struct vault_key_want *key, unsigned flags,
-			struct err *e) MUST_CHECK;
+int cli_secret_session_open(struct secret_session *s, const struct vault_key_want *key, unsigned flags,
+			    struct err *e) MUST_CHECK;
 /* The same, with the state directory and the log already open. */
-int secret_session_unlock(struct secret_session *s, const struct vault_key_want *key, unsigned flags,
-			  struct err *e) MUST_CHECK;
-void secret_session_close(struct secret_session *s);
+int cli_secret_session_unlock(struct secret_session *s, const struct vault_key_want *key, unsigned flags,
+			      struct err *e) MUST_CHECK;
+void cli_secret_session_close(struct secret_session *s);
 /*
  * Releases the vault's lock during a long operation, so that other commands may change the vault. Relocking
  * loads what they have changed. Nothing may be unsaved.
  */
-void secret_session_unlock_files(struct secret_session *s);
-int secret_session_relock_files(struct secret_session *s, struct err *e) MUST_CHECK;
+void cli_secret_session_unlock_files(struct secret_session *s);
+int cli_secret_session_relock_files(struct secret_session *s, struct err *e) MUST_CHECK;
 /*
  * Takes the rotation lock: one rotation at a time, because a command that creates a new key may revoke an
  * older one. To be called before any request to the vault.
  */
-int secret_session_rotates(struct secret_session *s, struct err *e) MUST_CHECK;
+int cli_secret_session_rotates(struct secret_session *s, struct err *e) MUST_CHECK;
 
 /*
- * secret_log() logs one event about one secret (name may be NULL); secret_save() then writes the vault
+ * cli_secret_log() logs one event about one secret (name may be NULL); cli_secret_save() then writes the vault
  * file. Nothing is saved that is not in the log.
  */
-int secret_log(struct secret_session *s, const char *type, const char *name, const char *what,
-	       struct err *e) MUST_CHECK;
-int secret_save(struct secret_session *s, struct err *e) MUST_CHECK;
+int cli_secret_log(struct secret_session *s, const char *type, const char *name, const char *what,
+		   struct err *e) MUST_CHECK;
+int cli_secret_save(struct secret_session *s, struct err *e) MUST_CHECK;
 /*
- * Writes when the next rotation is due, for cofferd (vault/client/schedule.h). secret_save() calls it too.
+ * Writes when the next rotation is due, for cofferd (vault/client/schedule.h). cli_secret_save() calls it too.
  */
-int secret_write_schedule(struct secret_session *s, struct err *e) MUST_CHECK;
+int cli_secret_write_schedule(struct secret_session *s, struct err *e) MUST_CHECK;
 /* Logs a failure that changed nothing; the message is shortened and made safe to print. */
-int secret_log_failure(struct secret_session *s, const char *type, const char *name, const struct err *why,
-		       struct err *e) MUST_CHECK;
+int cli_secret_log_failure(struct secret_session *s, const char *type, const char *name,
+			   const struct err *why, struct err *e) MUST_CHECK;
 /*
  * Returns the vault to its last saved state, and logs that. Changes that are still unsaved when the session
  * closes are logged as such.
  */
-int secret_revert(struct secret_session *s, struct err *e) MUST_CHECK;
+int cli_secret_revert(struct secret_session *s, struct err *e) MUST_CHECK;
 
 /* The vault's record of one secret, without the value. The item owns its texts. */
 struct secret_item {
@@ -123,68 +123,68 @@ struct secret_items {
 	size_t n;
 };
 
-int secret_items_get(struct secret_session *s, struct secret_items *ret, struct err *e) MUST_CHECK;
-void secret_items_release(struct secret_items *l);
+int cli_secret_items_get(struct secret_session *s, struct secret_items *ret, struct err *e) MUST_CHECK;
+void cli_secret_items_release(struct secret_items *l);
 /*
  * Does a profile name the host for this secret? Then it needs no binding. A profile that cannot be read
  * counts as naming none.
  */
-bool secret_find_profile(const char *name, char ret[64]);
-int secret_list_profiles(const char *name, struct strv *ret) MUST_CHECK; /* every such profile */
+bool cli_secret_find_profile(const char *name, char ret[64]);
+int cli_secret_list_profiles(const char *name, struct strv *ret) MUST_CHECK; /* every such profile */
 /* Everything about the secret except its value, as members of the open object. */
-void secret_item_json(struct json *j, const struct secret_item *i, uint64_t now);
-bool secret_item_has_expired(const struct secret_item *i, uint64_t now);
-bool secret_item_expires_soon(const struct secret_item *i, uint64_t now);
-bool secret_item_is_due(const struct secret_item *i, uint64_t now);
+void cli_secret_item_json(struct json *j, const struct secret_item *i, uint64_t now);
+bool cli_secret_item_has_expired(const struct secret_item *i, uint64_t now);
+bool cli_secret_item_expires_soon(const struct secret_item *i, uint64_t now);
+bool cli_secret_item_is_due(const struct secret_item *i, uint64_t now);
 
 /* "16-31 bytes": the length is only ever shown as a class. */
-const char *secret_length_class(uint64_t len);
+const char *cli_secret_length_class(uint64_t len);
 
 /*
  * Runs a command and returns its whole output as a pipe that ends. An error if the command fails or takes
  * more than a minute.
  */
-int secret_run_command(const char *command, int *ret, struct err *e) MUST_CHECK;
+int cli_secret_run_command(const char *command, int *ret, struct err *e) MUST_CHECK;
 
 /* Notes the files that a remembered command names among those that coffer obeys (run/obeys.h). */
-int secret_note_command(struct secret_session *s, const char *command, struct err *e) MUST_CHECK;
+int cli_secret_note_command(struct secret_session *s, const char *command, struct err *e) MUST_CHECK;
 
 /* Reads a new value from the source that the arguments name into the vault; not saved yet. */
-int secret_take_value(struct secret_session *s, const struct secret_args *a, const char *name, unsigned flags,
-		      const char *from_schedule, struct err *e) MUST_CHECK;
+int cli_secret_take_value(struct secret_session *s, const struct secret_args *a, const char *name,
+			  unsigned flags, const char *from_schedule, struct err *e) MUST_CHECK;
 
 /*
  * These work without a session: unlock and lock act on the vault that cofferd keeps open, forget on the
  * files beside the vault.
  */
-int secret_unlock(const struct secret_args *a, enum vault_fault *ret_fault, struct err *e) MUST_CHECK;
-int secret_lock(const struct secret_args *a, enum vault_fault *ret_fault, struct err *e) MUST_CHECK;
-int secret_forget(const struct secret_args *a, enum vault_fault *ret_fault, struct err *e) MUST_CHECK;
+int cli_secret_unlock(const struct secret_args *a, enum vault_fault *ret_fault, struct err *e) MUST_CHECK;
+int cli_secret_lock(const struct secret_args *a, enum vault_fault *ret_fault, struct err *e) MUST_CHECK;
+int cli_secret_forget(const struct secret_args *a, enum vault_fault *ret_fault, struct err *e) MUST_CHECK;
 /* For `ls`: prints a line with the homes that have issued credentials. */
-void secret_say_issued(const struct state *st);
+void cli_secret_say_issued(const struct state *st);
 
 /* One binding for each --host. All are checked before a person is prompted; not saved yet. */
-int secret_check_bindings(const struct secret_args *a, struct err *e) MUST_CHECK;
-int secret_bind_all(struct secret_session *s, const struct secret_args *a, const char *name,
-		    struct err *e) MUST_CHECK;
+int cli_secret_check_bindings(const struct secret_args *a, struct err *e) MUST_CHECK;
+int cli_secret_bind_all(struct secret_session *s, const struct secret_args *a, const char *name,
+			struct err *e) MUST_CHECK;
 
-int secret_set(struct secret_session *s, const struct secret_args *a, struct err *e) MUST_CHECK;
+int cli_secret_set(struct secret_session *s, const struct secret_args *a, struct err *e) MUST_CHECK;
 /* Notifies people (doc/notify.md) of failed rotations: a scheduled rotation has no terminal. */
-void secret_tell_failed(const struct strv *failed);
-int secret_rotate(struct secret_session *s, const struct secret_args *a, struct err *e) MUST_CHECK;
-int secret_change(struct secret_session *s, const struct secret_args *a, struct err *e) MUST_CHECK;
-int secret_rm(struct secret_session *s, const struct secret_args *a, struct err *e) MUST_CHECK;
-int secret_bind(struct secret_session *s, const struct secret_args *a, struct err *e) MUST_CHECK;
-int secret_unbind(struct secret_session *s, const struct secret_args *a, struct err *e) MUST_CHECK;
+void cli_secret_tell_failed(const struct strv *failed);
+int cli_secret_rotate(struct secret_session *s, const struct secret_args *a, struct err *e) MUST_CHECK;
+int cli_secret_change(struct secret_session *s, const struct secret_args *a, struct err *e) MUST_CHECK;
+int cli_secret_rm(struct secret_session *s, const struct secret_args *a, struct err *e) MUST_CHECK;
+int cli_secret_bind(struct secret_session *s, const struct secret_args *a, struct err *e) MUST_CHECK;
+int cli_secret_unbind(struct secret_session *s, const struct secret_args *a, struct err *e) MUST_CHECK;
 /* Checks that the source of the value exists and can be read. */
-int secret_check_origin(const struct secret_args *a, struct err *e) MUST_CHECK;
+int cli_secret_check_origin(const struct secret_args *a, struct err *e) MUST_CHECK;
 /* Prints how to turn a key file into a systemd credential, where systemd-creds is installed. */
-void secret_say_credential(const struct secret_session *s);
-int secret_init(struct secret_session *s, const struct secret_args *a, struct err *e) MUST_CHECK;
-int secret_rekey(struct secret_session *s, const struct secret_args *a, struct err *e) MUST_CHECK;
-int secret_ls(struct secret_session *s, const struct secret_args *a, struct err *e) MUST_CHECK;
+void cli_secret_say_credential(const struct secret_session *s);
+int cli_secret_init(struct secret_session *s, const struct secret_args *a, struct err *e) MUST_CHECK;
+int cli_secret_rekey(struct secret_session *s, const struct secret_args *a, struct err *e) MUST_CHECK;
+int cli_secret_ls(struct secret_session *s, const struct secret_args *a, struct err *e) MUST_CHECK;
 /* Returns 1 when something was found. */
-int secret_check(struct secret_session *s, const struct secret_args *a, struct err *e) MUST_CHECK;
-int secret_import(struct secret_session *s, const struct secret_args *a, struct err *e) MUST_CHECK;
+int cli_secret_check(struct secret_session *s, const struct secret_args *a, struct err *e) MUST_CHECK;
+int cli_secret_import(struct secret_session *s, const struct secret_args *a, struct err *e) MUST_CHECK;
 
 #endif

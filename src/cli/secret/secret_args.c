@@ -92,7 +92,7 @@ static int take_text_option(struct secret_args *a, int id, const char *value, st
 	}
 }
 
-int secret_take_option(struct secret_args *a, int id, const char *value, struct err *e)
+int cli_secret_take_option(struct secret_args *a, int id, const char *value, struct err *e)
 {
 	if (value)
 		return take_text_option(a, id, value, e);
@@ -106,7 +106,7 @@ int secret_take_option(struct secret_args *a, int id, const char *value, struct 
 	return 0;
 }
 
-int secret_check_key(struct secret_args *a, struct err *e)
+int cli_secret_check_key(struct secret_args *a, struct err *e)
 {
 	bool makes = a->act == SECRET_INIT || a->act == SECRET_REKEY;
 	int n = (a->key.key_file != NULL) + (a->key.credential != NULL) + a->passphrase;
@@ -133,7 +133,7 @@ int secret_check_key(struct secret_args *a, struct err *e)
  * A value on the command line is kept in the shell's history, and ps shows it to every user of this
  * machine.
  */
-int secret_refuse_value(const struct secret_args *a, struct err *e)
+int cli_secret_refuse_value(const struct secret_args *a, struct err *e)
 {
 	if ((a->act != SECRET_SET && a->act != SECRET_ROTATE) || a->argc < 2 || str_eq(a->argv[1], "-"))
 		return 0;
@@ -142,7 +142,7 @@ int secret_refuse_value(const struct secret_args *a, struct err *e)
 	return err_hint(e, -EINVAL, "leave it out and type it when asked, or use '-', --file or --command");
 }
 
-int secret_check_source(const struct secret_args *a, struct err *e)
+int cli_secret_check_source(const struct secret_args *a, struct err *e)
 {
 	int n = (a->file != NULL) + (a->command != NULL) + (a->argc > 1 && a->act <= SECRET_ROTATE);
 
@@ -158,7 +158,7 @@ int secret_check_source(const struct secret_args *a, struct err *e)
 	return 0;
 }
 
-int secret_check_names(const struct secret_args *a, struct err *e)
+int cli_secret_check_names(const struct secret_args *a, struct err *e)
 {
 	bool one = a->act == SECRET_SET || a->act == SECRET_ROTATE;
 	int n = a->act == SECRET_CHECK || a->act == SECRET_IMPORT ? 0 : one && a->argc ? 1 : a->argc;

@@ -32,12 +32,12 @@ enum {
 };
 
 /* `value` is NULL for an option without a value. */
-int secret_take_option(struct secret_args *a, int id, const char *value, struct err *e) MUST_CHECK;
+int cli_secret_take_option(struct secret_args *a, int id, const char *value, struct err *e) MUST_CHECK;
 
-int secret_refuse_value(const struct secret_args *a, struct err *e) MUST_CHECK;
-int secret_check_names(const struct secret_args *a, struct err *e) MUST_CHECK;
-int secret_check_source(const struct secret_args *a, struct err *e) MUST_CHECK;
+int cli_secret_refuse_value(const struct secret_args *a, struct err *e) MUST_CHECK;
+int cli_secret_check_names(const struct secret_args *a, struct err *e) MUST_CHECK;
+int cli_secret_check_source(const struct secret_args *a, struct err *e) MUST_CHECK;
 /* Also determines the kind of key. */
-int secret_check_key(struct secret_args *a, struct err *e) MUST_CHECK;
+int cli_secret_check_key(struct secret_args *a, struct err *e) MUST_CHECK;
 
 #endif

@@ -88,14 +88,15 @@ static int bind_one(struct secret_session *s, const struct secret_args *a, const
 	r = vault_call(&s->proc, &ask, NULL, 0, NULL, NULL, NULL, NULL, e);
 	binding_describe(b, &text);
 	if (r == 0)
-		r = secret_log(s, "secret.bind", name, buf_cstr(&text), e);
+		r = cli_secret_log(s, "secret.bind", name, buf_cstr(&text), e);
 	if (r == 0)
 		say_note(b->as == BINDING_AS_SSH ? "%s may sign for %s" : "%s may be sent to %s", name,
 			 buf_cstr(&text));
 	return r;
 }
 
-int secret_bind_all(struct secret_session *s, const struct secret_args *a, const char *name, struct err *e)
+int cli_secret_bind_all(struct secret_session *s, const struct secret_args *a, const char *name,
+			struct err *e)
 {
 	int r = 0;
 
@@ -111,14 +112,14 @@ int secret_bind_all(struct secret_session *s, const struct secret_args *a, const
 	return r;
 }
 
-int secret_bind(struct secret_session *s, const struct secret_args *a, struct err *e)
+int cli_secret_bind(struct secret_session *s, const struct secret_args *a, struct err *e)
 {
-	int r = secret_bind_all(s, a, a->argv[0], e);
+	int r = cli_secret_bind_all(s, a, a->argv[0], e);
 
-	return r < 0 ? r : secret_save(s, e);
+	return r < 0 ? r : cli_secret_save(s, e);
 }
 
-int secret_unbind(struct secret_session *s, const struct secret_args *a, struct err *e)
+int cli_secret_unbind(struct secret_session *s, const struct secret_args *a, struct err *e)
 {
 	int r = 0;
 
@@ -138,13 +139,13 @@ int secret_unbind(struct secret_session *s, const struct secret_args *a, struct 
 		ask.text[1] = slice_of(b.host);
 		r = vault_call(&s->proc, &ask, NULL, 0, NULL, NULL, NULL, NULL, e);
 		if (r == 0)
-			r = secret_log(s, "secret.unbind", a->argv[0], host, e);
+			r = cli_secret_log(s, "secret.unbind", a->argv[0], host, e);
 	}
-	return r < 0 ? r : secret_save(s, e);
+	return r < 0 ? r : cli_secret_save(s, e);
 }
 
 /* Checks every binding before a person is prompted for a value. */
-int secret_check_bindings(const struct secret_args *a, struct err *e)
+int cli_secret_check_bindings(const struct secret_args *a, struct err *e)
 {
 	int r = 0;
 

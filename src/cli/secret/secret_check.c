@@ -120,17 +120,17 @@ static void report_item(struct check *c, const struct secret_item *i, uint64_t n
 
 	clock_format(i->expires * NSEC_PER_SEC, when);
 	when[10] = '\0';
-	if (secret_item_has_expired(i, now)) {
+	if (cli_secret_item_has_expired(i, now)) {
 		buf_addf(&c->out, "%s: expired on %s; coffer secret rotate %s\n", i->name, when, i->name);
 		++*bad;
-	} else if (secret_item_expires_soon(i, now)) {
+	} else if (cli_secret_item_expires_soon(i, now)) {
 		buf_addf(&c->out, "%s: expires on %s\n", i->name, when);
 	}
-	if (secret_item_is_due(i, now)) {
+	if (cli_secret_item_is_due(i, now)) {
 		buf_addf(&c->out, "%s: is due for rotation; coffer secret rotate --due\n", i->name);
 		++*bad;
 	}
-	if (i->n_bindings == 0 && !secret_find_profile(i->name, profile))
+	if (i->n_bindings == 0 && !cli_secret_find_profile(i->name, profile))
 		buf_addf(&c->out, "%s: is bound to no host; coffer secret bind %s --host HOST\n", i->name,
 			 i->name);
 	if (i->flags & VAULT_SET_WEAK && i->len < VAULT_STRONG_MIN)
@@ -139,16 +139,16 @@ static void report_item(struct check *c, const struct secret_item *i, uint64_t n
 
 static int check_vault(struct check *c, uint64_t *bad, struct err *e)
 {
-	CLEANUP(secret_items_release) struct secret_items l = { 0 };
+	CLEANUP(cli_secret_items_release) struct secret_items l = { 0 };
 	uint64_t now = clock_nsec(CLOCK_REALTIME) / NSEC_PER_SEC;
-	int r = c->s->proc.pid > 0 ? secret_items_get(c->s, &l, e) : 0;
+	int r = c->s->proc.pid > 0 ? cli_secret_items_get(c->s, &l, e) : 0;
 
 	for (size_t i = 0; r == 0 && i < l.n; i++)
 		report_item(c, &l.v[i], now, bad);
 	return r;
 }
 
-int secret_check(struct secret_session *s, const struct secret_args *a, struct err *e)
+int cli_secret_check(struct secret_session *s, const struct secret_args *a, struct err *e)
 {
 	struct check c = { .s = s };
 	uint64_t bad = 0;

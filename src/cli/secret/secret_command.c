@@ -171,7 +171,7 @@ static int splice_output(int from, int *ret, struct err *e)
 	return r;
 }
 
-int secret_run_command(const char *command, int *ret, struct err *e)
+int cli_secret_run_command(const char *command, int *ret, struct err *e)
 {
 	CLEANUP(command_release) struct command c = { .pidfd = -1, .out = -1, .terminal = -1 };
 	int r = start_secret_command(&c, command, e), status;

@@ -45,13 +45,13 @@ static int forget_home(struct secret_session *s, int issued, int placeholders, c
 			"neither placeholders nor anything that servers issued is kept for a home '%s'",
 			home);
 	}
-	r = secret_log(s, "secret.forget", home,
-		       "what servers issued to sandboxes with this home, and its placeholders", e);
+	r = cli_secret_log(s, "secret.forget", home,
+			   "what servers issued to sandboxes with this home, and its placeholders", e);
 	if (r == 0 && fd >= 0 && unlinkat(issued, home, 0) < 0)
 		r = err_sys(e, -errno, "cannot remove what servers issued");
 	if (r == 0 && placeholders >= 0 && unlinkat(placeholders, home, 0) < 0 && errno != ENOENT)
 		r = err_sys(e, -errno, "cannot remove the home's placeholders");
-	/* secret_log() counted an unsaved change, but the vault file is not part of this one. */
+	/* cli_secret_log() counted an unsaved change, but the vault file is not part of this one. */
 	s->unsaved = 0;
 	if (r == 0 && fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0)
 		say_note("a sandbox with the home %s is running and keeps its credentials until it ends",
@@ -59,9 +59,9 @@ static int forget_home(struct secret_session *s, int issued, int placeholders, c
 	return r;
 }
 
-int secret_forget(const struct secret_args *a, enum vault_fault *ret_fault, struct err *e)
+int cli_secret_forget(const struct secret_args *a, enum vault_fault *ret_fault, struct err *e)
 {
-	CLEANUP(secret_session_close) struct secret_session s = SECRET_SESSION_INIT;
+	CLEANUP(cli_secret_session_close) struct secret_session s = SECRET_SESSION_INIT;
 	autoclose int issued = -1, placeholders = -1;
 	int r = state_open(&s.st, e);
 
@@ -76,7 +76,7 @@ int secret_forget(const struct secret_args *a, enum vault_fault *ret_fault, stru
 	return r;
 }
 
-void secret_say_issued(const struct state *st)
+void cli_secret_say_issued(const struct state *st)
 {
 	autobuf struct buf names = BUF_INIT;
 	int fd = open_vault_dir(st, VAULT_ISSUED_DIR);

@@ -115,14 +115,14 @@ static int import_entry(struct secret_session *s, const struct envfile_entry *v,
 		*e = why;
 		return err_wrap(e, r, "%s (line %u)", v->name, v->line);
 	}
-	r = secret_log(s, "secret.set", name, "import", e);
+	r = cli_secret_log(s, "secret.set", name, "import", e);
 	if (r < 0)
 		return r;
 	r = strv_addf(taken, "%s is in the vault now, as '%s'", v->name, name);
 	return r < 0 ? err_set(e, r, "out of memory") : 1;
 }
 
-int secret_import(struct secret_session *s, const struct secret_args *a, struct err *e)
+int cli_secret_import(struct secret_session *s, const struct secret_args *a, struct err *e)
 {
 	autosecmem struct secmem text = SECMEM_INIT;
 	CLEANUP(strv_release) struct strv taken = { 0 };
@@ -149,7 +149,7 @@ int secret_import(struct secret_session *s, const struct secret_args *a, struct 
 			 entries ? "every variable was left out" : "it has no line NAME=VALUE");
 		return 1;
 	}
-	r = secret_save(s, e);
+	r = cli_secret_save(s, e);
 	if (r < 0)
 		return r;
 	for (size_t i = 0; i < taken.n; i++)

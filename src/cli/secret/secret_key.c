@@ -39,7 +39,7 @@ static bool is_in_path(const char *program)
  * On a server the key need not be stored in plain text. The commands are printed, not run: they change the
  * host's configuration, which is not coffer's to do.
  */
-void secret_say_credential(const struct secret_session *s)
+void cli_secret_say_credential(const struct secret_session *s)
 {
 	if (s->files.kind != VAULT_KEY_FILE || !state_is_host_root() ||
 	    access("/run/systemd/system", F_OK) < 0 || !is_in_path("systemd-creds"))
@@ -53,7 +53,7 @@ void secret_say_credential(const struct secret_session *s)
 	say_note("  systemctl restart cofferd && rm %s", s->files.key_path);
 }
 
-int secret_init(struct secret_session *s, const struct secret_args *a, struct err *e)
+int cli_secret_init(struct secret_session *s, const struct secret_args *a, struct err *e)
 {
 	int r;
 
@@ -62,14 +62,14 @@ int secret_init(struct secret_session *s, const struct secret_args *a, struct er
 		err_set(e, -EEXIST, "there is a vault already");
 		return err_hint(e, -EEXIST, "coffer secret rekey gives it another key");
 	}
-	r = secret_log(s, "secret.init", NULL, key_description(&s->files), e);
+	r = cli_secret_log(s, "secret.init", NULL, key_description(&s->files), e);
 	if (r == 0)
-		r = secret_save(s, e);
+		r = cli_secret_save(s, e);
 	if (r == 0)
 		say_note("the vault is made; its key is %s%s", key_description(&s->files),
 			 s->files.kind == VAULT_KEY_FILE ? ": keep a copy of it somewhere else" : "");
 	if (r == 0)
-		secret_say_credential(s);
+		cli_secret_say_credential(s);
 	return r;
 }
 
@@ -81,7 +81,7 @@ static bool is_same_file(int a, int b)
 }
 
 /* Opens a second set of files, for the new key alone. */
-int secret_rekey(struct secret_session *s, const struct secret_args *a, struct err *e)
+int cli_secret_rekey(struct secret_session *s, const struct secret_args *a, struct err *e)
 {
 	CLEANUP(vault_files_close) struct vault_files n = VAULT_FILES_INIT;
 	struct vault_msg ask = { .type = VAULT_REKEY };
@@ -98,9 +98,9 @@ int secret_rekey(struct secret_session *s, const struct secret_args *a, struct e
 	ask.text[0] = slice_of("of the vault");
 	r = vault_call(&s->proc, &ask, &n.key, 1, NULL, NULL, NULL, NULL, e);
 	if (r == 0)
-		r = secret_log(s, "secret.rekey", NULL, key_description(&n), e);
+		r = cli_secret_log(s, "secret.rekey", NULL, key_description(&n), e);
 	if (r == 0)
-		r = secret_save(s, e);
+		r = cli_secret_save(s, e);
 	if (r == 0)
 		r = vault_files_remember(&n, e);
 	if (r == 0)

@@ -18,7 +18,7 @@ static bool uses_secret(const struct profile *p, const char *name)
 	return false;
 }
 
-int secret_list_profiles(const char *name, struct strv *ret)
+int cli_secret_list_profiles(const char *name, struct strv *ret)
 {
 	autostrv struct strv names = STRV_INIT;
 	struct err ignored = ERR_INIT;
@@ -33,11 +33,11 @@ int secret_list_profiles(const char *name, struct strv *ret)
 	return r;
 }
 
-bool secret_find_profile(const char *name, char ret[64])
+bool cli_secret_find_profile(const char *name, char ret[64])
 {
 	autostrv struct strv all = STRV_INIT;
 
-	if (secret_list_profiles(name, &all) < 0 || !all.n)
+	if (cli_secret_list_profiles(name, &all) < 0 || !all.n)
 		return false;
 	snprintf(ret, 64, "%s", all.v[0]);
 	return true;
@@ -49,20 +49,20 @@ static void format_day(uint64_t seconds, char out[CLOCK_TEXT_LEN])
 	out[10] = '\0';
 }
 
-void secret_item_json(struct json *j, const struct secret_item *i, uint64_t now)
+void cli_secret_item_json(struct json *j, const struct secret_item *i, uint64_t now)
 {
 	char when[CLOCK_TEXT_LEN], profile[64];
 
 	json_str(j, "name", i->name);
-	json_str(j, "length", secret_length_class(i->len));
+	json_str(j, "length", cli_secret_length_class(i->len));
 	json_str(j, "created", clock_format(i->created * NSEC_PER_SEC, when));
 	json_str(j, "changed", clock_format(i->changed * NSEC_PER_SEC, when));
 	json_str(j, "expires", i->expires ? clock_format(i->expires * NSEC_PER_SEC, when) : NULL);
-	json_bool(j, "expired", secret_item_has_expired(i, now));
+	json_bool(j, "expired", cli_secret_item_has_expired(i, now));
 	json_bool(j, "weak", i->len < VAULT_STRONG_MIN);
 	json_u64(j, "rotate_every", i->every);
-	json_bool(j, "due", secret_item_is_due(i, now));
-	json_str(j, "profile", !i->n_bindings && secret_find_profile(i->name, profile) ? profile : NULL);
+	json_bool(j, "due", cli_secret_item_is_due(i, now));
+	json_str(j, "profile", !i->n_bindings && cli_secret_find_profile(i->name, profile) ? profile : NULL);
 	json_arr(j, "bindings");
 	for (size_t k = 0; k < i->n_bindings; k++) {
 		autobuf struct buf as = BUF_INIT;
@@ -94,22 +94,22 @@ static int add_secret_row(struct table *t, const struct secret_item *i, uint64_t
 		buf_adds(&bound, k ? ", " : "");
 		binding_describe(&i->bindings[k], &bound);
 	}
-	if (!i->n_bindings && secret_find_profile(i->name, profile))
+	if (!i->n_bindings && cli_secret_find_profile(i->name, profile))
 		buf_addf(&bound, "profile %s", profile);
 	snprintf(age, sizeof(age), "%llu day%s", (unsigned long long)days, days == 1 ? "" : "s");
 	if (i->expires)
 		format_day(i->expires, expires);
-	if (secret_item_has_expired(i, now))
+	if (cli_secret_item_has_expired(i, now))
 		add_secret_note(&note, "expired");
-	if (secret_item_expires_soon(i, now))
+	if (cli_secret_item_expires_soon(i, now))
 		add_secret_note(&note, "expires soon");
-	if (secret_item_is_due(i, now))
+	if (cli_secret_item_is_due(i, now))
 		add_secret_note(&note, "due for rotation");
 	if (i->len < VAULT_STRONG_MIN)
 		add_secret_note(&note, "weak");
 	if (buf_error(&bound) || buf_error(&note) || table_add(t, i->name, 0) < 0 ||
 	    table_add(t, bound.len ? buf_cstr(&bound) : "nothing", 0) < 0 || table_add(t, expires, 0) < 0 ||
-	    table_add(t, age, 0) < 0 || table_add(t, secret_length_class(i->len), 0) < 0 ||
+	    table_add(t, age, 0) < 0 || table_add(t, cli_secret_length_class(i->len), 0) < 0 ||
 	    table_add(t, note.len ? buf_cstr(&note) : "-", 0) < 0)
 		return -ENOMEM;
 	return 0;
@@ -130,13 +130,13 @@ static int add_secret_table(const struct secret_items *l, uint64_t now, struct b
 	return r;
 }
 
-int secret_ls(struct secret_session *s, const struct secret_args *a, struct err *e)
+int cli_secret_ls(struct secret_session *s, const struct secret_args *a, struct err *e)
 {
-	CLEANUP(secret_items_release) struct secret_items l = { 0 };
+	CLEANUP(cli_secret_items_release) struct secret_items l = { 0 };
 	uint64_t now = clock_nsec(CLOCK_REALTIME) / NSEC_PER_SEC;
 	autobuf struct buf out = BUF_INIT;
 	struct json j = JSON_INIT(&out);
-	int r = s->proc.pid > 0 ? secret_items_get(s, &l, e) : 0;
+	int r = s->proc.pid > 0 ? cli_secret_items_get(s, &l, e) : 0;
 
 	if (r < 0)
 		return r;
@@ -144,7 +144,7 @@ int secret_ls(struct secret_session *s, const struct secret_args *a, struct err 
 		json_arr(&j, NULL);
 		for (size_t i = 0; i < l.n; i++) {
 			json_obj(&j, NULL);
-			secret_item_json(&j, &l.v[i], now);
+			cli_secret_item_json(&j, &l.v[i], now);
 			json_end_obj(&j);
 		}
 		json_end_arr(&j);
@@ -157,6 +157,6 @@ int secret_ls(struct secret_session *s, const struct secret_args *a, struct err 
 	if (say_out(&out))
 		return -EIO;
 	if (!a->json)
-		secret_say_issued(&s->st);
+		cli_secret_say_issued(&s->st);
 	return 0;
 }

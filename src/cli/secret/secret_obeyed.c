@@ -34,7 +34,7 @@ static int note_command_word(struct obeys *o, const char *word)
 	return S_ISDIR(st.st_mode) ? 0 : obeys_add(&o->files, word);
 }
 
-int secret_note_command(struct secret_session *s, const char *command, struct err *e)
+int cli_secret_note_command(struct secret_session *s, const char *command, struct err *e)
 {
 	CLEANUP(obeys_release) struct obeys o = OBEYS_INIT;
 	int r = 0;

@@ -76,7 +76,7 @@ static int open_vault_files(struct secret_session *s, const struct vault_key_wan
 	return vault_files_open(&s->files, s->st.fd, key, flags, e);
 }
 
-void secret_session_unlock_files(struct secret_session *s)
+void cli_secret_session_unlock_files(struct secret_session *s)
 {
 	BUG_ON(s->unsaved);
 	vault_files_unlock(&s->files);
@@ -98,7 +98,7 @@ static int wait_for_lock(struct vault_files *f, int (*lock)(struct vault_files *
 	return lock(f, true, e);
 }
 
-int secret_session_relock_files(struct secret_session *s, struct err *e)
+int cli_secret_session_relock_files(struct secret_session *s, struct err *e)
 {
 	int r = wait_for_lock(&s->files, vault_files_lock, e);
 
@@ -109,21 +109,21 @@ int secret_session_relock_files(struct secret_session *s, struct err *e)
  * The running rotation needs the vault's lock to save, so this command releases it while it waits for the
  * rotation lock.
  */
-int secret_session_rotates(struct secret_session *s, struct err *e)
+int cli_secret_session_rotates(struct secret_session *s, struct err *e)
 {
 	struct err later = ERR_INIT;
 	int r, locked;
 
-	secret_session_unlock_files(s);
+	cli_secret_session_unlock_files(s);
 	r = wait_for_lock(&s->files, vault_files_lock_rotation, e);
-	locked = secret_session_relock_files(s, &later);
+	locked = cli_secret_session_relock_files(s, &later);
 	if (r == 0 && locked < 0)
 		*e = later;
 	return r < 0 ? r : locked;
 }
 
-int secret_session_unlock(struct secret_session *s, const struct vault_key_want *key, unsigned flags,
-			  struct err *e)
+int cli_secret_session_unlock(struct secret_session *s, const struct vault_key_want *key, unsigned flags,
+			      struct err *e)
 {
 	autoclose int exe = -1;
 	int r = open_vault_files(s, key, flags, e);
@@ -139,8 +139,8 @@ int secret_session_unlock(struct secret_session *s, const struct vault_key_want 
 	return r < 0 ? r : check_rollback(s, e);
 }
 
-int secret_session_open(struct secret_session *s, const struct vault_key_want *key, unsigned flags,
-			struct err *e)
+int cli_secret_session_open(struct secret_session *s, const struct vault_key_want *key, unsigned flags,
+			    struct err *e)
 {
 	int r = state_open(&s->st, e);
 
@@ -148,9 +148,9 @@ int secret_session_open(struct secret_session *s, const struct vault_key_want *k
 	 * Reading also works on a state directory that is full or read-only; the log is only needed for
 	 * changes.
 	 */
-	if (r == 0 && (flags & VAULT_FILES_WRITE || look_has_room(&s->st)))
+	if (r == 0 && (flags & VAULT_FILES_WRITE || cli_look_has_room(&s->st)))
 		r = audit_open(&s->audit, s->st.fd, e);
-	return r < 0 ? r : secret_session_unlock(s, key, flags, e);
+	return r < 0 ? r : cli_secret_session_unlock(s, key, flags, e);
 }
 
 /* The log announced changes that were not saved: a second event corrects that. */
@@ -160,12 +160,12 @@ static void log_unsaved(struct secret_session *s, const char *why)
 
 	if (!s->unsaved)
 		return;
-	if (secret_log(s, "secret.failed", NULL, why, &e) < 0)
+	if (cli_secret_log(s, "secret.failed", NULL, why, &e) < 0)
 		say_warn("%s", e.msg);
 	s->unsaved = 0;
 }
 
-void secret_session_close(struct secret_session *s)
+void cli_secret_session_close(struct secret_session *s)
 {
 	if (s->audit)
 		log_unsaved(s, "the command ended before it was saved");
@@ -176,7 +176,8 @@ void secret_session_close(struct secret_session *s)
 	s->audit = NULL;
 }
 
-int secret_log(struct secret_session *s, const char *type, const char *name, const char *what, struct err *e)
+int cli_secret_log(struct secret_session *s, const char *type, const char *name, const char *what,
+		   struct err *e)
 {
 	autobuf struct buf b = BUF_INIT;
 	struct json j = JSON_INIT(&b);
@@ -191,18 +192,18 @@ int secret_log(struct secret_session *s, const char *type, const char *name, con
 			     : audit_append(s->audit, type, NULL, &b, e);
 }
 
-int secret_save(struct secret_session *s, struct err *e)
+int cli_secret_save(struct secret_session *s, struct err *e)
 {
 	int r = vault_save(&s->proc, &s->files, e);
 
 	if (r < 0)
 		log_unsaved(s, e->msg);
 	s->unsaved = 0;
-	return r < 0 ? r : secret_write_schedule(s, e);
+	return r < 0 ? r : cli_secret_write_schedule(s, e);
 }
 
-int secret_log_failure(struct secret_session *s, const char *type, const char *name, const struct err *why,
-		       struct err *e)
+int cli_secret_log_failure(struct secret_session *s, const char *type, const char *name,
+			   const struct err *why, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT;
 	struct json j = JSON_INIT(&b);
@@ -214,7 +215,7 @@ int secret_log_failure(struct secret_session *s, const char *type, const char *n
 			     : audit_append(s->audit, type, NULL, &b, e);
 }
 
-int secret_revert(struct secret_session *s, struct err *e)
+int cli_secret_revert(struct secret_session *s, struct err *e)
 {
 	log_unsaved(s, "undone");
 	return vault_revert(&s->proc, &s->files, e);
@@ -222,7 +223,7 @@ int secret_revert(struct secret_session *s, struct err *e)
 
 /* --- the list of secrets ------------------------------------------------------------------------- */
 
-void secret_items_release(struct secret_items *l)
+void cli_secret_items_release(struct secret_items *l)
 {
 	for (size_t i = 0; i < l->n; i++)
 		free(l->v[i].command);
@@ -255,18 +256,18 @@ static int take_item(const struct vault_msg *m, void *ctx)
 	return 0;
 }
 
-int secret_items_get(struct secret_session *s, struct secret_items *ret, struct err *e)
+int cli_secret_items_get(struct secret_session *s, struct secret_items *ret, struct err *e)
 {
 	struct vault_msg ask = { .type = VAULT_LIST };
 
 	return vault_call(&s->proc, &ask, NULL, 0, take_item, ret, NULL, NULL, e);
 }
 
-int secret_write_schedule(struct secret_session *s, struct err *e)
+int cli_secret_write_schedule(struct secret_session *s, struct err *e)
 {
-	CLEANUP(secret_items_release) struct secret_items l = { 0 };
+	CLEANUP(cli_secret_items_release) struct secret_items l = { 0 };
 	CLEANUP(schedule_release) struct schedule all = SCHEDULE_INIT;
-	int r = secret_items_get(s, &l, e);
+	int r = cli_secret_items_get(s, &l, e);
 
 	if (r < 0)
 		return r;
@@ -283,22 +284,22 @@ int secret_write_schedule(struct secret_session *s, struct err *e)
 	return r < 0 ? err_sys(e, r, "the vault is saved, but the schedule of its rotations is not") : 0;
 }
 
-bool secret_item_has_expired(const struct secret_item *i, uint64_t now)
+bool cli_secret_item_has_expired(const struct secret_item *i, uint64_t now)
 {
 	return i->expires && i->expires <= now;
 }
 
-bool secret_item_expires_soon(const struct secret_item *i, uint64_t now)
+bool cli_secret_item_expires_soon(const struct secret_item *i, uint64_t now)
 {
 	return schedule_is_soon(i->expires, now);
 }
 
-bool secret_item_is_due(const struct secret_item *i, uint64_t now)
+bool cli_secret_item_is_due(const struct secret_item *i, uint64_t now)
 {
 	return i->every && i->command && now >= i->changed && now - i->changed >= i->every;
 }
 
-const char *secret_length_class(uint64_t len)
+const char *cli_secret_length_class(uint64_t len)
 {
 	static const struct {
 		uint64_t below;

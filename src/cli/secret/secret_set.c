@@ -30,7 +30,7 @@ static void say_secret_saved(const struct secret_args *a, const char *name)
 		say_note("%s is saved", name);
 		return;
 	}
-	if (secret_list_profiles(name, &profiles) < 0 || !profiles.n) {
+	if (cli_secret_list_profiles(name, &profiles) < 0 || !profiles.n) {
 		say_note("%s is saved; it can be sent nowhere until it is bound: coffer secret bind", name);
 		return;
 	}
@@ -39,17 +39,17 @@ static void say_secret_saved(const struct secret_args *a, const char *name)
 	say_note("%s is saved; coffer run --profile %s uses it", name, buf_cstr(&names));
 }
 
-int secret_set(struct secret_session *s, const struct secret_args *a, struct err *e)
+int cli_secret_set(struct secret_session *s, const struct secret_args *a, struct err *e)
 {
 	const char *name = a->argv[0];
-	int r = secret_take_value(s, a, name, set_flags(a), NULL, e);
+	int r = cli_secret_take_value(s, a, name, set_flags(a), NULL, e);
 
 	if (r == 0)
-		r = secret_log(s, "secret.set", name, NULL, e);
+		r = cli_secret_log(s, "secret.set", name, NULL, e);
 	if (r == 0)
-		r = secret_bind_all(s, a, name, e);
+		r = cli_secret_bind_all(s, a, name, e);
 	if (r == 0)
-		r = secret_save(s, e);
+		r = cli_secret_save(s, e);
 	if (r < 0)
 		return r;
 	if (a->replace)
@@ -72,18 +72,18 @@ static int clear_dates(struct secret_session *s, const struct secret_args *a, co
 static int rotate_value(struct secret_session *s, const struct secret_args *a, const struct secret_item *i,
 			struct err *e)
 {
-	int r = secret_take_value(s, a, i->name, VAULT_SET_ROTATE | set_flags(a), i->command, e);
+	int r = cli_secret_take_value(s, a, i->name, VAULT_SET_ROTATE | set_flags(a), i->command, e);
 
 	if (r == 0)
 		r = clear_dates(s, a, i->name, e);
 	if (r == 0)
-		r = secret_log(s, "secret.rotate", i->name, NULL, e);
+		r = cli_secret_log(s, "secret.rotate", i->name, NULL, e);
 	if (r == 0)
-		r = secret_save(s, e);
+		r = cli_secret_save(s, e);
 	if (r < 0)
 		return r;
 	say_note("%s has a new value", i->name);
-	if (!a->expires_text && secret_item_has_expired(i, now_in_seconds()))
+	if (!a->expires_text && cli_secret_item_has_expired(i, now_in_seconds()))
 		say_warn("%s is still marked as expired: set a new date with --expires", i->name);
 	return 0;
 }
@@ -94,7 +94,7 @@ static int rotate_and_log(struct secret_session *s, const struct secret_args *a,
 	int r = rotate_value(s, a, i, e);
 	struct err also = ERR_INIT;
 
-	if (r < 0 && secret_log_failure(s, "secret.rotate.failed", i->name, e, &also) < 0)
+	if (r < 0 && cli_secret_log_failure(s, "secret.rotate.failed", i->name, e, &also) < 0)
 		say_warn("%s", also.msg);
 	return r;
 }
@@ -109,7 +109,7 @@ static int rotate_all_due(struct secret_session *s, const struct secret_args *a,
 	for (size_t i = 0; i < l->n; i++) {
 		struct err why = ERR_INIT, stuck = ERR_INIT;
 
-		if (!secret_item_is_due(&l->v[i], now_in_seconds()))
+		if (!cli_secret_item_is_due(&l->v[i], now_in_seconds()))
 			continue;
 		n++;
 		/* A failed rotation does not stop the others. */
@@ -123,25 +123,25 @@ static int rotate_all_due(struct secret_session *s, const struct secret_args *a,
 			 * A partial change of this rotation must not be saved together with the next one's
 			 * value.
 			 */
-			if (secret_revert(s, &stuck) < 0)
+			if (cli_secret_revert(s, &stuck) < 0)
 				return err_set(e, stuck.code, "the rest was not tried: %s", stuck.msg);
 		}
 	}
 	if (n == 0)
 		say_note("nothing is due");
 	/* Even if nothing was saved: cofferd must not wait for rotations that are done. */
-	if (secret_write_schedule(s, e) < 0)
+	if (cli_secret_write_schedule(s, e) < 0)
 		return e->code;
 	return failed ? err_set(e, r, "%u of %u could not be rotated", failed, n) : 0;
 }
 
-int secret_rotate(struct secret_session *s, const struct secret_args *a, struct err *e)
+int cli_secret_rotate(struct secret_session *s, const struct secret_args *a, struct err *e)
 {
-	CLEANUP(secret_items_release) struct secret_items l = { 0 };
-	int r = secret_session_rotates(s, e);
+	CLEANUP(cli_secret_items_release) struct secret_items l = { 0 };
+	int r = cli_secret_session_rotates(s, e);
 
 	if (r == 0)
-		r = secret_items_get(s, &l, e);
+		r = cli_secret_items_get(s, &l, e);
 	if (r < 0 || a->due)
 		return r < 0 ? r : rotate_all_due(s, a, &l, e);
 	for (size_t i = 0; i < l.n; i++) {
@@ -152,7 +152,7 @@ int secret_rotate(struct secret_session *s, const struct secret_args *a, struct 
 	return err_set(e, -ENOENT, "there is no secret '%s'", a->argv[0]);
 }
 
-int secret_change(struct secret_session *s, const struct secret_args *a, struct err *e)
+int cli_secret_change(struct secret_session *s, const struct secret_args *a, struct err *e)
 {
 	struct vault_msg ask = { .type = VAULT_CHANGE, .num = { 0, a->expires, a->every } };
 	int r;
@@ -163,11 +163,11 @@ int secret_change(struct secret_session *s, const struct secret_args *a, struct 
 	ask.text[1] = slice_of(a->command && a->every ? a->command : "");
 	r = vault_call(&s->proc, &ask, NULL, 0, NULL, NULL, NULL, NULL, e);
 	if (r == 0)
-		r = secret_log(s, "secret.change", a->argv[0], NULL, e);
-	return r < 0 ? r : secret_save(s, e);
+		r = cli_secret_log(s, "secret.change", a->argv[0], NULL, e);
+	return r < 0 ? r : cli_secret_save(s, e);
 }
 
-int secret_rm(struct secret_session *s, const struct secret_args *a, struct err *e)
+int cli_secret_rm(struct secret_session *s, const struct secret_args *a, struct err *e)
 {
 	int r = 0;
 
@@ -177,7 +177,7 @@ int secret_rm(struct secret_session *s, const struct secret_args *a, struct err 
 		ask.text[0] = slice_of(a->argv[i]);
 		r = vault_call(&s->proc, &ask, NULL, 0, NULL, NULL, NULL, NULL, e);
 		if (r == 0)
-			r = secret_log(s, "secret.rm", a->argv[i], NULL, e);
+			r = cli_secret_log(s, "secret.rm", a->argv[i], NULL, e);
 	}
-	return r < 0 ? r : secret_save(s, e);
+	return r < 0 ? r : cli_secret_save(s, e);
 }

@@ -37,16 +37,16 @@ static int notify_failures(const struct notify_conf *conf, const struct strv *fa
 	return r;
 }
 
-void secret_tell_failed(const struct strv *failed)
+void cli_secret_tell_failed(const struct strv *failed)
 {
-	CLEANUP(notify_conf_release) struct notify_conf conf = NOTIFY_CONF_INIT;
+	CLEANUP(config_notify_release) struct notify_conf conf = NOTIFY_CONF_INIT;
 	struct loop loop = LOOP_INIT;
 	struct err e = ERR_INIT;
 	int r;
 
-	if (!failed->n || !notify_conf_is_there())
+	if (!failed->n || !config_notify_is_there())
 		return;
-	r = notify_conf_load(&conf, NULL, &e);
+	r = config_notify_load(&conf, NULL, &e);
 	if (r == 0)
 		r = notify_failures(&conf, failed, &loop, &e);
 	loop_close(&loop);

@@ -50,7 +50,7 @@ static int open_with_passphrase(struct vault_proc *p, struct vault_files *f, con
 	}
 }
 
-int secret_unlock(const struct secret_args *a, enum vault_fault *ret_fault, struct err *e)
+int cli_secret_unlock(const struct secret_args *a, enum vault_fault *ret_fault, struct err *e)
 {
 	CLEANUP(state_release) struct state st = STATE_INIT;
 	CLEANUP(vault_files_close) struct vault_files f = VAULT_FILES_INIT;
@@ -78,7 +78,7 @@ int secret_unlock(const struct secret_args *a, enum vault_fault *ret_fault, stru
 	return r;
 }
 
-int secret_lock(const struct secret_args *a, enum vault_fault *ret_fault, struct err *e)
+int cli_secret_lock(const struct secret_args *a, enum vault_fault *ret_fault, struct err *e)
 {
 	CLEANUP(state_release) struct state st = STATE_INIT;
 	struct cofferd_reply reply = { 0 };

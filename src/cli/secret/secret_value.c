@@ -80,9 +80,9 @@ static int run_value_command(struct secret_session *s, struct origin *o, const c
 	struct err later = ERR_INIT;
 	int r, locked;
 
-	secret_session_unlock_files(s);
-	r = secret_run_command(command, &o->fd, e);
-	locked = secret_session_relock_files(s, &later);
+	cli_secret_session_unlock_files(s);
+	r = cli_secret_run_command(command, &o->fd, e);
+	locked = cli_secret_session_relock_files(s, &later);
 	if (r == 0 && locked < 0)
 		*e = later;
 	return r < 0 ? r : locked;
@@ -122,7 +122,7 @@ static int check_value_file(const char *path, struct err *e)
 	return S_ISDIR(st.st_mode) ? err_set(e, -EISDIR, "%s is a directory", path) : 0;
 }
 
-int secret_check_origin(const struct secret_args *a, struct err *e)
+int cli_secret_check_origin(const struct secret_args *a, struct err *e)
 {
 	struct origin o = { .fd = -1 };
 	int r = 0;
@@ -169,8 +169,8 @@ static void say_value_notes(const struct secret_args *a, const char *name, const
 		say_note("%s is in the vault now; the file %s still has it too", name, a->file);
 }
 
-int secret_take_value(struct secret_session *s, const struct secret_args *a, const char *name, unsigned flags,
-		      const char *from_schedule, struct err *e)
+int cli_secret_take_value(struct secret_session *s, const struct secret_args *a, const char *name,
+			  unsigned flags, const char *from_schedule, struct err *e)
 {
 	struct vault_msg ask = { .type = VAULT_SET, .num = { flags, a->expires, a->every } };
 	struct origin o = { .fd = -1 };
@@ -178,7 +178,7 @@ int secret_take_value(struct secret_session *s, const struct secret_args *a, con
 	const char *remembered = a->every && a->command ? a->command : "";
 	/* Before the first run: from then on it is a command that cofferd runs. */
 	int r = *remembered || from_schedule
-			? secret_note_command(s, *remembered ? remembered : from_schedule, e)
+			? cli_secret_note_command(s, *remembered ? remembered : from_schedule, e)
 			: 0;
 
 	if (r == 0)

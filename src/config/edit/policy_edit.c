@@ -340,8 +340,8 @@ static int check_result(struct edit *d, const struct buf *out)
 	return 0;
 }
 
-int policy_edit(const char *name, const char *text, size_t len, const struct policy_edit *ed, struct buf *out,
-		struct err *e)
+int config_edit_policy(const char *name, const char *text, size_t len, const struct policy_edit *ed,
+		       struct buf *out, struct err *e)
 {
 	static int (*const ways[])(struct edit *) = {
 		[POLICY_EDIT_ADD_ENTRY] = edit_add_entry,     [POLICY_EDIT_TURN_ENTRY] = edit_turn_entry,

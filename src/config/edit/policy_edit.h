@@ -56,7 +56,7 @@ struct policy_edit {
 
 /* `name` stands for the file in messages. -EINVAL: the file is malformed; -EOPNOTSUPP: it cannot be edited,
  * with the reason. *out is the new contents; unchanged on failure. */
-int policy_edit(const char *name, const char *text, size_t len, const struct policy_edit *ed, struct buf *out,
-		struct err *e) MUST_CHECK;
+int config_edit_policy(const char *name, const char *text, size_t len, const struct policy_edit *ed,
+		       struct buf *out, struct err *e) MUST_CHECK;
 
 #endif

@@ -209,10 +209,10 @@ static int on_sandbox_row(void *ctx, const struct db_sandbox *row)
 static int read_restart_run(struct keeper *k, const char *id, struct db_sandbox *row, struct buf *start,
 			    struct err *e)
 {
-	CLEANUP(run_meta_release) struct run_meta m = { 0 };
+	CLEANUP(state_meta_release) struct run_meta m = { 0 };
 	bool alive = false;
 	autoclose int fd = state_run_open(k->w.st, id, &alive, e);
-	int r = fd < 0 ? fd : run_meta_read(fd, &m, e);
+	int r = fd < 0 ? fd : state_meta_read(fd, &m, e);
 
 	if (r < 0)
 		return r;
@@ -266,13 +266,13 @@ static int find_unregistered_runs(struct keeper *k, struct err *e)
 	int r = state_run_list(k->w.st, &ids, e);
 
 	for (size_t i = 0; r == 0 && i < ids.n; i++) {
-		CLEANUP(run_meta_release) struct run_meta m = { 0 };
+		CLEANUP(state_meta_release) struct run_meta m = { 0 };
 		bool alive = false;
 		autoclose int fd =
 			find_kept(k, ids.v[i]) ? -1 : state_run_open(k->w.st, ids.v[i], &alive, NULL);
 		struct err why = ERR_INIT;
 
-		if (fd < 0 || run_meta_read(fd, &m, NULL) < 0 || !m.restart || state_run_is_over(fd))
+		if (fd < 0 || state_meta_read(fd, &m, NULL) < 0 || !m.restart || state_run_is_over(fd))
 			continue;
 		if (register_run(k, ids.v[i], "found", &why) < 0 && why.code != -ENOENT)
 			snprintf(k->trouble, sizeof(k->trouble), "%.255s", why.msg);

@@ -128,10 +128,10 @@ static void kept_is_alive(struct kept *x, int run_fd)
 
 static void kept_has_ended(struct kept *x, int run_fd)
 {
-	CLEANUP(run_meta_release) struct run_meta m = { 0 };
+	CLEANUP(state_meta_release) struct run_meta m = { 0 };
 	struct restart_end end = { .exit_code = 137 };
 	uint64_t ended = clock_nsec(CLOCK_REALTIME);
-	bool told = run_meta_read(run_fd, &m, NULL) == 0 && m.ended;
+	bool told = state_meta_read(run_fd, &m, NULL) == 0 && m.ended;
 
 	if (told) {
 		x->row.exit_code = m.exit_code;

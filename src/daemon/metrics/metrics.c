@@ -80,7 +80,7 @@ static bool read_sandbox(struct state *st, const char *id, struct metrics_sandbo
 	bool alive = false;
 	autoclose int run = state_run_open(st, id, &alive, &e);
 
-	if (run < 0 || !alive || run_meta_read(run, meta, &e) < 0)
+	if (run < 0 || !alive || state_meta_read(run, meta, &e) < 0)
 		return false;
 	*ret = (struct metrics_sandbox){
 		.id = meta->id,
@@ -136,7 +136,7 @@ static int make_metrics_text(struct metrics *m, struct buf *out)
 		json_decref(all.sandboxes[i].asks);
 	}
 	for (size_t i = 0; metas && i < n; i++)
-		run_meta_release(&metas[i]);
+		state_meta_release(&metas[i]);
 	free(all.sandboxes);
 	free(metas);
 	return r < 0 ? r : buf_error(out);

@@ -160,10 +160,10 @@ static void find_image_holders(struct state *st, const struct image_record *rec,
 	if (state_run_list(st, &ids, NULL) < 0)
 		return;
 	for (size_t i = 0; i < ids.n; i++) {
-		CLEANUP(run_meta_release) struct run_meta m = { 0 };
+		CLEANUP(state_meta_release) struct run_meta m = { 0 };
 		bool alive = false;
 		autoclose int fd = state_run_open(st, ids.v[i], &alive, NULL);
-		bool known = fd >= 0 && alive && run_meta_read(fd, &m, NULL) == 0;
+		bool known = fd >= 0 && alive && state_meta_read(fd, &m, NULL) == 0;
 
 		if (fd < 0 || !alive || (known && !(m.image_digest && str_eq(m.image_digest, rec->manifest))))
 			continue;

@@ -27,8 +27,8 @@ static_assert(ARRAY_SIZE(requests) == RUN_REQUEST_COUNT, "a line for each");
 
 int compat_read(int run_fd)
 {
-	CLEANUP(run_meta_release) struct run_meta m = { 0 };
-	int r = run_meta_read(run_fd, &m, NULL);
+	CLEANUP(state_meta_release) struct run_meta m = { 0 };
+	int r = state_meta_read(run_fd, &m, NULL);
 
 	return r < 0 ? r : m.ended ? COMPAT_PROTOCOL : (int)m.protocol;
 }

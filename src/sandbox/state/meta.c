@@ -50,7 +50,7 @@ static char **meta_text_field(struct run_meta *m, const struct text_field *f)
 	return (char **)(void *)((char *)m + f->offset);
 }
 
-void run_meta_release(struct run_meta *m)
+void state_meta_release(struct run_meta *m)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
 		free(*meta_text_field(m, &texts[i]));
@@ -139,7 +139,7 @@ static void write_meta_fields(struct json *j, const struct run_meta *m)
 	json_end_obj(j);
 }
 
-int run_meta_write(int run_fd, const struct run_meta *m, struct err *e)
+int state_meta_write(int run_fd, const struct run_meta *m, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT;
 	struct json j = JSON_INIT(&b);
@@ -251,7 +251,7 @@ static int parse_meta(json_t *root, struct run_meta *m)
 	return parse_meta_texts(root, m);
 }
 
-int run_meta_read(int run_fd, struct run_meta *ret, struct err *e)
+int state_meta_read(int run_fd, struct run_meta *ret, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT;
 	struct run_meta m = { 0 };
@@ -269,7 +269,7 @@ int run_meta_read(int run_fd, struct run_meta *ret, struct err *e)
 	r = json_is_object(root) ? parse_meta(root, &m) : -EBADMSG;
 	json_decref(root);
 	if (r < 0) {
-		run_meta_release(&m);
+		state_meta_release(&m);
 		return err_set(e, r, META " of this run is damaged: it does not say what it should");
 	}
 	*ret = m;

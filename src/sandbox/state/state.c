@@ -495,11 +495,11 @@ static bool is_stale_run(struct state *st, const char *id)
 
 	if (fd < 0 || alive)
 		return false;
-	r = run_meta_read(fd, &m, NULL);
+	r = state_meta_read(fd, &m, NULL);
 	if (r == -ENOENT)
 		return run_birth_time(st->runs_fd, id) + FRESH_NS < clock_nsec(CLOCK_REALTIME);
 	ended = r == 0 && m.ended != 0;
-	run_meta_release(&m);
+	state_meta_release(&m);
 	return !ended;
 }
 

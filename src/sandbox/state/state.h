@@ -126,7 +126,7 @@ void state_name_clear(struct state *st, const char *name, const char *id);
 /* Directory fd of a named home, made when missing. */
 int state_home_open(struct state *st, const char *name, struct err *e) MUST_CHECK;
 
-/* The content of a run's meta.json. Strings are owned; release with run_meta_release(). */
+/* The content of a run's meta.json. Strings are owned; release with state_meta_release(). */
 struct run_meta {
 	char id[RUN_ID_LEN + 1];
 	char *name; /* NULL when it has none */
@@ -163,9 +163,9 @@ struct run_meta {
 	unsigned protocol;  /* of its launcher and guard (compat.h) */
 };
 /* -ENOENT when there is none, -EBADMSG when it is damaged. */
-int run_meta_read(int run_fd, struct run_meta *ret, struct err *e) MUST_CHECK;
+int state_meta_read(int run_fd, struct run_meta *ret, struct err *e) MUST_CHECK;
 /* Replaces meta.json by a rename: a reader sees the old one or the new one. A long command is cut. */
-int run_meta_write(int run_fd, const struct run_meta *m, struct err *e) MUST_CHECK;
-void run_meta_release(struct run_meta *m);
+int state_meta_write(int run_fd, const struct run_meta *m, struct err *e) MUST_CHECK;
+void state_meta_release(struct run_meta *m);
 
 #endif

@@ -152,14 +152,14 @@ static int list_live_names(const struct state *st, struct strv *ret)
 /* "b69c1f0a2d3e (make test)" */
 static void add_unnamed_run(struct state *st, const char *id, struct buf *out)
 {
-	CLEANUP(run_meta_release) struct run_meta m = { 0 };
+	CLEANUP(state_meta_release) struct run_meta m = { 0 };
 	bool alive;
 	autoclose int fd = state_run_open(st, id, &alive, NULL);
 
 	if (fd < 0 || !state_run_has_begun(fd))
 		return;
 	buf_addf(out, "%s%s", out->len ? ", " : "", id);
-	if (run_meta_read(fd, &m, NULL) < 0 || !m.command)
+	if (state_meta_read(fd, &m, NULL) < 0 || !m.command)
 		return;
 	buf_adds(out, " (");
 	str_add_safe(out, m.command, strnlen(m.command, SHOWN_COMMAND), false);

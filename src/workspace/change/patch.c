@@ -50,7 +50,7 @@ int workspace_patch(int upper_fd, struct base base, const struct change *c, stru
 	int r = 0;
 
 	if (has_patch_content(c->mode_before)) {
-		lo = base_open_parent(base, c->path, &name, &st);
+		lo = workspace_open_parent(base, c->path, &name, &st);
 		r = read_patch_side(lo, name, c->mode_before, false, &before);
 	}
 	if (r == 0 && has_patch_content(c->mode_after)) {

@@ -34,7 +34,7 @@ static int mark_run_objects(struct state *st, const char *id, struct hashes *kee
 
 		ret = ckpt_list_read(dir, &l.v[i], &b, e);
 		if (ret == 0) {
-			ret = checkpoint_hashes(b.data, b.len, keep);
+			ret = tree_store_hashes(b.data, b.len, keep);
 			if (ret == -ENOMEM)
 				err_set(e, ret, "out of memory");
 			else if (ret < 0)

@@ -470,7 +470,7 @@ static int open_comparison(struct cmp *k, const struct compare *c)
 	return r < 0 ? r : read_manifest_side(c->b, c->b_len, &k->s[1]);
 }
 
-int checkpoint_compare(const struct compare *c, struct changes *ret, struct err *e)
+int tree_store_compare(const struct compare *c, struct changes *ret, struct err *e)
 {
 	static const char *const trees[] = { "workspace", "root", "home" };
 	struct changes all = { 0 };
@@ -574,7 +574,7 @@ static int show_difference(struct cmp *k, const char *tree, const char *path, st
 	return r;
 }
 
-int checkpoint_patch(const struct compare *c, const struct change *change, struct buf *out)
+int tree_store_patch(const struct compare *c, const struct change *change, struct buf *out)
 {
 	const char *tree = str_starts(change->path, "~/") ? "home"
 			   : change->path[0] == '/'	  ? "root"

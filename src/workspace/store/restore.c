@@ -366,7 +366,7 @@ int restore_tree(struct restore *r, struct manifest_reader *m, int dirfd, const 
 	return ret < 0 ? ret : gone;
 }
 
-int checkpoint_hashes(const void *data, size_t len, struct hashes *ret)
+int tree_store_hashes(const void *data, size_t len, struct hashes *ret)
 {
 	struct manifest_reader m;
 	struct manifest_ent ent;

@@ -88,7 +88,7 @@ int restore_tree(struct restore *r, struct manifest_reader *m, int dirfd, const 
 		 struct err *e) MUST_CHECK;
 
 /* Adds the hashes of all files of a manifest: -EBADMSG when the bytes are not a complete manifest. */
-int checkpoint_hashes(const void *data, size_t len, struct hashes *ret) MUST_CHECK;
+int tree_store_hashes(const void *data, size_t len, struct hashes *ret) MUST_CHECK;
 
 /*
  * The changes from manifest a to manifest b, in each tree that both have. For the workspace, which lies over an original,
@@ -102,10 +102,10 @@ struct compare {
 	struct objects *store;
 };
 
-int checkpoint_compare(const struct compare *c, struct changes *ret, struct err *e) MUST_CHECK;
+int tree_store_compare(const struct compare *c, struct changes *ret, struct err *e) MUST_CHECK;
 
 /* The content of one such change, as workspace_patch() shows it. */
-int checkpoint_patch(const struct compare *c, const struct change *change, struct buf *out) MUST_CHECK;
+int tree_store_patch(const struct compare *c, const struct change *change, struct buf *out) MUST_CHECK;
 
 /* Attributes of an open file or directory that a checkpoint keeps, as a manifest has them. */
 int attrs_read(int fd, struct buf *ret) MUST_CHECK;

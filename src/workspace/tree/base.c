@@ -63,7 +63,7 @@ static int dup_or_none(int fd)
 	return fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 3);
 }
 
-int base_open_parent(struct base b, const char *path, const char **ret_name, struct stat *ret_st)
+int workspace_open_parent(struct base b, const char *path, const char **ret_name, struct stat *ret_st)
 {
 	CLEANUP(base_close) struct base at = { dup_or_none(b.layer), dup_or_none(b.dir) };
 	const char *slash;

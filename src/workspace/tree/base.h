@@ -20,6 +20,7 @@ struct base {
 
 /* Opens the directory, of either, with the entry that is visible at path: its fd, the last name, and the entry's stat.
  * -ENOENT when there is none. */
-int base_open_parent(struct base b, const char *path, const char **ret_name, struct stat *ret_st) MUST_CHECK;
+int workspace_open_parent(struct base b, const char *path, const char **ret_name,
+			  struct stat *ret_st) MUST_CHECK;
 
 #endif

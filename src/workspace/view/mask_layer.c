@@ -44,7 +44,7 @@ static int mask_is_seen(struct base b, const struct mask *m, bool *ret_dir)
 {
 	const char *name;
 	struct stat st = { 0 };
-	int fd = base_open_parent(b, m->path, &name, &st);
+	int fd = workspace_open_parent(b, m->path, &name, &st);
 
 	if (fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP)
 		return 0;
