@@ -341,7 +341,7 @@ static void add_page_head(struct buf *out, unsigned cols, unsigned page, unsigne
 	add_separator(out, cols);
 }
 
-static void add_note_rows(const char *note, struct buf *out, unsigned cols)
+static void prompt_add_note_rows(const char *note, struct buf *out, unsigned cols)
 {
 	autobuf struct buf plain = BUF_INIT;
 	size_t n;
@@ -380,7 +380,7 @@ static void parts_make(struct parts *p, const struct prompt_shown *s, unsigned p
 	add_menu_item(&p->hint, p->cols, true, "Enter", "the next page; how to allow it is on the last one");
 	add_other_items(s, &p->hint, p->cols);
 	if (s->note && s->note[0])
-		add_note_rows(s->note, &p->note, p->cols);
+		prompt_add_note_rows(s->note, &p->note, p->cols);
 }
 
 /* Rows left for the question above a foot, a note and the input line. */

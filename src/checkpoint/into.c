@@ -199,7 +199,7 @@ static int reopen_same_directory(const char *path, int fd)
 	return a.st_dev == b.st_dev && a.st_ino == b.st_ino ? TAKE_FD(again) : -ESTALE;
 }
 
-static int enter_new_namespaces(void *ctx, struct err *e)
+static int enter_mount_namespace_of_run(void *ctx, struct err *e)
 {
 	const struct mount_fetch *f = ctx;
 
@@ -272,7 +272,9 @@ static int mount_workspace_of_ended(void *ctx, struct buf *out, struct err *e)
 static int open_into_ended(struct into *i, struct err *e)
 {
 	CLEANUP(ids_release) struct ids ids = IDS_INIT;
-	struct mount_fetch f = { .enter = enter_new_namespaces, .make = mount_workspace_of_ended, .i = i };
+	struct mount_fetch f = { .enter = enter_mount_namespace_of_run,
+				 .make = mount_workspace_of_ended,
+				 .i = i };
 	struct ckpt_run *r = &i->n.r;
 	int ret = 0;
 

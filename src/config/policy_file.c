@@ -8,9 +8,9 @@
 
 #include "base/cleanup.h"
 #include "config/acts_read.h"
+#include "config/config_lint.h"
 #include "config/config_owner.h"
 #include "config/conflict.h"
-#include "config/lint.h"
 #include "config/read.h"
 
 #include <errno.h>
@@ -134,7 +134,7 @@ static int load_policy_file(const struct config_policy_args *a, const char *file
 	out->says_egress = true;
 	policy_set_layer_opts(out->policy, s.layer, &d.opts);
 	*mode = s.mode;
-	return lint_layer(out->policy, s.layer, s.mode == POLICY_OBSERVE, &out->warnings, e);
+	return config_lint_layer(out->policy, s.layer, s.mode == POLICY_OBSERVE, &out->warnings, e);
 }
 
 /* "@policy": the hosts and ports of the files' rules. Their other terms apply through the files' own
@@ -266,7 +266,7 @@ static int parse_single_policy(const char *name, const char *text, size_t len, s
 	out->says_egress = !acts_are_all(d.root);
 	policy_set_layer_opts(out->policy, s.layer, &d.opts);
 	policy_set_mode(out->policy, s.mode == POLICY_OBSERVE ? POLICY_OBSERVE : POLICY_ENFORCE);
-	r = lint_layer(out->policy, s.layer, s.mode == POLICY_OBSERVE, &out->warnings, e);
+	r = config_lint_layer(out->policy, s.layer, s.mode == POLICY_OBSERVE, &out->warnings, e);
 	return r < 0 ? r : policy_seal(out->policy, e);
 }
 

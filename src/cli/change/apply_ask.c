@@ -80,7 +80,7 @@ static void add_apply_preview(const struct changes *all, const unsigned char *go
 		buf_addf(out, "%zu stay behind\n", behind);
 }
 
-static uint64_t total_bytes_going(const struct changes *all, const unsigned char *go)
+static uint64_t bytes_to_apply(const struct changes *all, const unsigned char *go)
 {
 	uint64_t n = 0;
 
@@ -109,7 +109,7 @@ static int ask_about_changes(struct apply_ask *a, struct changed *run, struct au
 			     .waits = cli_ask_say_waits };
 	struct ask_question q = { .kind = ASK_APPLY,
 				  .has_body = true,
-				  .body_len = total_bytes_going(s->all, s->go),
+				  .body_len = bytes_to_apply(s->all, s->go),
 				  .host = "",
 				  .method = "",
 				  .path = "",

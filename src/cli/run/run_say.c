@@ -95,7 +95,7 @@ static void warn_of_limit(const struct run *r, enum limit_kind k, const char *wh
 }
 
 /* Can the words be typed as they are, without quotes for a shell? */
-static bool is_plain(const char *words)
+static bool is_typed_without_quotes(const char *words)
 {
 	for (const char *p = words; *p; p++) {
 		if ((unsigned char)*p <= ' ' ? *p != ' ' : strchr("\"'`$\\|&;<>()*?[]{}~#!", *p) != NULL)
@@ -120,7 +120,7 @@ static bool hint_run_image(const struct run *r, struct err *e)
 	for (size_t i = 1; i < r->spec->argv.n && words.len < 200; i++)
 		buf_addf(&words, "%s%s", i > 1 ? " " : "", r->spec->argv.v[i]);
 	err_hint(e, e->code, "coffer run --image %s -- %s (there is an image of that name)", rec.name,
-		 is_plain(buf_cstr(&words)) ? buf_cstr(&words) : "COMMAND");
+		 is_typed_without_quotes(buf_cstr(&words)) ? buf_cstr(&words) : "COMMAND");
 	return true;
 }
 
@@ -132,7 +132,7 @@ static void hint_not_found(const struct run *r, struct err *e)
 	if (r->end.exit_code != EXIT_NOCMD || hint_run_image(r, e) || r->spec->argv.n != 1 ||
 	    !strchr(word, ' '))
 		return;
-	if (is_plain(word))
+	if (is_typed_without_quotes(word))
 		err_hint(e, e->code, "coffer run -- %s (without quotes: this is one word)", word);
 	else
 		err_hint(e, e->code, "coffer run -- sh -c 'COMMAND' (the quoted command line is one word)");

@@ -45,7 +45,7 @@ struct part {
 	size_t len;
 };
 
-static bool take_int(struct part *s, size_t bytes, size_t *ret)
+static bool take_hello_int(struct part *s, size_t bytes, size_t *ret)
 {
 	size_t v = 0;
 
@@ -74,7 +74,7 @@ static bool take_vector(struct part *s, size_t bytes, struct part *ret)
 {
 	size_t len;
 
-	return take_int(s, bytes, &len) && take_part(s, len, ret);
+	return take_hello_int(s, bytes, &len) && take_part(s, len, ret);
 }
 
 static struct slice as_slice(struct part s)
@@ -89,7 +89,7 @@ static const char *take_server_name(struct tls_hello *h, struct part ext)
 
 	if (!take_vector(&ext, 2, &list) || ext.len)
 		return "its list of server names is malformed";
-	if (!take_int(&list, 1, &type) || type != 0 || !take_vector(&list, 2, &name) || list.len)
+	if (!take_hello_int(&list, 1, &type) || type != 0 || !take_vector(&list, 2, &name) || list.len)
 		return "it does not have exactly one server name";
 	if (name.len == 0 || name.len > SNI_MAX)
 		return "its server name is empty or too long";
@@ -124,7 +124,7 @@ static const char *take_versions(struct tls_hello *h, struct part ext)
 		return "its list of versions is malformed";
 	h->max_version = 0;
 	while (list.len) {
-		if (take_int(&list, 2, &v) && v >= 0x0301 && v <= 0x0304 && v > h->max_version)
+		if (take_hello_int(&list, 2, &v) && v >= 0x0301 && v <= 0x0304 && v > h->max_version)
 			h->max_version = (uint16_t)v;
 	}
 	return h->max_version ? NULL : "it offers no version of TLS that is known";
@@ -159,7 +159,7 @@ static const char *take_extensions(struct tls_hello *h, struct part all)
 		const char *why;
 		size_t type;
 
-		if (!take_int(&all, 2, &type) || !take_vector(&all, 2, &ext))
+		if (!take_hello_int(&all, 2, &type) || !take_vector(&all, 2, &ext))
 			return "an extension is malformed";
 		if (seen[type / 64] >> (type % 64) & 1)
 			return "an extension comes twice";
@@ -176,9 +176,9 @@ static const char *take_message(struct tls_hello *h, struct part m)
 	struct part random, session, suites, compressions, extensions = { 0 };
 	size_t version;
 
-	if (!take_int(&m, 2, &version) || !take_part(&m, 32, &random) || !take_vector(&m, 1, &session) ||
-	    session.len > 32 || !take_vector(&m, 2, &suites) || suites.len == 0 || suites.len % 2 ||
-	    !take_vector(&m, 1, &compressions) || compressions.len == 0)
+	if (!take_hello_int(&m, 2, &version) || !take_part(&m, 32, &random) ||
+	    !take_vector(&m, 1, &session) || session.len > 32 || !take_vector(&m, 2, &suites) ||
+	    suites.len == 0 || suites.len % 2 || !take_vector(&m, 1, &compressions) || compressions.len == 0)
 		return "it is malformed";
 	if (version < 0x0301 || version > 0x03ff)
 		return "its version is not one of TLS";

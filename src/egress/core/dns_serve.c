@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/container.h"
 #include "base/str.h"
-#include "egress/account/fold.h"
+#include "egress/account/egress_fold.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -75,7 +75,7 @@ struct dns_tcp **dns_serve_tcp(struct dns_serve *s)
 
 /* A decision, for the journal. */
 struct dns_decision {
-	enum fold_kind kind;
+	enum egress_fold_kind kind;
 	const char *word; /* allow, deny, error */
 	const char *rule, *why;
 	const struct egress_name *name;
@@ -100,8 +100,8 @@ static void journal_lookup(struct dns_serve *s, const struct dns_query *q, const
 	uint64_t count = 0;
 
 	if (d->first)
-		fold_note(eg->fold, d->kind, q->text, len, q->type, eg->now);
-	else if (!fold_is_due(eg->fold, d->kind, q->text, len, q->type, eg->now, &count))
+		egress_fold_note(eg->fold, d->kind, q->text, len, q->type, eg->now);
+	else if (!egress_fold_is_due(eg->fold, d->kind, q->text, len, q->type, eg->now, &count))
 		return;
 	l = journal_begin(&eg->journal, "dns");
 	json_str(l, "name", shown_name(q));

@@ -8,7 +8,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
-#include "egress/account/fold.h"
+#include "egress/account/egress_fold.h"
 #include "egress/account/pipes.h"
 #include "egress/core/access.h"
 #include "egress/core/asking.h"
@@ -121,7 +121,7 @@ void egress_alert(struct egress *eg, const char *kind, const char *name, const c
 	/* The whole text is the key: two different alerts about one host are both written. */
 	snprintf(what, sizeof(what), "%.60s %s %.*s", kind, name ? name : "", ALERT_TEXT_MAX,
 		 buf_cstr(&text));
-	if (!fold_is_due(eg->fold, FOLD_ALERT, what, strlen(what), 0, eg->now, &count))
+	if (!egress_fold_is_due(eg->fold, FOLD_ALERT, what, strlen(what), 0, eg->now, &count))
 		return;
 	l = journal_begin(&eg->journal, "alert");
 	json_str(l, "kind", kind);
@@ -147,7 +147,8 @@ static void journal_counted(struct egress *eg, bool all)
 
 	static_assert(ARRAY_SIZE(kinds) == FOLD_KIND_COUNT, "a line for each kind");
 	for (int i = 0; i < FOLD_KIND_COUNT; i++) {
-		uint64_t again, n = fold_flush(eg->fold, (enum fold_kind)i, eg->now, all, &again);
+		uint64_t again,
+			n = egress_fold_flush(eg->fold, (enum egress_fold_kind)i, eg->now, all, &again);
 		struct json *l;
 
 		if (!n)

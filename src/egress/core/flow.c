@@ -9,7 +9,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/container.h"
-#include "egress/account/fold.h"
+#include "egress/account/egress_fold.h"
 #include "egress/core/flow_int.h"
 
 #include <errno.h>
@@ -132,7 +132,7 @@ void flow_journal_open(struct flow *f, const struct policy_verdict *v, bool allo
 	 * already.
 	 */
 	if (!allow && !f->ask_id[0] &&
-	    !fold_is_due(f->eg->fold, FOLD_OPEN, host, strlen(host), f->port, f->eg->now, &count))
+	    !egress_fold_is_due(f->eg->fold, FOLD_OPEN, host, strlen(host), f->port, f->eg->now, &count))
 		return;
 	l = journal_begin(&f->eg->journal, "open");
 	json_u64(l, "c", f->id);

@@ -5,7 +5,7 @@
  */
 #include "base/str.h"
 #include "egress/account/deny.h"
-#include "egress/account/fold.h"
+#include "egress/account/egress_fold.h"
 #include "egress/exchange/http_act.h"
 #include "egress/exchange/http_capture.h"
 #include "egress/exchange/http_head.h"
@@ -160,7 +160,7 @@ static void log_request_denial(struct exch *e, const char *rule, const char *why
 		 (int)(path.len < 100 ? path.len : 100), path.len ? path.p : "", why);
 	/* Refusals that a person was asked about are in the log already, each time. */
 	if (!e->ask_id[0] && !e->secret_ask_id[0] &&
-	    !fold_is_due(eg->fold, FOLD_REQUEST, what, strlen(what), 0, eg->now, &count)) {
+	    !egress_fold_is_due(eg->fold, FOLD_REQUEST, what, strlen(what), 0, eg->now, &count)) {
 		e->logged = false;
 		return;
 	}

@@ -18,7 +18,7 @@
  * Every line begins with t (CLOCK_REALTIME, ns) and ev. The other members are the ones listed here; a member
  * without a value is left out. `first` is 1 on the line of something that passed for the first time, and on
  * the lines that belong to it (ledger.h): the guard never folds such a line. `count` is the number of further
- * events of the same kind that the line represents (fold.h). A line that reports only a number has the name
+ * events of the same kind that the line represents (egress_fold.h). A line that reports only a number has the name
  * "*"; its `again` is the number of events that equal one with a line, and `top` lists the most frequent ones
  * (base/top.h).
  *

@@ -109,8 +109,8 @@ static void open_output_sinks(struct pump *s, const struct pump_opts *o)
 	bool log = o->log_fd >= 0;
 	bool out_tty = !log && o->out >= 0 && isatty(o->out), err_tty = !log && o->err >= 0 && isatty(o->err);
 
-	sink_init(&s->out, s->loop, log ? o->log_fd : o->out, on_sink_change, s);
-	sink_init(&s->err, s->loop, log ? o->log_fd : o->err, on_sink_change, s);
+	supervise_sink_init(&s->out, s->loop, log ? o->log_fd : o->out, on_sink_change, s);
+	supervise_sink_init(&s->err, s->loop, log ? o->log_fd : o->err, on_sink_change, s);
 	/* With -t the caller handed over the terminal: escape sequences of the command are passed through. */
 	s->out.filter = !s->tty && out_tty;
 	s->err.filter = !s->tty && err_tty;
@@ -151,7 +151,7 @@ void pump_continue(struct pump *s)
 }
 
 /* How many of `len` bytes the output limit allows; terminals are not limited. */
-static uint32_t bytes_within_limit(const struct pump *s, const struct sink *k, uint32_t len)
+static uint32_t bytes_within_limit(const struct pump *s, const struct supervise_sink *k, uint32_t len)
 {
 	uint64_t left;
 
@@ -163,7 +163,7 @@ static uint32_t bytes_within_limit(const struct pump *s, const struct sink *k, u
 
 static int pump_take_output(struct pump *s, const struct frame *f)
 {
-	struct sink *k = f->type == PROTO_STDERR ? &s->err : &s->out;
+	struct supervise_sink *k = f->type == PROTO_STDERR ? &s->err : &s->out;
 	uint32_t n, cost = f->len + FRAME_HEAD;
 
 	if (!f->len || cost > s->room || (s->tty && f->type == PROTO_STDERR))
@@ -176,12 +176,12 @@ static int pump_take_output(struct pump *s, const struct frame *f)
 	if (s->times && n)
 		logtimes_note(s->times, clock_nsec(CLOCK_REALTIME));
 	s->saw_erofs = s->saw_erofs || memmem(f->data, f->len, EROFS_TEXT, sizeof(EROFS_TEXT) - 1);
-	sink_write(k, f->data, n);
+	supervise_sink_write(k, f->data, n);
 	s->printed += f->len;
 	if (n < f->len && !s->cut) {
 		s->cut = true;
 		if (s->mark_cut)
-			sink_write(k, CUT_MARK, sizeof(CUT_MARK) - 1);
+			supervise_sink_write(k, CUT_MARK, sizeof(CUT_MARK) - 1);
 	}
 	return_output_credit(s);
 	return 0;
@@ -252,9 +252,9 @@ void pump_hold(struct pump *s, bool held)
 		watch_input(s);
 	/* Output that is not a terminal is not held. */
 	if (!s->out.capped || !held)
-		sink_hold(&s->out, held);
+		supervise_sink_hold(&s->out, held);
 	if (!s->err.capped || !held)
-		sink_hold(&s->err, held);
+		supervise_sink_hold(&s->err, held);
 }
 
 void pump_redraw(struct pump *s)
@@ -287,8 +287,8 @@ void pump_finish(struct pump *s)
 {
 	loop_unwatch(s->loop, &s->in);
 	s->in_done = true;
-	sink_finish(&s->out);
-	sink_finish(&s->err);
+	supervise_sink_finish(&s->out);
+	supervise_sink_finish(&s->err);
 }
 
 void pump_release(struct pump *s)
@@ -298,7 +298,7 @@ void pump_release(struct pump *s)
 	if (s->tty)
 		tty_restore();
 	loop_unwatch(s->loop, &s->in);
-	sink_release(&s->out);
-	sink_release(&s->err);
+	supervise_sink_release(&s->out);
+	supervise_sink_release(&s->err);
 	s->loop = NULL;
 }

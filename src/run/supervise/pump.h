@@ -12,7 +12,7 @@
 #include "codec/term/termmodes.h"
 #include "ipc/conn.h"
 #include "run/supervise/logtimes.h"
-#include "run/supervise/sink.h"
+#include "run/supervise/supervise_sink.h"
 #include "sandbox/init/proto.h"
 
 struct pump_opts {
@@ -33,7 +33,7 @@ struct pump {
 	void (*kick)(void *ctx);
 	void *ctx;
 
-	struct sink out, err;
+	struct supervise_sink out, err;
 	bool tty;     /* the command has a terminal */
 	bool resizes; /* SIGWINCH is wanted without a terminal, too: set before pump_take_signals() */
 	int tty_fd;
@@ -87,7 +87,7 @@ void pump_redraw(struct pump *s);
 void pump_finish(struct pump *s);
 static inline bool pump_is_flushed(const struct pump *s)
 {
-	return sink_is_empty(&s->out) && sink_is_empty(&s->err);
+	return supervise_sink_is_empty(&s->out) && supervise_sink_is_empty(&s->err);
 }
 /* Restores the terminal. */
 void pump_release(struct pump *s);

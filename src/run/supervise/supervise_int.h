@@ -143,7 +143,7 @@ struct supervise_prompt {
 	unsigned row;	 /* asks shown in a row, without a pause */
 	uint64_t row_at; /* CLOCK_MONOTONIC ns: end of the last one */
 	struct watch w_in;
-	struct sink out;
+	struct supervise_sink out;
 	struct termmodes modes; /* of the command, when it was interrupted */
 };
 

@@ -70,7 +70,7 @@ static bool prompt_is_foreground(const struct supervision *sv)
 static void write_prompt_text(struct supervise_prompt *p, const struct buf *b)
 {
 	if (!buf_error(b))
-		sink_write(&p->out, b->data, b->len);
+		supervise_sink_write(&p->out, b->data, b->len);
 }
 
 static void write_prompt_line(struct supervise_prompt *p, const char *fmt, ...) PRINTF_LIKE(2, 3);
@@ -209,7 +209,7 @@ static void on_prompt_written(void *ctx)
 		p->on = false;
 		p->ending = true;
 	}
-	if (p->active && p->ending && (p->out.error || sink_is_empty(&p->out)))
+	if (p->active && p->ending && (p->out.error || supervise_sink_is_empty(&p->out)))
 		give_terminal_back(sv);
 }
 
@@ -533,7 +533,7 @@ static int take_ask(void *ctx, json_t *ask)
 		return 0;
 	}
 	if (p->active && !p->ending && str_eq(p->id, jsonget_text(ask, "id"))) {
-		sink_write(&p->out, "\r\n", 2);
+		supervise_sink_write(&p->out, "\r\n", 2);
 		report_question_end(p, ask);
 		p->id[0] = '\0';
 	}
@@ -550,7 +550,7 @@ static void prompt_server_lost(struct supervision *sv)
 	askc_close(&p->c);
 	p->on = false;
 	if (p->active && !p->ending) {
-		sink_write(&p->out, "\r\n", 2);
+		supervise_sink_write(&p->out, "\r\n", 2);
 		write_prompt_line(p, "the sandbox's guard is gone, and with it the question: it is denied");
 		finish_question(sv);
 	}
@@ -631,7 +631,7 @@ void supervise_prompt_round(struct supervision *sv)
 
 	if (!p->active || p->ending || (!sv->ended && !sv->killed))
 		return;
-	sink_write(&p->out, "\r\n", 2);
+	supervise_sink_write(&p->out, "\r\n", 2);
 	write_prompt_line(p, "the command has ended, and with it the question");
 	finish_question(sv);
 }
@@ -648,7 +648,7 @@ void supervise_prompt_begin(struct supervision *sv)
 	in = fcntl(o->in, F_DUPFD_CLOEXEC, 3);
 	out = fcntl(o->out, F_DUPFD_CLOEXEC, 3);
 	p->w_in = (struct watch){ .fd = in, .fn = on_prompt_input, .ctx = sv };
-	sink_init(&p->out, &sv->loop, out, on_prompt_written, sv);
+	supervise_sink_init(&p->out, &sv->loop, out, on_prompt_written, sv);
 	p->on = in >= 0 && out >= 0;
 }
 
@@ -670,7 +670,7 @@ void supervise_prompt_close(struct supervision *sv)
 	loop_unwatch(&sv->loop, &p->w_in);
 	p->w_in.fd = fd_close(p->w_in.fd);
 	out = p->out.w.fd;
-	sink_release(&p->out);
+	supervise_sink_release(&p->out);
 	fd_close(out);
 	p->on = false;
 }

@@ -104,7 +104,7 @@ static void show_ask_in_title(struct supervision *sv)
 	str_add_safe(&b, m->text, strlen(m->text), false);
 	buf_adds(&b, "\007");
 	if (!buf_error(&b))
-		sink_write(&sv->pump.err, b.data, b.len);
+		supervise_sink_write(&sv->pump.err, b.data, b.len);
 }
 
 static void on_terminal_report_timeout(struct timer *t)
@@ -127,7 +127,7 @@ void supervise_say(struct supervision *sv, const struct net_msg *m)
 	if (!stderr_is_command_terminal(sv)) {
 		format_notice(sv, m, &line);
 		if (line.len)
-			sink_write(&sv->pump.err, line.data, line.len);
+			supervise_sink_write(&sv->pump.err, line.data, line.len);
 		return;
 	}
 	queue_notice(l, m);
@@ -169,7 +169,7 @@ int supervise_say_tty(struct supervision *sv, const struct frame *f)
 	}
 	take_all_notices(sv, &lines);
 	if (lines.len)
-		sink_write(&sv->pump.err, lines.data, lines.len);
+		supervise_sink_write(&sv->pump.err, lines.data, lines.len);
 	return 0;
 }
 

@@ -94,7 +94,7 @@ int helper_open(const char *name, struct err *e)
 	return err_hint(e, r, "build it with 'make', or install it with 'make install'");
 }
 
-int helper_open_path(const char *path, struct err *e)
+int helper_open_trusted(const char *path, struct err *e)
 {
 	autofree char *real = realpath(path, NULL);
 	struct stat self = { 0 };

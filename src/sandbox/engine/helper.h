@@ -14,7 +14,7 @@
 int helper_open(const char *name, struct err *e) MUST_CHECK;
 
 /* Opens a program that is named by its path for reading, judged the same way. Links are followed. */
-int helper_open_path(const char *path, struct err *e) MUST_CHECK;
+int helper_open_trusted(const char *path, struct err *e) MUST_CHECK;
 
 /* Judges an open file alone, and not the directory that it is in. */
 int helper_check_fd(int fd, const char *path, struct err *e) MUST_CHECK;

@@ -20,7 +20,7 @@ static void oci_json_freep(json_t **j)
 	json_decref(*j);
 }
 
-static int refuse_oci_json(struct err *e, const char *what, const char *why)
+static int refuse_image_json(struct err *e, const char *what, const char *why)
 {
 	return err_set(e, -EBADMSG, "the image's %s %s", what, why);
 }
@@ -50,7 +50,7 @@ static int load_oci_json(const char *data, size_t len, const char *what, json_t 
 	int r;
 
 	if (len > OCI_JSON_MAX)
-		return refuse_oci_json(e, what, "is too large");
+		return refuse_image_json(e, what, "is too large");
 	r = jsonget_load(data, len, ret, &why);
 	if (r == -EBADMSG)
 		return err_set(e, r, "the image's %s is not JSON that can be read (line %d)", what, why.line);
@@ -80,9 +80,9 @@ static int parse_descriptor(const json_t *obj, const char *what, struct oci_desc
 	const json_t *notes = json_object_get(obj, "annotations");
 
 	if (!json_is_object(obj) || !digest || !oci_is_digest(digest))
-		return refuse_oci_json(e, what, "names something without a sha256 digest");
+		return refuse_image_json(e, what, "names something without a sha256 digest");
 	if (!json_is_integer(size) || json_integer_value(size) < 0)
-		return refuse_oci_json(e, what, "names something without a size");
+		return refuse_image_json(e, what, "names something without a size");
 	memcpy(ret->digest, digest, OCI_DIGEST_LEN + 1);
 	ret->size = (uint64_t)json_integer_value(size);
 	ret->is_index =
@@ -102,7 +102,7 @@ static int parse_descriptors(const json_t *arr, const char *what, size_t max, st
 	size_t n = json_array_size(arr);
 
 	if (!json_is_array(arr))
-		return refuse_oci_json(e, what, "has no list where one should be");
+		return refuse_image_json(e, what, "has no list where one should be");
 	if (n > max)
 		return err_set(e, -E2BIG, "the image's %s names %zu things; at most %zu", what, n, max);
 	ret->v = calloc(n ? n : 1, sizeof(*ret->v));
@@ -123,14 +123,14 @@ static int parse_string_list(const json_t *arr, const char *what, struct strv *r
 	size_t n = json_array_size(arr);
 
 	if (arr && !json_is_null(arr) && !json_is_array(arr))
-		return refuse_oci_json(e, what, "has something else where a list should be");
+		return refuse_image_json(e, what, "has something else where a list should be");
 	if (n > OCI_LIST_MAX)
-		return refuse_oci_json(e, what, "has a list that is too long");
+		return refuse_image_json(e, what, "has a list that is too long");
 	for (size_t i = 0; i < n; i++) {
 		const char *s = json_string_value(json_array_get(arr, i));
 
 		if (!s || strlen(s) > TEXT_MAX)
-			return refuse_oci_json(e, what, "has something in a list that is not a short text");
+			return refuse_image_json(e, what, "has something in a list that is not a short text");
 		if (strv_add(ret, s) < 0)
 			return err_set(e, -ENOMEM, "out of memory");
 	}
@@ -159,7 +159,7 @@ int oci_parse_manifest(const char *data, size_t len, struct oci_manifest *ret, s
 	int r = load_oci_json(data, len, "manifest", &root, e);
 
 	if (r == 0 && json_integer_value(json_object_get(root, "schemaVersion")) != 2)
-		r = refuse_oci_json(e, "manifest", "is not of version 2");
+		r = refuse_image_json(e, "manifest", "is not of version 2");
 	if (r == 0)
 		r = parse_descriptor(json_object_get(root, "config"), "manifest", &m.config, e);
 	if (r == 0)
@@ -180,7 +180,7 @@ static int parse_environment(const json_t *arr, struct oci_config *c, struct err
 		const char *eq = strchr(c->env.v[i], '=');
 
 		if (!eq || eq == c->env.v[i])
-			return refuse_oci_json(e, "configuration", "sets a variable without a name");
+			return refuse_image_json(e, "configuration", "sets a variable without a name");
 	}
 	return r;
 }
@@ -193,8 +193,8 @@ static int parse_optional_text(const json_t *obj, const char *key, size_t max, c
 	if (!v || json_is_null(v) || (s && !*s))
 		return 0;
 	if (!s)
-		return refuse_oci_json(e, "configuration",
-				       "has a user or directory that is not a short text");
+		return refuse_image_json(e, "configuration",
+					 "has a user or directory that is not a short text");
 	*ret = strdup(s);
 	return *ret ? 0 : err_set(e, -ENOMEM, "out of memory");
 }
@@ -215,7 +215,7 @@ int oci_parse_config(const char *data, size_t len, struct oci_config *ret, struc
 			      &c.diff_ids, e);
 	for (size_t i = 0; r == 0 && i < c.diff_ids.n; i++) {
 		if (!oci_is_digest(c.diff_ids.v[i]))
-			r = refuse_oci_json(e, "configuration", "names a layer without a sha256 digest");
+			r = refuse_image_json(e, "configuration", "names a layer without a sha256 digest");
 	}
 	if (r == 0)
 		r = parse_environment(json_object_get(config, "Env"), &c, e);
@@ -264,7 +264,7 @@ int oci_parse_docker(const char *data, size_t len, const char *tag, struct oci_d
 			image = json_array_get(root, i);
 	}
 	if (!json_is_object(image) || !oci_member_text(image, "Config", 4095))
-		return refuse_oci_json(e, "manifest.json", "names no image");
+		return refuse_image_json(e, "manifest.json", "names no image");
 	d.config = strdup(oci_member_text(image, "Config", 4095));
 	if (!d.config)
 		return err_set(e, -ENOMEM, "out of memory");

@@ -64,7 +64,7 @@ struct parts {
 	struct slice d; /* empty: a public key */
 };
 
-static BIGNUM *bignum_of(struct slice s)
+static BIGNUM *sshsign_bignum_of(struct slice s)
 {
 	BIGNUM *b = BN_secure_new();
 
@@ -105,9 +105,9 @@ static EVP_PKEY *key_from_params(const char *type, bool is_private, OSSL_PARAM *
 static EVP_PKEY *openssl_key(const struct parts *p)
 {
 	CLEANUP(build_freep) OSSL_PARAM_BLD *bld = OSSL_PARAM_BLD_new();
-	CLEANUP(bignum_freep) BIGNUM *n = p->n.len ? bignum_of(p->n) : NULL;
-	CLEANUP(bignum_freep) BIGNUM *e = p->e.len ? bignum_of(p->e) : NULL;
-	CLEANUP(bignum_freep) BIGNUM *d = p->d.len ? bignum_of(p->d) : NULL;
+	CLEANUP(bignum_freep) BIGNUM *n = p->n.len ? sshsign_bignum_of(p->n) : NULL;
+	CLEANUP(bignum_freep) BIGNUM *e = p->e.len ? sshsign_bignum_of(p->e) : NULL;
+	CLEANUP(bignum_freep) BIGNUM *d = p->d.len ? sshsign_bignum_of(p->d) : NULL;
 	OSSL_PARAM *params;
 	EVP_PKEY *key = NULL;
 
@@ -219,7 +219,8 @@ static bool verify_openssl(const struct parts *p, const EVP_MD *hash, const uint
 	       EVP_DigestVerify(md, sig, len, (const unsigned char *)data.p, data.len) == 1;
 }
 
-static bool verify_rsa(struct wire_in *key, struct slice algorithm, struct slice raw, struct slice data)
+static bool sshsign_verify_rsa(struct wire_in *key, struct slice algorithm, struct slice raw,
+			       struct slice data)
 {
 	struct parts p = { .type = "RSA" };
 	bool sha512 = slice_eq(algorithm, "rsa-sha2-512");
@@ -265,8 +266,8 @@ static bool verify_ecdsa(const struct curve *c, struct wire_in *key, struct slic
 	if (!ssh_is_done(key) || !ssh_is_done(&in) || !slice_eq(name, c->name) || r.len > 66 || s.len > 66 ||
 	    !sig)
 		return false;
-	br = bignum_of(r);
-	bs = bignum_of(s);
+	br = sshsign_bignum_of(r);
+	bs = sshsign_bignum_of(s);
 	if (!br || !bs || ECDSA_SIG_set0(sig, br, bs) != 1) {
 		BN_free(br);
 		BN_free(bs);
@@ -287,7 +288,7 @@ bool sshsign_check(struct slice blob, struct slice signature, struct slice data)
 	if (key.bad || !ssh_is_done(&in) || raw.len > RAW_MAX)
 		return false;
 	if (slice_eq(type, "ssh-rsa"))
-		return verify_rsa(&key, algorithm, raw, data);
+		return sshsign_verify_rsa(&key, algorithm, raw, data);
 	if (!slice_same(type, algorithm))
 		return false;
 	if (slice_eq(type, "ssh-ed25519"))

@@ -2,9 +2,9 @@
 /*
  * Writes to a descriptor of the caller without ever waiting for its reader and without O_NONBLOCK, which other
  * processes that share the descriptor would see. Bytes that cannot be written now are queued; the queue is bounded by
- * the credit of the source. The way to write without waiting depends on the kind of descriptor: sink_write_some().
+ * the credit of the source. The way to write without waiting depends on the kind of descriptor: supervise_sink_write_some().
  */
-#include "run/supervise/sink.h"
+#include "run/supervise/supervise_sink.h"
 
 #include "base/cleanup.h"
 
@@ -19,13 +19,14 @@
 
 static void on_sink_writable(struct watch *w, uint32_t events);
 
-void sink_init(struct sink *s, struct loop *l, int fd, void (*changed)(void *ctx), void *ctx)
+void supervise_sink_init(struct supervise_sink *s, struct loop *l, int fd, void (*changed)(void *ctx),
+			 void *ctx)
 {
-	*s = (struct sink){ .loop = l, .changed = changed, .ctx = ctx };
+	*s = (struct supervise_sink){ .loop = l, .changed = changed, .ctx = ctx };
 	s->w = (struct watch){ .fd = fd, .fn = on_sink_writable, .ctx = s };
 }
 
-static enum sink_kind sink_kind_of(int fd)
+static enum supervise_sink_kind supervise_sink_kind_of(int fd)
 {
 	struct stat st;
 
@@ -49,12 +50,12 @@ static ssize_t write_if_ready(int fd, const char *p, size_t len, size_t most)
 	return write(fd, p, len < most ? len : most);
 }
 
-static ssize_t sink_write_some(struct sink *s, const char *p, size_t len)
+static ssize_t supervise_sink_write_some(struct supervise_sink *s, const char *p, size_t len)
 {
 	int fd = s->w.fd;
 
 	if (s->kind == SINK_UNKNOWN)
-		s->kind = sink_kind_of(fd);
+		s->kind = supervise_sink_kind_of(fd);
 	if (s->kind == SINK_FILE)
 		return write(fd, p, len);
 	if (s->kind == SINK_SOCKET)
@@ -70,7 +71,7 @@ static ssize_t sink_write_some(struct sink *s, const char *p, size_t len)
 	return write_if_ready(fd, p, len, s->kind == SINK_PIPE ? PIPE_CHUNK : TTY_CHUNK);
 }
 
-static void sink_fail(struct sink *s, int code)
+static void supervise_sink_fail(struct supervise_sink *s, int code)
 {
 	s->error = code;
 	buf_release(&s->q);
@@ -79,19 +80,19 @@ static void sink_fail(struct sink *s, int code)
 }
 
 /* Writes as much as possible without waiting; returns the number of bytes, or -1 when writing has failed for good. */
-static ssize_t sink_write_now(struct sink *s, const char *p, size_t len)
+static ssize_t supervise_sink_write_now(struct supervise_sink *s, const char *p, size_t len)
 {
 	size_t done = 0;
 
 	while (done < len) {
-		ssize_t n = sink_write_some(s, p + done, len - done);
+		ssize_t n = supervise_sink_write_some(s, p + done, len - done);
 
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0 && errno == EAGAIN)
 			break;
 		if (n < 0) {
-			sink_fail(s, -errno);
+			supervise_sink_fail(s, -errno);
 			return -1;
 		}
 		done += (size_t)n;
@@ -101,8 +102,8 @@ static ssize_t sink_write_now(struct sink *s, const char *p, size_t len)
 
 static void on_sink_writable(struct watch *w, uint32_t events)
 {
-	struct sink *s = w->ctx;
-	ssize_t n = sink_write_now(s, s->q.data + s->off, s->q.len - s->off);
+	struct supervise_sink *s = w->ctx;
+	ssize_t n = supervise_sink_write_now(s, s->q.data + s->off, s->q.len - s->off);
 
 	(void)events;
 	if (n < 0) {
@@ -110,7 +111,7 @@ static void on_sink_writable(struct watch *w, uint32_t events)
 		return;
 	}
 	s->off += (size_t)n;
-	if (!sink_is_empty(s))
+	if (!supervise_sink_is_empty(s))
 		return;
 	buf_release(&s->q);
 	s->off = 0;
@@ -118,12 +119,12 @@ static void on_sink_writable(struct watch *w, uint32_t events)
 	s->changed(s->ctx);
 }
 
-static void sink_write_or_queue(struct sink *s, const char *p, size_t len)
+static void supervise_sink_write_or_queue(struct supervise_sink *s, const char *p, size_t len)
 {
 	ssize_t n = 0;
 
-	if (sink_is_empty(s) && !s->held)
-		n = sink_write_now(s, p, len);
+	if (supervise_sink_is_empty(s) && !s->held)
+		n = supervise_sink_write_now(s, p, len);
 	if (n < 0) {
 		s->changed(s->ctx);
 		return;
@@ -136,42 +137,42 @@ static void sink_write_or_queue(struct sink *s, const char *p, size_t len)
 	}
 	buf_add(&s->q, p + n, len - (size_t)n);
 	if (buf_error(&s->q) || (!s->held && loop_watch(s->loop, &s->w, EPOLLOUT) < 0)) {
-		sink_fail(s, -ENOMEM);
+		supervise_sink_fail(s, -ENOMEM);
 		s->changed(s->ctx);
 	}
 }
 
-void sink_write(struct sink *s, const void *data, size_t len)
+void supervise_sink_write(struct supervise_sink *s, const void *data, size_t len)
 {
 	autobuf struct buf safe = BUF_INIT;
 
 	if (s->w.fd < 0 || s->error || !len)
 		return;
 	if (!s->filter) {
-		sink_write_or_queue(s, data, len);
+		supervise_sink_write_or_queue(s, data, len);
 		return;
 	}
 	termsafe_feed(&s->safe, &safe, data, len);
 	if (buf_error(&safe))
-		sink_fail(s, -ENOMEM);
+		supervise_sink_fail(s, -ENOMEM);
 	else if (safe.len)
-		sink_write_or_queue(s, safe.data, safe.len);
+		supervise_sink_write_or_queue(s, safe.data, safe.len);
 }
 
-void sink_hold(struct sink *s, bool held)
+void supervise_sink_hold(struct supervise_sink *s, bool held)
 {
 	if (s->held == held || s->w.fd < 0)
 		return;
 	s->held = held;
 	if (held) {
 		loop_unwatch(s->loop, &s->w);
-	} else if (!sink_is_empty(s) && loop_watch(s->loop, &s->w, EPOLLOUT) < 0) {
-		sink_fail(s, -ENOMEM);
+	} else if (!supervise_sink_is_empty(s) && loop_watch(s->loop, &s->w, EPOLLOUT) < 0) {
+		supervise_sink_fail(s, -ENOMEM);
 		s->changed(s->ctx);
 	}
 }
 
-void sink_finish(struct sink *s)
+void supervise_sink_finish(struct supervise_sink *s)
 {
 	autobuf struct buf safe = BUF_INIT;
 
@@ -179,13 +180,13 @@ void sink_finish(struct sink *s)
 		return;
 	termsafe_finish(&s->safe, &safe);
 	if (safe.len)
-		sink_write_or_queue(s, safe.data, safe.len);
+		supervise_sink_write_or_queue(s, safe.data, safe.len);
 }
 
-void sink_release(struct sink *s)
+void supervise_sink_release(struct supervise_sink *s)
 {
 	if (s->loop)
 		loop_unwatch(s->loop, &s->w);
 	buf_release(&s->q);
-	*s = (struct sink){ .w = WATCH_INIT };
+	*s = (struct supervise_sink){ .w = WATCH_INIT };
 }

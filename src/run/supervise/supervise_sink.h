@@ -4,8 +4,8 @@
  * it. Writes never wait for a slow reader: they write what is possible and queue the rest. The queue is bounded by the
  * credit of the source.
  */
-#ifndef RUN_SINK_H
-#define RUN_SINK_H
+#ifndef RUN_SUPERVISE_SINK_H
+#define RUN_SUPERVISE_SINK_H
 
 #include "base/buf.h"
 #include "codec/term/termsafe.h"
@@ -14,12 +14,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum sink_kind { SINK_UNKNOWN, SINK_FILE, SINK_SOCKET, SINK_PIPE, SINK_OTHER };
+enum supervise_sink_kind { SINK_UNKNOWN, SINK_FILE, SINK_SOCKET, SINK_PIPE, SINK_OTHER };
 
-struct sink {
+struct supervise_sink {
 	struct watch w;
 	struct loop *loop;
-	enum sink_kind kind;
+	enum supervise_sink_kind kind;
 	bool no_nowait; /* this kernel has no RWF_NOWAIT for pipes */
 	bool filter;	/* towards a terminal: escape sequences are made harmless */
 	bool held;	/* nothing is written for now: everything is queued */
@@ -33,15 +33,16 @@ struct sink {
 };
 
 /* fd -1: everything is dropped. */
-void sink_init(struct sink *s, struct loop *l, int fd, void (*changed)(void *ctx), void *ctx);
-void sink_write(struct sink *s, const void *data, size_t len);
+void supervise_sink_init(struct supervise_sink *s, struct loop *l, int fd, void (*changed)(void *ctx),
+			 void *ctx);
+void supervise_sink_write(struct supervise_sink *s, const void *data, size_t len);
 /* While held, nothing is written; output is queued, within the credit of the source. */
-void sink_hold(struct sink *s, bool held);
+void supervise_sink_hold(struct supervise_sink *s, bool held);
 /* The end of output: the filter releases what it holds back. The queue may not be written yet. */
-void sink_finish(struct sink *s);
-void sink_release(struct sink *s);
+void supervise_sink_finish(struct supervise_sink *s);
+void supervise_sink_release(struct supervise_sink *s);
 
-static inline bool sink_is_empty(const struct sink *s)
+static inline bool supervise_sink_is_empty(const struct supervise_sink *s)
 {
 	return s->q.len == s->off;
 }

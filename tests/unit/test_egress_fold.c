@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/clock.h"
-#include "egress/account/fold.h"
+#include "egress/account/egress_fold.h"
 #include "tap.h"
 
 #include <stdio.h>
@@ -8,12 +8,12 @@
 static struct fold f;
 static uint64_t count;
 
-static bool due(enum fold_kind kind, const char *what, uint64_t sec)
+static bool due(enum egress_fold_kind kind, const char *what, uint64_t sec)
 {
-	return fold_is_due(&f, kind, what, strlen(what), 443, sec * NSEC_PER_SEC, &count);
+	return egress_fold_is_due(&f, kind, what, strlen(what), 443, sec * NSEC_PER_SEC, &count);
 }
 
-static bool top_is(enum fold_kind kind, const char *want)
+static bool top_is(enum egress_fold_kind kind, const char *want)
 {
 	autobuf struct buf b = BUF_INIT;
 
@@ -22,7 +22,7 @@ static bool top_is(enum fold_kind kind, const char *want)
 	return strcmp(buf_cstr(&b), want) == 0;
 }
 
-static bool has_top(enum fold_kind kind, const char *text)
+static bool has_top(enum egress_fold_kind kind, const char *text)
 {
 	autobuf struct buf b = BUF_INIT;
 
@@ -41,22 +41,22 @@ static void test_top(void)
 	for (int i = 0; i < 30; i++)
 		due(FOLD_OPEN, "often.test", 300);
 	due(FOLD_OPEN, "once.test", 300);
-	CHECKF(fold_flush(&f, FOLD_OPEN, 311 * NSEC_PER_SEC, false, &again) == 29 && again == 29 &&
+	CHECKF(egress_fold_flush(&f, FOLD_OPEN, 311 * NSEC_PER_SEC, false, &again) == 29 && again == 29 &&
 		       top_is(FOLD_OPEN, "29 often.test:443"),
 	       "the number names what was counted, and not what has a line");
 	for (int i = 0; i < 3; i++)
-		fold_is_due(&f, FOLD_REQUEST, request, strlen(request), 0, 400 * NSEC_PER_SEC, &count);
-	CHECK(fold_flush(&f, FOLD_REQUEST, 401 * NSEC_PER_SEC, true, &again) == 2);
+		egress_fold_is_due(&f, FOLD_REQUEST, request, strlen(request), 0, 400 * NSEC_PER_SEC, &count);
+	CHECK(egress_fold_flush(&f, FOLD_REQUEST, 401 * NSEC_PER_SEC, true, &again) == 2);
 	CHECKF(top_is(FOLD_REQUEST, "2 POST a.test/x"), "a text ends where its line ends");
 	for (int i = 0; i < FOLD_BURST + 3000; i++) {
 		snprintf(name, sizeof(name), "n%d.test", i);
 		due(FOLD_DNS_DENY, i % 3 ? name : "third.test", 500);
 	}
-	(void)!fold_flush(&f, FOLD_DNS_DENY, 511 * NSEC_PER_SEC, false, &again);
+	(void)!egress_fold_flush(&f, FOLD_DNS_DENY, 511 * NSEC_PER_SEC, false, &again);
 	CHECKF(has_top(FOLD_DNS_DENY, "third.test"),
 	       "what is more than a ninth of a flood is named, however many names are in it");
-	fold_note(&f, FOLD_DNS_ALLOW, "a.test", 6, 1, 600 * NSEC_PER_SEC);
-	CHECKF(!fold_is_due(&f, FOLD_DNS_ALLOW, "a.test", 6, 1, 601 * NSEC_PER_SEC, &count),
+	egress_fold_note(&f, FOLD_DNS_ALLOW, "a.test", 6, 1, 600 * NSEC_PER_SEC);
+	CHECKF(!egress_fold_is_due(&f, FOLD_DNS_ALLOW, "a.test", 6, 1, 601 * NSEC_PER_SEC, &count),
 	       "what has a line by other ways is not due");
 }
 
@@ -72,18 +72,19 @@ int main(void)
 	CHECKF(due(FOLD_OPEN, "a.test", 110) && count == 2,
 	       "after ten seconds again, with the number of those between");
 	CHECK(!due(FOLD_OPEN, "a.test", 111));
-	CHECKF(fold_flush(&f, FOLD_OPEN, 112 * NSEC_PER_SEC, false, &again) == 0,
+	CHECKF(egress_fold_flush(&f, FOLD_OPEN, 112 * NSEC_PER_SEC, false, &again) == 0,
 	       "what is still being counted is not told yet");
-	CHECKF(fold_flush(&f, FOLD_OPEN, 121 * NSEC_PER_SEC, false, &again) == 1,
+	CHECKF(egress_fold_flush(&f, FOLD_OPEN, 121 * NSEC_PER_SEC, false, &again) == 1,
 	       "what was not written again is told by the flush");
-	CHECK(fold_flush(&f, FOLD_OPEN, 122 * NSEC_PER_SEC, false, &again) == 0 &&
-	      fold_flush(&f, FOLD_DNS_DENY, 122 * NSEC_PER_SEC, false, &again) == 0);
+	CHECK(egress_fold_flush(&f, FOLD_OPEN, 122 * NSEC_PER_SEC, false, &again) == 0 &&
+	      egress_fold_flush(&f, FOLD_DNS_DENY, 122 * NSEC_PER_SEC, false, &again) == 0);
 	for (int i = 0; i < 100000; i++) {
 		snprintf(name, sizeof(name), "n%d.test", i);
 		written += due(FOLD_DNS_DENY, name, 200);
 	}
 	CHECKF(written == FOLD_BURST, "of 100 000 different ones a burst is written");
-	CHECKF(fold_flush(&f, FOLD_DNS_DENY, 201 * NSEC_PER_SEC, false, &again) == 100000 - FOLD_BURST &&
+	CHECKF(egress_fold_flush(&f, FOLD_DNS_DENY, 201 * NSEC_PER_SEC, false, &again) ==
+			       100000 - FOLD_BURST &&
 		       again == 0,
 	       "events after the burst are counted");
 	for (int i = 0; i < 1000; i++) {
@@ -91,17 +92,18 @@ int main(void)
 		written += due(FOLD_DNS_DENY, name, 202);
 	}
 	CHECKF(written == FOLD_BURST + 2 * FOLD_RATE, "afterwards so many a second");
-	CHECKF(fold_flush(&f, FOLD_DNS_DENY, 210 * NSEC_PER_SEC, false, &again) == 0,
+	CHECKF(egress_fold_flush(&f, FOLD_DNS_DENY, 210 * NSEC_PER_SEC, false, &again) == 0,
 	       "numbers are told every ten seconds");
-	told = fold_flush(&f, FOLD_DNS_DENY, 211 * NSEC_PER_SEC, false, &again) + 2 * (uint64_t)FOLD_RATE;
+	told = egress_fold_flush(&f, FOLD_DNS_DENY, 211 * NSEC_PER_SEC, false, &again) +
+	       2 * (uint64_t)FOLD_RATE;
 	CHECKF(told == 1000, "no event is lost from the counts");
 	CHECKF(due(FOLD_ALERT, "odd.test", 203), "what floods one kind does not hide another");
 	CHECK(!due(FOLD_ALERT, "odd.test", 204) &&
-	      fold_flush(&f, FOLD_ALERT, 204 * NSEC_PER_SEC, false, &again) == 0);
-	CHECKF(fold_flush(&f, FOLD_ALERT, 204 * NSEC_PER_SEC, true, &again) == 1,
+	      egress_fold_flush(&f, FOLD_ALERT, 204 * NSEC_PER_SEC, false, &again) == 0);
+	CHECKF(egress_fold_flush(&f, FOLD_ALERT, 204 * NSEC_PER_SEC, true, &again) == 1,
 	       "at the end everything is told");
 	CHECKF(again == 1, "the counted alert is marked as a repetition");
-	CHECK(fold_flush(&f, FOLD_ALERT, 204 * NSEC_PER_SEC, true, &again) == 0);
+	CHECK(egress_fold_flush(&f, FOLD_ALERT, 204 * NSEC_PER_SEC, true, &again) == 0);
 	test_top();
 	return tap_done();
 }

@@ -10,7 +10,7 @@
 
 /* Before the policy is sealed, with all rules of the layer added. In observe, a deny matters even without an
  * allow. */
-int lint_layer(const struct policy *p, unsigned layer, bool observe, struct strv *warnings,
-	       struct err *e) MUST_CHECK;
+int config_lint_layer(const struct policy *p, unsigned layer, bool observe, struct strv *warnings,
+		      struct err *e) MUST_CHECK;
 
 #endif

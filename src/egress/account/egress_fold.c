@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Slots and token buckets of fold.h. It only counts and decides whether a line is due; its caller writes the
+ * Slots and token buckets of egress_fold.h. It only counts and decides whether a line is due; its caller writes the
  * line.
  */
-#include "egress/account/fold.h"
+#include "egress/account/egress_fold.h"
 
 #include "base/clock.h"
 
@@ -11,19 +11,19 @@
 #include <stdio.h>
 #include <string.h>
 
-static uint64_t fold_key(enum fold_kind kind, const char *what, size_t len, uint32_t more)
+static uint64_t egress_fold_key(enum egress_fold_kind kind, const char *what, size_t len, uint32_t more)
 {
 	uint64_t h = 0xcbf29ce484222325ULL ^ (uint64_t)kind ^ ((uint64_t)more << 8);
 
 	for (size_t i = 0; i < len; i++)
 		h = (h ^ (unsigned char)what[i]) * 0x100000001b3ULL;
-	/* The low bits hold the kind, for fold_flush(). */
+	/* The low bits hold the kind, for egress_fold_flush(). */
 	static_assert(FOLD_KIND_COUNT <= 8, "a kind has three bits");
 	h = (h ^ (h >> 31)) * 0x9e3779b97f4a7c15ULL;
 	return (h & ~7ULL) | (uint64_t)kind;
 }
 
-static bool fold_take_token(struct fold_bucket *f, uint64_t now_ns)
+static bool egress_fold_take_token(struct egress_fold_bucket *f, uint64_t now_ns)
 {
 	uint64_t add = (now_ns - f->filled) / (NSEC_PER_SEC / FOLD_RATE);
 
@@ -41,8 +41,8 @@ static bool fold_take_token(struct fold_bucket *f, uint64_t now_ns)
 }
 
 /* For people: up to the first newline, with the port of a connection. */
-static void fold_format_text(enum fold_kind kind, const char *what, size_t len, uint32_t more,
-			     char out[TOP_TEXT_MAX + 1])
+static void egress_fold_format_text(enum egress_fold_kind kind, const char *what, size_t len, uint32_t more,
+				    char out[TOP_TEXT_MAX + 1])
 {
 	const char *end = memchr(what, '\n', len);
 	size_t max = TOP_TEXT_MAX - sizeof(":65535") + 1;
@@ -55,13 +55,13 @@ static void fold_format_text(enum fold_kind kind, const char *what, size_t len, 
 		snprintf(out, TOP_TEXT_MAX + 1, "%.*s", (int)len, what);
 }
 
-static struct fold_slot *fold_slot_of(struct fold *f, uint64_t key)
+static struct egress_fold_slot *egress_fold_slot_of(struct fold *f, uint64_t key)
 {
 	return &f->slots[(key >> 8) % FOLD_SLOTS];
 }
 
 /* Moves the count of a slot, whose events have no line, into `top`. */
-static uint64_t fold_release_count(struct fold *f, struct fold_slot *s)
+static uint64_t egress_fold_release_count(struct fold *f, struct egress_fold_slot *s)
 {
 	const char *text = f->text[s - f->slots];
 	uint64_t n = s->count;
@@ -72,22 +72,22 @@ static uint64_t fold_release_count(struct fold *f, struct fold_slot *s)
 	return n;
 }
 
-void fold_note(struct fold *f, enum fold_kind kind, const char *what, size_t len, uint32_t more,
-	       uint64_t now_ns)
+void egress_fold_note(struct fold *f, enum egress_fold_kind kind, const char *what, size_t len, uint32_t more,
+		      uint64_t now_ns)
 {
-	uint64_t key = fold_key(kind, what, len, more);
-	struct fold_slot *s = fold_slot_of(f, key);
+	uint64_t key = egress_fold_key(kind, what, len, more);
+	struct egress_fold_slot *s = egress_fold_slot_of(f, key);
 
-	f->pushed[s->key & 7] += fold_release_count(f, s);
-	*s = (struct fold_slot){ .key = key, .since = now_ns };
-	fold_format_text(kind, what, len, more, f->text[s - f->slots]);
+	f->pushed[s->key & 7] += egress_fold_release_count(f, s);
+	*s = (struct egress_fold_slot){ .key = key, .since = now_ns };
+	egress_fold_format_text(kind, what, len, more, f->text[s - f->slots]);
 }
 
-bool fold_is_due(struct fold *f, enum fold_kind kind, const char *what, size_t len, uint32_t more,
-		 uint64_t now_ns, uint64_t *ret_count)
+bool egress_fold_is_due(struct fold *f, enum egress_fold_kind kind, const char *what, size_t len,
+			uint32_t more, uint64_t now_ns, uint64_t *ret_count)
 {
-	uint64_t key = fold_key(kind, what, len, more);
-	struct fold_slot *s = fold_slot_of(f, key);
+	uint64_t key = egress_fold_key(kind, what, len, more);
+	struct egress_fold_slot *s = egress_fold_slot_of(f, key);
 	char text[TOP_TEXT_MAX + 1];
 
 	*ret_count = 0;
@@ -95,10 +95,10 @@ bool fold_is_due(struct fold *f, enum fold_kind kind, const char *what, size_t l
 		s->count++;
 		return false;
 	}
-	if (!fold_take_token(&f->buckets[kind], now_ns)) {
+	if (!egress_fold_take_token(&f->buckets[kind], now_ns)) {
 		f->untold[kind]++;
 		if (kind != FOLD_DNS_ALLOW) {
-			fold_format_text(kind, what, len, more, text);
+			egress_fold_format_text(kind, what, len, more, text);
 			top_add(&f->top[kind], text, strlen(text), 1);
 		}
 		return false;
@@ -109,11 +109,12 @@ bool fold_is_due(struct fold *f, enum fold_kind kind, const char *what, size_t l
 		s->count = 0;
 		return true;
 	}
-	fold_note(f, kind, what, len, more, now_ns);
+	egress_fold_note(f, kind, what, len, more, now_ns);
 	return true;
 }
 
-uint64_t fold_flush(struct fold *f, enum fold_kind kind, uint64_t now_ns, bool all, uint64_t *ret_again)
+uint64_t egress_fold_flush(struct fold *f, enum egress_fold_kind kind, uint64_t now_ns, bool all,
+			   uint64_t *ret_again)
 {
 	uint64_t n = f->untold[kind], again = f->pushed[kind];
 
@@ -122,11 +123,11 @@ uint64_t fold_flush(struct fold *f, enum fold_kind kind, uint64_t now_ns, bool a
 		return 0;
 	f->untold[kind] = f->pushed[kind] = 0;
 	for (unsigned i = 0; i < FOLD_SLOTS; i++) {
-		struct fold_slot *s = &f->slots[i];
+		struct egress_fold_slot *s = &f->slots[i];
 
 		if (s->count && (s->key & 7) == (uint64_t)kind &&
 		    (all || now_ns - s->since >= FOLD_SECONDS * NSEC_PER_SEC))
-			again += fold_release_count(f, s);
+			again += egress_fold_release_count(f, s);
 	}
 	*ret_again = again;
 	if (n + again)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Warns about rules that are valid but probably not intended (lint.h). Changes no decision. */
+/* Warns about rules that are valid but probably not intended (config_lint.h). Changes no decision. */
 
-#include "config/lint.h"
+#include "config/config_lint.h"
 
 #include "base/cleanup.h"
 
@@ -27,9 +27,10 @@ static bool is_not_preset(const struct policy_rule *r)
 	return !str_starts(r->source, "preset ");
 }
 
-static void lint_warn(struct lint *l, const struct policy_rule *r, const char *fmt, ...) PRINTF_LIKE(3, 4);
+static void config_lint_warn(struct lint *l, const struct policy_rule *r, const char *fmt, ...)
+	PRINTF_LIKE(3, 4);
 
-static void lint_warn(struct lint *l, const struct policy_rule *r, const char *fmt, ...)
+static void config_lint_warn(struct lint *l, const struct policy_rule *r, const char *fmt, ...)
 {
 	char text[400];
 	va_list ap;
@@ -71,7 +72,7 @@ static bool has_same_ports(const struct policy_rule *a, const struct policy_rule
 }
 
 /* "*.github.com" does not cover github.com. */
-static void lint_missing_apex(struct lint *l, const struct policy_rule *r)
+static void config_lint_missing_apex(struct lint *l, const struct policy_rule *r)
 {
 	const struct policy_rule *o;
 	const char *apex = hostpat_base(&r->host);
@@ -83,7 +84,7 @@ static void lint_missing_apex(struct lint *l, const struct policy_rule *r)
 		if (!o->by_addr && str_eq(o->host.text, apex))
 			return;
 	}
-	lint_warn(l, r, "%s does not cover %s itself; add it if it is wanted", r->host.text, apex);
+	config_lint_warn(l, r, "%s does not cover %s itself; add it if it is wanted", r->host.text, apex);
 }
 
 /* policy_alias() judges the targets of aliases (CNAME) by rules for this port, whatever the connection's. */
@@ -112,7 +113,7 @@ static bool deny_has_target(const struct policy_rule *deny, const struct policy_
 }
 
 /* A deny without effect, or one that loses to a rule that names its ports. */
-static void lint_useless_deny(struct lint *l, const struct policy_rule *r)
+static void config_lint_useless_deny(struct lint *l, const struct policy_rule *r)
 {
 	const struct policy_rule *o;
 	bool met = false;
@@ -125,18 +126,18 @@ static void lint_useless_deny(struct lint *l, const struct policy_rule *r)
 		if (o->action == POLICY_DENY || o->by_addr || !str_eq(o->host.text, r->host.text) ||
 		    !o->port_given || r->port_given || r->n_entries)
 			continue;
-		lint_warn(
+		config_lint_warn(
 			l, r,
 			"the rule in line %u names its ports and so still allows %s there; name the port here too",
 			o->line, o->host.text);
 	}
 	if (!met && !l->observe)
-		lint_warn(l, r, "%s is denied already, as nothing allows it; the rule has no effect",
-			  r->host.text);
+		config_lint_warn(l, r, "%s is denied already, as nothing allows it; the rule has no effect",
+				 r->host.text);
 }
 
 /* The same rule twice. */
-static void lint_duplicate(struct lint *l, const struct policy_rule *r)
+static void config_lint_duplicate(struct lint *l, const struct policy_rule *r)
 {
 	const struct policy_rule *o;
 	size_t at = 0;
@@ -148,13 +149,13 @@ static void lint_duplicate(struct lint *l, const struct policy_rule *r)
 		    !has_same_ports(o, r))
 			continue;
 		if (o->action == r->action)
-			lint_warn(l, r, "%s is here a second time; it is in line %u already", r->host.text,
-				  o->line);
+			config_lint_warn(l, r, "%s is here a second time; it is in line %u already",
+					 r->host.text, o->line);
 	}
 }
 
 /* An allow that loses to a deny of the same name and ports. */
-static void lint_shadowed_allow(struct lint *l, const struct policy_rule *r)
+static void config_lint_shadowed_allow(struct lint *l, const struct policy_rule *r)
 {
 	const struct policy_rule *o;
 	size_t at = 0;
@@ -166,13 +167,13 @@ static void lint_shadowed_allow(struct lint *l, const struct policy_rule *r)
 		    !str_eq(o->host.text, r->host.text))
 			continue;
 		if (has_same_ports(o, r) || (!r->port_given && port_ranges_overlap(o, r)))
-			lint_warn(l, r, "%s is never allowed: line %u denies the same, and deny wins",
-				  r->host.text, o->line);
+			config_lint_warn(l, r, "%s is never allowed: line %u denies the same, and deny wins",
+					 r->host.text, o->line);
 	}
 }
 
 /* Ports of protocols that are neither TLS nor HTTP, or where the server speaks first. */
-static void lint_protocol_port(struct lint *l, const struct policy_rule *r)
+static void config_lint_protocol_port(struct lint *l, const struct policy_rule *r)
 {
 	static const struct {
 		uint16_t port;
@@ -188,7 +189,7 @@ static void lint_protocol_port(struct lint *l, const struct policy_rule *r)
 	for (unsigned i = 0; i < r->n_ports; i++) {
 		for (size_t k = 0; k < ARRAY_SIZE(known); k++) {
 			if (r->ports[i].lo == known[k].port && r->ports[i].hi == known[k].port)
-				lint_warn(
+				config_lint_warn(
 					l, r,
 					"port %u is %s, which is neither TLS nor HTTP: it needs 'depth: tunnel'",
 					known[k].port, known[k].what);
@@ -197,7 +198,7 @@ static void lint_protocol_port(struct lint *l, const struct policy_rule *r)
 }
 
 /* Names that can only resolve to forbidden addresses. */
-static void lint_private_name(struct lint *l, const struct policy_rule *r)
+static void config_lint_private_name(struct lint *l, const struct policy_rule *r)
 {
 	static const char *const local[] = { ".localhost", ".local",	 ".internal",
 					     ".lan",	   ".home.arpa", ".invalid" };
@@ -209,12 +210,13 @@ static void lint_private_name(struct lint *l, const struct policy_rule *r)
 	for (size_t i = 0; i < ARRAY_SIZE(local); i++)
 		dead = dead || str_ends(base, local[i]);
 	if (dead || !strchr(base, '.'))
-		lint_warn(l, r,
-			  "%s is a name of a private network: without 'to: ADDRESS' it can never be reached",
-			  r->host.text);
+		config_lint_warn(
+			l, r,
+			"%s is a name of a private network: without 'to: ADDRESS' it can never be reached",
+			r->host.text);
 }
 
-static void lint_blocked_name(struct lint *l, const struct policy_rule *r)
+static void config_lint_blocked_name(struct lint *l, const struct policy_rule *r)
 {
 	const char *base = hostpat_base(&r->host), *category;
 	struct host h;
@@ -223,11 +225,11 @@ static void lint_blocked_name(struct lint *l, const struct policy_rule *r)
 		return;
 	category = policy_blocked_by(l->p, &h);
 	if (category)
-		lint_warn(l, r, "%s is on the blocklist '%s', which wins", r->host.text, category);
+		config_lint_warn(l, r, "%s is on the blocklist '%s', which wins", r->host.text, category);
 }
 
 /* The same request listed twice, for example allowed and denied. */
-static void lint_duplicate_entries(struct lint *l, const struct policy_rule *r)
+static void config_lint_duplicate_entries(struct lint *l, const struct policy_rule *r)
 {
 	for (size_t i = 0; i < r->n_entries; i++) {
 		const struct policy_entry *a = &r->entries[i];
@@ -241,17 +243,20 @@ static void lint_duplicate_entries(struct lint *l, const struct policy_rule *r)
 			    (a->name && !str_eq(a->name, b->name)))
 				continue;
 			policy_entry_text(a, &text);
-			lint_warn(l, r, "'%s' is in line %u and in line %u%s", buf_cstr(&text), b->line,
-				  a->line, a->action == b->action ? "" : "; the stricter wins");
+			config_lint_warn(l, r, "'%s' is in line %u and in line %u%s", buf_cstr(&text),
+					 b->line, a->line,
+					 a->action == b->action ? "" : "; the stricter wins");
 		}
 	}
 }
 
-int lint_layer(const struct policy *p, unsigned layer, bool observe, struct strv *warnings, struct err *e)
+int config_lint_layer(const struct policy *p, unsigned layer, bool observe, struct strv *warnings,
+		      struct err *e)
 {
 	static void (*const checks[])(struct lint *, const struct policy_rule *) = {
-		lint_missing_apex,  lint_useless_deny, lint_duplicate,	  lint_shadowed_allow,
-		lint_protocol_port, lint_private_name, lint_blocked_name, lint_duplicate_entries,
+		config_lint_missing_apex,   config_lint_useless_deny,	   config_lint_duplicate,
+		config_lint_shadowed_allow, config_lint_protocol_port,	   config_lint_private_name,
+		config_lint_blocked_name,   config_lint_duplicate_entries,
 	};
 	struct lint l = { .p = p, .layer = layer, .observe = observe, .out = warnings };
 	const struct policy_rule *r;
