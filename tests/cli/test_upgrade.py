@@ -1,19 +1,22 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The state of every earlier release opens (doc/adr/0034): what its own programs said of it, the present ones say too, and each thing in it
-can be used. tests/fixtures/README.md says what is in it."""
+can be used. tests/fixtures/README.md says what is in it. With COFFER_FULL=1 a fixture is made of the programs under test and opened, too: so
+its builder works when the next release needs it."""
 
 import json
 import os
 import shutil
+import subprocess
 import sys
+import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 
 from askbox import AskBox, end, wait_for  # noqa: E402
-from coffertest import Tap, identities  # noqa: E402
-from fixture import PLACE, archive_of, can_place, place, releases, unpack  # noqa: E402
+from coffertest import BUILD, Tap, identities  # noqa: E402
+from fixture import FIXTURES, PLACE, PRESENT, archive_of, can_place, place, releases, unpack  # noqa: E402
 from mcpclient import Client, Reply  # noqa: E402
 from nettest import Internet, why_not  # noqa: E402
 
@@ -246,9 +249,9 @@ def removes(u):
     u.ok(os.path.exists(os.path.join(c.state, "homes/agent/kept.txt")), "an old home stays after prune")
 
 
-def opens(tap, who, revision, about, net, web):
+def opens(tap, who, revision, about, net, web, where=FIXTURES):
     with place(who, net.coffer) as c:
-        unpack(archive_of(revision, who), c)
+        unpack(archive_of(revision, who, where), c)
         u = Upgrade(tap, c, revision, about["root" if who == "root" else "user"])
         if revision == "9c25cbe":
             tap.ok(not os.path.exists(os.path.join(c.state, "format")), f"{u.who}: control: the fixture has no mark of its format")
@@ -268,6 +271,15 @@ def opens(tap, who, revision, about, net, web):
         c.check_clean(tap)
 
 
+def make_present(tap, to):
+    """The fixture of the programs under test."""
+    builder = os.path.join(FIXTURES, "build")
+    p = subprocess.run([builder, "--build", BUILD, "--revision", PRESENT, "--to", to], capture_output=True, text=True, check=False)
+    got = releases(to)
+    tap.ok(p.returncode == 0 and [r for r, _ in got] == [PRESENT], "tests/fixtures/build makes a fixture of the programs under test", p.stdout, p.stderr)
+    return got
+
+
 def main():
     tap = Tap()
     found = releases()
@@ -282,6 +294,11 @@ def main():
             # A user namespace has other ids than those that a state of the user's tells of: nobody upgrades into one.
             for who in [x for x in identities(tap) if x != "userns"]:
                 opens(tap, who, revision, about, net, web)
+        if os.environ.get("COFFER_FULL") == "1":
+            with tempfile.TemporaryDirectory(prefix="coffertest-") as made:
+                for revision, about in make_present(tap, made):
+                    for who in ("root", "user"):
+                        opens(tap, who, revision, about, net, web, made)
     tap.done()
 
 

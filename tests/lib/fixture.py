@@ -24,24 +24,25 @@ from coffertest import TESTS, Coffer
 
 PLACE = "/mnt"
 FIXTURES = os.path.join(TESTS, "fixtures")
+PRESENT = "present"  # the revision of a fixture that is made of the programs under test
 PARTS = ("state", "home", "work")
 XATTR = "SCHILY.xattr."
 MS_BIND, MNT_DETACH = 4096, 2
 
 
-def releases():
+def releases(where=FIXTURES):
     """[(revision, what its JSON says)] of every fixture, oldest first."""
     got = []
-    for path in glob.glob(os.path.join(FIXTURES, "state-*.json")):
+    for path in glob.glob(os.path.join(where, "state-*.json")):
         with open(path, encoding="utf-8") as f:
             about = json.load(f)
         got.append((about["revision"], about))
     return sorted(got, key=lambda x: x[1]["order"])
 
 
-def archive_of(revision, who):
+def archive_of(revision, who, where=FIXTURES):
     """The archive that root or an ordinary user made."""
-    return os.path.join(FIXTURES, f"state-{revision}-{'root' if who == 'root' else 'user'}.tar.xz")
+    return os.path.join(where, f"state-{revision}-{'root' if who == 'root' else 'user'}.tar.xz")
 
 
 def can_place():
