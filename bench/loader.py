@@ -17,3 +17,8 @@ def load(name):
         loader.exec_module(module)
         sys.modules[loader.name] = module
     return sys.modules[loader.name]
+
+
+def sanitizers():
+    """What a sanitizer build is told, of the environment of whoever starts the script: else a test over such a build fails here."""
+    return {k: v for k, v in os.environ.items() if k.startswith(("ASAN_", "UBSAN_", "LSAN_"))}

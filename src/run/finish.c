@@ -10,8 +10,9 @@
 #include "run/run_log.h"
 #include "sandbox/state/compat.h"
 #include "sandbox/state/layers.h"
+#include "workspace/change/changes.h"
 #include "workspace/store/ckpt_list.h"
-#include "workspace/workspace.h"
+#include "workspace/wipe.h"
 
 #include <errno.h>
 #include <fcntl.h>

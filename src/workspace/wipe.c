@@ -7,9 +7,9 @@
  * sandbox's own user namespace if that was kept (a confined launcher cannot make another, since newuidmap is
  * set-user-ID), else in a new one with the same ids.
  */
+#include "workspace/wipe.h"
 #include "base/fd.h"
 #include "sandbox/spec/ids_child.h"
-#include "workspace/workspace.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -61,7 +61,12 @@ def check_rooms():
             ({"policy/a.h": "int policy_match(int a);\n"}, 0, "a public function with its own room's name is taken"),
             ({"cli/run/a.h": "int run_args_take(int a);\n"}, 1, "a public function of cli without cli_ is refused"),
             ({"cli/run/a.h": "int cli_run_args_take(int a);\n", "cli/core/b.h": "void say_note(void);\n"}, 0,
-             "a public function of cli with cli_, and one of cli/core, are taken")]:
+             "a public function of cli with cli_, and one of cli/core, are taken"),
+            ({"sys/a/a.h": "int a_run(void);\n", "sys/b/a2.c": "int a_run(void)\n{\n}\n"}, 1,
+             "a function that is declared in one directory and defined in another is refused"),
+            ({"sys/a/a.h": "int a_run(void);\n", "sys/a/a2.c": "int a_run(void)\n{\n}\n"}, 0,
+             "a function that is declared and defined in one directory is taken"),
+            ({"sys/a.h": "int a_run(void);\n", "ipc/b.h": "int a_run(int n);\n"}, 1, "one public name in two headers is refused")]:
         code, text = rooms(files)
         tap.eq(code, wanted, f"check-rooms: {name}", text)
 

@@ -7,7 +7,7 @@
 #define TESTS_FAKEKERNEL_H
 
 #include "sys/cgroup/cgroup.h"
-#include "workspace/workspace.h"
+#include "workspace/view/view.h"
 
 static struct cgroup_stat fake_stat;
 static uint64_t fake_usage;

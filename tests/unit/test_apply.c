@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bringing changes back: what goes out, what stays, and that nothing ever goes anywhere else. */
 #include "overlay.h"
+#include "workspace/apply/apply.h"
 #include "workspace/apply/digest.h"
-#include "workspace/workspace.h"
+#include "workspace/change/changes.h"
 
 #include <errno.h>
 #include <signal.h>

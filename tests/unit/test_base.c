@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A layer over a copied one over the original: what is seen of the two below, what changed against it, what is hidden. */
 #include "overlay.h"
-#include "workspace/workspace.h"
+#include "workspace/change/changes.h"
+#include "workspace/view/view.h"
 
 #include <errno.h>
 #include <sys/sysmacros.h>

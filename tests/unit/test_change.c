@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a run changed, read from real overlays. */
 #include "overlay.h"
-#include "workspace/workspace.h"
+#include "workspace/change/changes.h"
+#include "workspace/view/view.h"
 
 #include <errno.h>
 #include <sys/sysmacros.h>

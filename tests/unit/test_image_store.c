@@ -42,23 +42,23 @@ static size_t when_synced(int fd)
 }
 
 /* Unpacks nothing into tmp/ID/0/tree and stores it as a layer. Returns the locked tree. */
-static int put_empty_layer(struct store *s)
+static int put_empty_layer(struct image_store *s)
 {
 	struct store_layer l = { .diff_id = DIGEST, .bytes = 1, .entries = 1 };
 	char tmp[STORE_TMP_LEN + 1];
 	struct err e = ERR_INIT;
-	autoclose int dir = store_tmp(s, tmp, &e);
+	autoclose int dir = image_store_tmp(s, tmp, &e);
 	int r;
 
 	if (dir < 0 || mkdirat(dir, "0", 0700) < 0 || mkdirat(dir, "0/tree", 0755) < 0)
 		return -1;
-	r = store_put_layer(s, tmp, "0", DIGEST, &l, &e);
+	r = image_store_put_layer(s, tmp, "0", DIGEST, &l, &e);
 	if (fd_rm_rf(s->tmp, tmp, NULL) < 0)
 		return -1;
 	return r;
 }
 
-static bool is_layer_locked(struct store *s)
+static bool is_layer_locked(struct image_store *s)
 {
 	char path[96];
 	autoclose int fd = -1;
@@ -68,7 +68,7 @@ static bool is_layer_locked(struct store *s)
 	return fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK;
 }
 
-static void test_layer_is_held(struct store *s)
+static void test_layer_is_held(struct image_store *s)
 {
 	int first = put_empty_layer(s), second;
 
@@ -81,14 +81,14 @@ static void test_layer_is_held(struct store *s)
 	CHECKF(!is_layer_locked(s), "the lock ends with the descriptor");
 }
 
-static void test_name_is_last(struct store *s)
+static void test_name_is_last(struct image_store *s)
 {
 	struct image_record rec = { .name = (char *)"a:1", .source = (char *)"x" };
 	struct err e = ERR_INIT;
 
 	n_synced = 0;
-	CHECK(store_write_blob(s, "{}", 2, rec.manifest, &e) == 0);
-	CHECK(store_write_name(s, &rec, &e) == 0);
+	CHECK(image_store_write_blob(s, "{}", 2, rec.manifest, &e) == 0);
+	CHECK(image_store_write_name(s, &rec, &e) == 0);
 	CHECKF(when_synced(s->names) != SIZE_MAX, "the directory of names is synced");
 	CHECKF(when_synced(s->blobs) < when_synced(s->names),
 	       "the directory of blobs is synced before that of names");
@@ -109,21 +109,21 @@ static void *malloc_some(size_t n)
 	return malloc(n);
 }
 
-static int read_one_record(struct store *s, const char *file)
+static int read_one_record(struct image_store *s, const char *file)
 {
 	CLEANUP(image_record_release) struct image_record rec = { 0 };
 
-	return store_read_name(s, file, &rec, NULL);
+	return image_store_read_name(s, file, &rec, NULL);
 }
 
-static void test_damage_is_certain(struct store *s)
+static void test_damage_is_certain(struct image_store *s)
 {
 	static char large[65537];
 	char file[HASH_HEX_LEN + 1];
 	unsigned n = 0;
 	int r;
 
-	store_name_file("a:1", file);
+	image_store_name_file("a:1", file);
 	CHECKF(read_one_record(s, file) == 0, "control: the record is read");
 	json_set_alloc_funcs(malloc_some, free);
 	do {
@@ -142,13 +142,13 @@ int main(void)
 {
 	char path[] = "/tmp/coffer-test-image-store-XXXXXX";
 	CLEANUP(state_release) struct state st = STATE_INIT;
-	CLEANUP(store_release) struct store s = STORE_INIT;
+	CLEANUP(image_store_release) struct image_store s = STORE_INIT;
 	struct err e = ERR_INIT;
 
 	if (!mkdtemp(path))
 		return 1;
 	setenv("COFFER_STATE", path, 1);
-	if (!CHECK(state_open(&st, &e) == 0) || !CHECK(store_open(&s, &st, &e) == 0))
+	if (!CHECK(state_open(&st, &e) == 0) || !CHECK(image_store_open(&s, &st, &e) == 0))
 		return tap_done();
 	test_layer_is_held(&s);
 	test_name_is_last(&s);

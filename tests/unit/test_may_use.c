@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which directories may be shown at all. Each refusal has a neighbour that is allowed. */
 #include "overlay.h"
-#include "workspace/workspace.h"
+#include "workspace/view/view.h"
 
 #include <errno.h>
 #include <sys/socket.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Wiping a layer, and that a failure is never taken for a wipe. */
 #include "overlay.h"
-#include "workspace/workspace.h"
+#include "workspace/wipe.h"
 
 #include <errno.h>
 

@@ -18,7 +18,7 @@
 #include "run/run.h"
 #include "sandbox/state/layers.h"
 #include "sandbox/state/state.h"
-#include "workspace/workspace.h"
+#include "workspace/wipe.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -7,6 +7,7 @@
 #include "approval/server/askhold.h"
 #include "cli/common/changed.h"
 #include "policy/acts.h"
+#include "workspace/apply/apply.h"
 
 struct apply_ask {
 	bool wanted;	    /* --ask, or the policy's apply: ask */

@@ -6,6 +6,7 @@
 
 #include "checkpoint/into.h"
 #include "cli/common/changed.h"
+#include "workspace/apply/apply.h"
 
 /* As workspace_apply(). o->before must call into_begin() as its last step. */
 int cli_apply_into(struct into *i, uint64_t since, const struct apply_opts *o, struct apply_result *res,

@@ -9,7 +9,7 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "sandbox/state/state.h"
-#include "workspace/workspace.h"
+#include "workspace/change/changes.h"
 
 #include <stdbool.h>
 

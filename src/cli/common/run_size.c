@@ -6,7 +6,7 @@
 #include "base/str.h"
 #include "run/supervise/logtimes.h"
 #include "sandbox/state/layers.h"
-#include "workspace/workspace.h"
+#include "workspace/view/view.h"
 
 #include <fcntl.h>
 #include <stdio.h>

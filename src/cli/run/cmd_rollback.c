@@ -6,7 +6,7 @@
 #include "cli/core/say.h"
 #include "cli/core/verb.h"
 #include "cli/run/run_again.h"
-#include "workspace/workspace.h"
+#include "workspace/change/changes.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -10,7 +10,7 @@
 #include "sandbox/engine/rootfs.h"
 #include "sandbox/image/image.h"
 #include "sandbox/image/passwd.h"
-#include "workspace/workspace.h"
+#include "workspace/view/view.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -11,7 +11,7 @@
 #include "cli/run/run_root.h"
 #include "sandbox/engine/rootfs.h"
 #include "sandbox/init/proto.h"
-#include "workspace/workspace.h"
+#include "workspace/view/view.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -182,7 +182,7 @@ static void on_egress_tick(struct timer *t)
 
 	wheel_advance(&eg->wheel, eg->now);
 	dns_serve_tick(eg->dns);
-	nflog_tick(eg);
+	egress_nflog_tick(eg);
 	journal_counted(eg, false);
 	loop_timer(&eg->loop, t, eg->now + NSEC_PER_SEC);
 }
@@ -268,7 +268,7 @@ void egress_release(struct egress *eg)
 		flow_reset(f, "policy");
 	}
 	accept_close(eg);
-	nflog_close(eg);
+	egress_nflog_close(eg);
 	dns_serve_free(eg);
 	if (eg->fold)
 		journal_counted(eg, true);
@@ -314,7 +314,7 @@ static int open_given_sockets(struct egress *eg, uint32_t mask, struct err *e)
 	for (int fd = EGRESS_FD_DNS_TCP4; r == 0 && fd <= EGRESS_FD_DNS_TCP6; fd++)
 		r = mask_has(mask, fd) ? dns_tcp_open(eg->dns, fd, e) : 0;
 	if (r == 0 && mask_has(mask, EGRESS_FD_NFLOG))
-		r = nflog_open(eg, EGRESS_FD_NFLOG, e);
+		r = egress_nflog_open(eg, EGRESS_FD_NFLOG, e);
 	return r;
 }
 

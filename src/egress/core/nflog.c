@@ -200,7 +200,7 @@ static const char *proto_name(uint8_t proto, char out[8])
 	}
 }
 
-void nflog_tick(struct egress *eg)
+void egress_nflog_tick(struct egress *eg)
 {
 	struct nflog *n = eg->nflog;
 	char proto[8], addr[ADDR_TEXT_LEN];
@@ -232,7 +232,7 @@ void nflog_tick(struct egress *eg)
 	n->others = 0;
 }
 
-int nflog_open(struct egress *eg, int fd, struct err *e)
+int egress_nflog_open(struct egress *eg, int fd, struct err *e)
 {
 	int r;
 
@@ -246,14 +246,14 @@ int nflog_open(struct egress *eg, int fd, struct err *e)
 	return r < 0 ? err_sys(e, r, "cannot count what the wall refuses") : 0;
 }
 
-void nflog_close(struct egress *eg)
+void egress_nflog_close(struct egress *eg)
 {
 	if (!eg->nflog)
 		return;
 	/* As many as the socket can hold: a sandbox that keeps sending cannot delay the exit. */
 	for (int i = 0; i < LAST_READS && read_packets(eg); i++)
 		;
-	nflog_tick(eg);
+	egress_nflog_tick(eg);
 	loop_unwatch(&eg->loop, &eg->nflog->w);
 	fd_close(eg->nflog->w.fd);
 	free(eg->nflog);

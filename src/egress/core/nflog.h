@@ -25,8 +25,8 @@ void nflog_parse(const uint8_t *data, size_t len, void (*fn)(void *ctx, const st
 		 void *ctx);
 
 /* Sets eg->nflog; fd is bound already. */
-int nflog_open(struct egress *eg, int fd, struct err *e) MUST_CHECK;
-void nflog_tick(struct egress *eg); /* writes the counts */
-void nflog_close(struct egress *eg);
+int egress_nflog_open(struct egress *eg, int fd, struct err *e) MUST_CHECK;
+void egress_nflog_tick(struct egress *eg); /* writes the counts */
+void egress_nflog_close(struct egress *eg);
 
 #endif

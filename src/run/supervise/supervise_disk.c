@@ -10,7 +10,7 @@
  */
 #include "base/clock.h"
 #include "run/supervise/supervise_int.h"
-#include "workspace/workspace.h"
+#include "workspace/view/view.h"
 
 #include <errno.h>
 #include <sys/statvfs.h>

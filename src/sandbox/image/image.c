@@ -90,20 +90,20 @@ static int find_by_digest(struct state *st, const struct image_ref *ref, struct 
 
 int image_find(struct state *st, const char *text, struct image_record *ret, struct err *e)
 {
-	CLEANUP(store_release) struct store s = STORE_INIT;
+	CLEANUP(image_store_release) struct image_store s = STORE_INIT;
 	CLEANUP(image_record_release) struct image_record rec = { 0 };
 	char name[IMAGE_NAME_MAX + 1], file[HASH_HEX_LEN + 1];
 	struct image_ref ref;
 	int r = image_ref_parse(text, &ref, e);
 
 	if (r == 0)
-		r = store_open(&s, st, e);
+		r = image_store_open(&s, st, e);
 	if (r < 0)
 		return r;
 	if (!ref.tag[0])
 		return find_by_digest(st, &ref, ret, e);
-	store_name_file(image_ref_name(&ref, name), file);
-	r = store_read_name(&s, file, &rec, e);
+	image_store_name_file(image_ref_name(&ref, name), file);
+	r = image_store_read_name(&s, file, &rec, e);
 	if (r == -ENOENT)
 		return image_not_found(name, e);
 	if (r < 0)
@@ -119,15 +119,15 @@ int image_find(struct state *st, const char *text, struct image_record *ret, str
 int image_read(struct state *st, const struct image_record *rec, struct buf *manifest, struct buf *config,
 	       struct err *e)
 {
-	CLEANUP(store_release) struct store s = STORE_INIT;
+	CLEANUP(image_store_release) struct image_store s = STORE_INIT;
 	CLEANUP(oci_manifest_release) struct oci_manifest m = { 0 };
-	int r = store_open(&s, st, e);
+	int r = image_store_open(&s, st, e);
 
 	if (r == 0)
-		r = store_read_blob(&s, rec->manifest, "manifest", manifest, e);
+		r = image_store_read_blob(&s, rec->manifest, "manifest", manifest, e);
 	if (r == 0)
 		r = oci_parse_manifest(buf_cstr(manifest), manifest->len, &m, e);
-	return r < 0 ? r : store_read_blob(&s, m.config.digest, "configuration", config, e);
+	return r < 0 ? r : image_store_read_blob(&s, m.config.digest, "configuration", config, e);
 }
 
 bool image_dir_is_opaque(int dir)
@@ -137,7 +137,8 @@ bool image_dir_is_opaque(int dir)
 	return fgetxattr(dir, "user.overlay.opaque", &c, 1) == 1 && c == 'y';
 }
 
-static int open_image_layers(struct store *s, struct image *im, const struct oci_manifest *m, struct err *e)
+static int open_image_layers(struct image_store *s, struct image *im, const struct oci_manifest *m,
+			     struct err *e)
 {
 	if (m->layers.n == 0 || m->layers.n != im->config.diff_ids.n)
 		return err_set(e, -EBADMSG, "image %s has %zu layers, but its configuration names %zu",
@@ -149,7 +150,7 @@ static int open_image_layers(struct store *s, struct image *im, const struct oci
 		struct root_lower *l = &im->lowers[im->n_lowers];
 		const char *digest = m->layers.v[i].digest;
 		struct store_layer about = { 0 };
-		int fd = store_open_layer(s, digest, &about, e);
+		int fd = image_store_open_layer(s, digest, &about, e);
 
 		if (fd == -ENOENT) {
 			err_set(e, -EBADMSG, "the image store is damaged: layer %.19s… of %s is missing",
@@ -178,14 +179,14 @@ static int open_image_layers(struct store *s, struct image *im, const struct oci
 
 int image_open(struct state *st, const char *ref, struct image *ret, struct err *e)
 {
-	CLEANUP(store_release) struct store s = STORE_INIT;
+	CLEANUP(image_store_release) struct image_store s = STORE_INIT;
 	CLEANUP(image_release) struct image im = { 0 };
 	CLEANUP(oci_manifest_release) struct oci_manifest m = { 0 };
 	autobuf struct buf manifest = BUF_INIT, config = BUF_INIT;
 	int r = image_find(st, ref, &im.record, e);
 
 	if (r == 0)
-		r = store_open(&s, st, e);
+		r = image_store_open(&s, st, e);
 	if (r == 0)
 		r = image_read(st, &im.record, &manifest, &config, e);
 	if (r == 0)

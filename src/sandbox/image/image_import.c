@@ -21,7 +21,7 @@
 #define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)
 
 struct import {
-	struct store store;
+	struct image_store store;
 	const struct image_import *opts;
 	char tmp[STORE_TMP_LEN + 1];
 	int tmp_fd;
@@ -45,7 +45,7 @@ static void import_release(struct import *im)
 		fd_close(im->tmp_fd);
 	}
 	strv_release(&im->digests);
-	store_release(&im->store);
+	image_store_release(&im->store);
 }
 
 /* Makes tmp/ID/N/tree to unpack into. Returns the tree, locked as a layer in use. */
@@ -90,15 +90,15 @@ static int hold_imported_layer(struct import *im, int tree, const char *digest, 
 }
 
 /* Moves tmp/ID/SUB, which was unpacked to `tree`, to the layer `digest`, and holds that. Closes `tree`. */
-static int store_unpacked_layer(struct import *im, const char *sub, int tree, const char *digest,
-				const struct unpack_reply *reply, struct err *e)
+static int image_store_unpacked_layer(struct import *im, const char *sub, int tree, const char *digest,
+				      const struct unpack_reply *reply, struct err *e)
 {
 	struct store_layer l = { .bytes = reply->bytes, .entries = reply->entries };
 	int r;
 
 	snprintf(l.diff_id, sizeof(l.diff_id), "sha256:");
 	hash_hex(reply->diff_id, HASH_LEN, l.diff_id + 7);
-	r = store_put_layer(&im->store, im->tmp, sub, digest, &l, e);
+	r = image_store_put_layer(&im->store, im->tmp, sub, digest, &l, e);
 	fd_close(tree);
 	return r < 0 ? r : hold_imported_layer(im, r, digest, &l, e);
 }
@@ -139,7 +139,7 @@ static int import_layer(struct import *im, int src, const struct image_source *s
 	autoclose int fd = -1;
 	int tree, r;
 
-	tree = store_open_layer(&im->store, digest ? digest : diff_id, &l, e);
+	tree = image_store_open_layer(&im->store, digest ? digest : diff_id, &l, e);
 	if (tree >= 0) {
 		im->notes.reused++;
 		if (!str_eq(l.diff_id, diff_id)) {
@@ -174,7 +174,7 @@ static int import_layer(struct import *im, int src, const struct image_source *s
 		return r;
 	}
 	add_unpack_notes(&im->notes, &reply);
-	return store_unpacked_layer(im, sub, tree, got, &reply, e);
+	return image_store_unpacked_layer(im, sub, tree, got, &reply, e);
 }
 
 /* --- names -------------------------------------------------------------------------------------------------- */
@@ -220,8 +220,9 @@ static int commit_image(struct import *im, const struct image_source *s, const s
 	autobuf struct buf made = BUF_INIT;
 	char name[IMAGE_NAME_MAX + 1], config[OCI_DIGEST_LEN + 1];
 	const struct buf *manifest = s->manifest.len ? &s->manifest : &made;
-	autoclose int lock = store_lock(&im->store, LOCK_SH, e);
-	int r = lock < 0 ? lock : store_write_blob(&im->store, s->config.data, s->config.len, config, e);
+	autoclose int lock = image_store_lock(&im->store, LOCK_SH, e);
+	int r = lock < 0 ? lock
+			 : image_store_write_blob(&im->store, s->config.data, s->config.len, config, e);
 
 	if (r < 0)
 		return r;
@@ -229,7 +230,7 @@ static int commit_image(struct import *im, const struct image_source *s, const s
 		image_source_manifest(config, s->config.len, &im->digests, &made);
 	if (buf_error(&made))
 		return err_set(e, -ENOMEM, "out of memory");
-	r = store_write_blob(&im->store, manifest->data, manifest->len, rec.manifest, e);
+	r = image_store_write_blob(&im->store, manifest->data, manifest->len, rec.manifest, e);
 	if (r < 0)
 		return r;
 	memcpy(rec.index, s->index, sizeof(rec.index));
@@ -244,7 +245,7 @@ static int commit_image(struct import *im, const struct image_source *s, const s
 	rec.bytes = im->all.bytes;
 	if (!rec.name || !rec.source)
 		return err_set(e, -ENOMEM, "out of memory");
-	r = store_write_name(&im->store, &rec, e);
+	r = image_store_write_name(&im->store, &rec, e);
 	if (r < 0)
 		return r;
 	*ret = rec;
@@ -284,7 +285,7 @@ static int import_bare(struct import *im, const char *sub, int tree, const char 
 	}
 	hash_hex(reply->diff_id, HASH_LEN, diff_id + 7);
 	image_source_bare_config(diff_id, &s.config);
-	r = store_unpacked_layer(im, sub, tree, digest, reply, e);
+	r = image_store_unpacked_layer(im, sub, tree, digest, reply, e);
 	if (r == 0 && buf_error(&s.config))
 		r = err_set(e, -ENOMEM, "out of memory");
 	return r < 0 ? r : commit_image(im, &s, &ref, ret, e);
@@ -393,11 +394,11 @@ static int import_source(struct state *st, const struct image_import *o, struct 
 
 	if (fd < 0 || fstat(fd, &sb) < 0)
 		return err_sys(e, -errno, "cannot open %s", o->path);
-	r = store_open(&im.store, st, e);
+	r = image_store_open(&im.store, st, e);
 	if (r < 0)
 		return r;
-	store_sweep(&im.store);
-	im.tmp_fd = store_tmp(&im.store, im.tmp, e);
+	image_store_sweep(&im.store);
+	im.tmp_fd = image_store_tmp(&im.store, im.tmp, e);
 	if (im.tmp_fd < 0)
 		return im.tmp_fd;
 	if (S_ISDIR(sb.st_mode)) {
@@ -414,18 +415,18 @@ static int import_source(struct state *st, const struct image_import *o, struct 
 	if (r < 0)
 		return err_wrap(e, r, "%s", o->source ? o->source : o->path);
 	*notes = im.notes;
-	store_collect(&im.store);
+	image_store_collect(&im.store);
 	return 0;
 }
 
 int image_import(struct state *st, const struct image_import *o, struct image_record *ret,
 		 struct image_notes *notes, struct err *e)
 {
-	CLEANUP(store_release) struct store s = STORE_INIT;
+	CLEANUP(image_store_release) struct image_store s = STORE_INIT;
 	int r = import_source(st, o, ret, notes, e);
 
 	/* A failed import may have stored layers. Its locks on them have ended, and no name leads to them. */
-	if (r < 0 && store_open(&s, st, NULL) == 0)
-		store_collect(&s);
+	if (r < 0 && image_store_open(&s, st, NULL) == 0)
+		image_store_collect(&s);
 	return r;
 }

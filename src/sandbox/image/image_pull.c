@@ -48,7 +48,7 @@ static int run_skopeo(const struct image_pull *o, const char *from, const char *
 int image_pull(struct state *st, const struct image_pull *o, struct image_record *ret,
 	       struct image_notes *notes, struct err *e)
 {
-	CLEANUP(store_release) struct store s = STORE_INIT;
+	CLEANUP(image_store_release) struct image_store s = STORE_INIT;
 	autofree char *from = NULL, *to = NULL;
 	char tmp[STORE_TMP_LEN + 1] = "";
 	autoclose int tmp_fd = -1;
@@ -57,7 +57,7 @@ int image_pull(struct state *st, const struct image_pull *o, struct image_record
 	int r = image_ref_parse(o->ref, &ref, e), rm;
 
 	if (r == 0)
-		r = store_open(&s, st, e);
+		r = image_store_open(&s, st, e);
 	if (r < 0)
 		return r;
 	/* In oci:DIR:TAG skopeo takes the first colon for the end of DIR, and would write to another directory. */
@@ -67,7 +67,7 @@ int image_pull(struct state *st, const struct image_pull *o, struct image_record
 			e, -EINVAL,
 			"set COFFER_STATE to a directory without one, or bring an archive in with coffer image import");
 	}
-	tmp_fd = store_tmp(&s, tmp, e);
+	tmp_fd = image_store_tmp(&s, tmp, e);
 	if (tmp_fd < 0)
 		return tmp_fd;
 	/* A registry accepts a tag or a digest, not both. */

@@ -24,7 +24,7 @@
 #define PUT_TRIES 100 /* while another process removes the layer of the same digest */
 #define PUT_PAUSE_NS 10000000L
 
-static int open_store_dir(const struct store *s, const char *name, struct err *e)
+static int open_store_dir(const struct image_store *s, const char *name, struct err *e)
 {
 	int fd = openat(s->fd, name, DIR_FLAGS);
 
@@ -36,9 +36,9 @@ static int open_store_dir(const struct store *s, const char *name, struct err *e
 	return fd < 0 ? err_sys(e, -errno, "cannot open %s/%s", s->path, name) : fd;
 }
 
-int store_open(struct store *s, struct state *st, struct err *e)
+int image_store_open(struct image_store *s, struct state *st, struct err *e)
 {
-	struct store x = STORE_INIT;
+	struct image_store x = STORE_INIT;
 	int r = 0;
 
 	if (asprintf(&x.path, "%s/images", st->path) < 0)
@@ -50,13 +50,13 @@ int store_open(struct store *s, struct state *st, struct err *e)
 	    (x.layers = open_store_dir(&x, "layers", e)) < 0 || (x.tmp = open_store_dir(&x, "tmp", e)) < 0)
 		r = e && e->code ? e->code : -EIO;
 	if (r < 0)
-		store_release(&x);
+		image_store_release(&x);
 	else
 		*s = x;
 	return r;
 }
 
-void store_release(struct store *s)
+void image_store_release(struct image_store *s)
 {
 	free(s->path);
 	fd_close(s->fd);
@@ -67,7 +67,7 @@ void store_release(struct store *s)
 	*s = STORE_INIT;
 }
 
-int store_lock(struct store *s, int how, struct err *e)
+int image_store_lock(struct image_store *s, int how, struct err *e)
 {
 	autoclose int fd = openat(s->fd, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 
@@ -80,7 +80,7 @@ int store_lock(struct store *s, int how, struct err *e)
 	return TAKE_FD(fd);
 }
 
-int store_tmp(struct store *s, char name[STORE_TMP_LEN + 1], struct err *e)
+int image_store_tmp(struct image_store *s, char name[STORE_TMP_LEN + 1], struct err *e)
 {
 	for (int tries = 0; tries < 8; tries++) {
 		autoclose int fd = -1;
@@ -106,7 +106,8 @@ static int report_damaged_store(struct err *e, int code, const char *what, const
 	return err_hint(e, code, "coffer image rm, then import or pull it again");
 }
 
-int store_read_blob(struct store *s, const char *digest, const char *what, struct buf *b, struct err *e)
+int image_store_read_blob(struct image_store *s, const char *digest, const char *what, struct buf *b,
+			  struct err *e)
 {
 	char hex[HASH_HEX_LEN + 1];
 	int r = fd_read_file(s->blobs, STORE_DIGEST_HEX(digest), OCI_JSON_MAX, b);
@@ -137,8 +138,8 @@ static int write_blob_durably(int dir, const char *file, const void *data, size_
 	return r;
 }
 
-int store_write_blob(struct store *s, const void *data, size_t len, char digest[OCI_DIGEST_LEN + 1],
-		     struct err *e)
+int image_store_write_blob(struct image_store *s, const void *data, size_t len,
+			   char digest[OCI_DIGEST_LEN + 1], struct err *e)
 {
 	int r;
 
@@ -148,12 +149,12 @@ int store_write_blob(struct store *s, const void *data, size_t len, char digest[
 	return r < 0 ? state_cannot(e, r, "write to", s->path) : 0;
 }
 
-void store_name_file(const char *name, char file[HASH_HEX_LEN + 1])
+void image_store_name_file(const char *name, char file[HASH_HEX_LEN + 1])
 {
 	hash_sha256_hex(name, strlen(name), file);
 }
 
-int store_write_name(struct store *s, const struct image_record *rec, struct err *e)
+int image_store_write_name(struct image_store *s, const struct image_record *rec, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT;
 	struct json j = JSON_INIT(&b);
@@ -170,7 +171,7 @@ int store_write_name(struct store *s, const struct image_record *rec, struct err
 	json_end_obj(&j);
 	if (buf_error(&b))
 		return err_set(e, -ENOMEM, "out of memory");
-	store_name_file(rec->name, file);
+	image_store_name_file(rec->name, file);
 	/* image.I2: content whose entries a crash may lose would leave a name without an image. */
 	r = fsync(s->blobs) < 0 || fsync(s->layers) < 0 ? -errno : 0;
 	if (r == 0)
@@ -187,7 +188,7 @@ static const char *record_digest(const json_t *root, const char *key)
 	return s && oci_is_digest(s) ? s : NULL;
 }
 
-int store_read_name(struct store *s, const char *file, struct image_record *ret, struct err *e)
+int image_store_read_name(struct image_store *s, const char *file, struct image_record *ret, struct err *e)
 {
 	autobuf struct buf b = BUF_INIT;
 	const char *name, *manifest, *index, *source;
@@ -246,7 +247,7 @@ static int read_layer_json(int dir, struct store_layer *ret)
 	return diff ? 0 : -EBADMSG;
 }
 
-int store_open_layer(struct store *s, const char *digest, struct store_layer *ret, struct err *e)
+int image_store_open_layer(struct image_store *s, const char *digest, struct store_layer *ret, struct err *e)
 {
 	autoclose int dir = openat(s->layers, STORE_DIGEST_HEX(digest), DIR_FLAGS), tree = -1;
 	struct stat st;
@@ -279,8 +280,8 @@ static int write_layer_json(int dir, const struct store_layer *l)
 	return buf_error(&b) ? buf_error(&b) : fd_replace_file(dir, "layer.json", b.data, b.len, 0600);
 }
 
-int store_put_layer(struct store *s, const char *tmp, const char *sub, const char *digest,
-		    const struct store_layer *l, struct err *e)
+int image_store_put_layer(struct image_store *s, const char *tmp, const char *sub, const char *digest,
+			  const struct store_layer *l, struct err *e)
 {
 	autoclose int at = openat(s->tmp, tmp, DIR_FLAGS), dir = -1, tree = -1;
 	int r;
@@ -302,7 +303,7 @@ int store_put_layer(struct store *s, const char *tmp, const char *sub, const cha
 		if (errno != EEXIST)
 			return state_cannot(e, -errno, "write a layer to", s->path);
 		/* Another import stored the same layer. It may be removed at any time, until it is locked here too. */
-		fd = store_open_layer(s, digest, &existing, e);
+		fd = image_store_open_layer(s, digest, &existing, e);
 		if (fd != -ENOENT)
 			return fd;
 		nanosleep(&(struct timespec){ .tv_nsec = PUT_PAUSE_NS }, NULL);

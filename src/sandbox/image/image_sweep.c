@@ -34,7 +34,7 @@ static int list_store_dir(int dirfd, struct strv *ret)
 	return 0;
 }
 
-void store_sweep(struct store *s)
+void image_store_sweep(struct image_store *s)
 {
 	autostrv struct strv names = STRV_INIT;
 
@@ -63,7 +63,7 @@ static bool is_in_list(const struct strv *l, const char *s)
  * Adds the digests (without "sha256:") that an image needs. Of an image whose manifest is damaged only the manifest is known
  * to be needed. Any other error is returned: what cannot be read now may be needed.
  */
-static int add_needed_digests(struct store *s, const struct image_record *rec, struct strv *blobs,
+static int add_needed_digests(struct image_store *s, const struct image_record *rec, struct strv *blobs,
 			      struct strv *layers)
 {
 	CLEANUP(oci_manifest_release) struct oci_manifest m = { 0 };
@@ -71,7 +71,7 @@ static int add_needed_digests(struct store *s, const struct image_record *rec, s
 	int r = strv_add(blobs, STORE_DIGEST_HEX(rec->manifest));
 
 	if (r == 0)
-		r = store_read_blob(s, rec->manifest, "manifest", &b, NULL);
+		r = image_store_read_blob(s, rec->manifest, "manifest", &b, NULL);
 	if (r == 0)
 		r = oci_parse_manifest(buf_cstr(&b), b.len, &m, NULL);
 	if (r < 0)
@@ -86,7 +86,8 @@ static int add_needed_digests(struct store *s, const struct image_record *rec, s
  * Adds the digests that all images but one need. A record that is gone or damaged needs nothing; one that cannot be read for
  * another reason is an error, so that the content of its image is not removed.
  */
-static int add_all_needed_digests(struct store *s, const char *but, struct strv *blobs, struct strv *layers)
+static int add_all_needed_digests(struct image_store *s, const char *but, struct strv *blobs,
+				  struct strv *layers)
 {
 	autostrv struct strv files = STRV_INIT;
 	int r = list_store_dir(s->names, &files);
@@ -96,7 +97,7 @@ static int add_all_needed_digests(struct store *s, const char *but, struct strv 
 
 		if (files.v[i][0] == '.')
 			continue;
-		r = store_read_name(s, files.v[i], &rec, NULL);
+		r = image_store_read_name(s, files.v[i], &rec, NULL);
 		if (r == -ENOENT || r == -EBADMSG)
 			r = 0;
 		else if (r == 0 && (!but || !str_eq(rec.name, but)))
@@ -107,9 +108,9 @@ static int add_all_needed_digests(struct store *s, const char *but, struct strv 
 
 /*
  * image.I3: an exclusive lock on the tree excludes runs and imports. The layer is moved to tmp/ first, so that no process finds
- * a part of it; the lock on its directory keeps store_sweep() of another process away meanwhile.
+ * a part of it; the lock on its directory keeps image_store_sweep() of another process away meanwhile.
  */
-static void remove_layer_if_unused(struct store *s, const char *hex)
+static void remove_layer_if_unused(struct image_store *s, const char *hex)
 {
 	autoclose int dir = openat(s->layers, hex, DIR_FLAGS);
 	autoclose int tree = dir < 0 ? -1 : openat(dir, "tree", DIR_FLAGS);
@@ -126,10 +127,10 @@ static void remove_layer_if_unused(struct store *s, const char *hex)
 	(void)r; /* the next sweep retries */
 }
 
-void store_collect(struct store *s)
+void image_store_collect(struct image_store *s)
 {
 	autostrv struct strv blobs = STRV_INIT, layers = STRV_INIT, have = STRV_INIT, have_layers = STRV_INIT;
-	autoclose int lock = store_lock(s, LOCK_EX | LOCK_NB, NULL);
+	autoclose int lock = image_store_lock(s, LOCK_EX | LOCK_NB, NULL);
 
 	if (lock < 0 || add_all_needed_digests(s, NULL, &blobs, &layers) < 0 ||
 	    list_store_dir(s->blobs, &have) < 0 || list_store_dir(s->layers, &have_layers) < 0)
@@ -142,7 +143,7 @@ void store_collect(struct store *s)
 		if (!is_in_list(&layers, have_layers.v[i]))
 			remove_layer_if_unused(s, have_layers.v[i]);
 	}
-	store_sweep(s);
+	image_store_sweep(s);
 }
 
 /* Sandboxes that use an image now. */
@@ -200,7 +201,7 @@ static int refuse_held_image(struct state *st, const struct image_record *rec, s
 }
 
 /* -EBUSY when a sandbox or an import holds a layer that only this image needs. */
-static int check_image_unused(struct store *s, struct state *st, const struct image_record *rec,
+static int check_image_unused(struct image_store *s, struct state *st, const struct image_record *rec,
 			      struct err *e)
 {
 	autostrv struct strv blobs = STRV_INIT, others = STRV_INIT, own = STRV_INIT;
@@ -223,10 +224,10 @@ static int check_image_unused(struct store *s, struct state *st, const struct im
 
 int image_remove(struct state *st, const char *ref, struct image_record *ret, struct err *e)
 {
-	CLEANUP(store_release) struct store s = STORE_INIT;
+	CLEANUP(image_store_release) struct image_store s = STORE_INIT;
 	CLEANUP(image_record_release) struct image_record rec = { 0 };
 	char file[HASH_HEX_LEN + 1];
-	int r = store_open(&s, st, e);
+	int r = image_store_open(&s, st, e);
 
 	if (r == 0)
 		r = image_find(st, ref, &rec, e);
@@ -234,10 +235,10 @@ int image_remove(struct state *st, const char *ref, struct image_record *ret, st
 		r = check_image_unused(&s, st, &rec, e);
 	if (r < 0)
 		return r;
-	store_name_file(rec.name, file);
+	image_store_name_file(rec.name, file);
 	if (unlinkat(s.names, file, 0) < 0 && errno != ENOENT)
 		return err_sys(e, -errno, "cannot remove %s", rec.name);
-	store_collect(&s);
+	image_store_collect(&s);
 	*ret = rec;
 	rec = (struct image_record){ 0 };
 	return 0;
@@ -249,12 +250,14 @@ static int compare_record_names(const void *a, const void *b)
 }
 
 /* Reads the records of these files; one that cannot be read is noted with its reason. */
-static int read_records(struct store *s, const struct strv *files, struct image_records *l, struct err *e)
+static int read_records(struct image_store *s, const struct strv *files, struct image_records *l,
+			struct err *e)
 {
 	struct err why = ERR_INIT;
 
 	for (size_t i = 0; i < files->n; i++) {
-		int r = files->v[i][0] == '.' ? -ENOENT : store_read_name(s, files->v[i], &l->v[l->n], &why);
+		int r = files->v[i][0] == '.' ? -ENOENT
+					      : image_store_read_name(s, files->v[i], &l->v[l->n], &why);
 
 		l->n += r == 0;
 		if (r == 0 || r == -ENOENT)
@@ -268,7 +271,7 @@ static int read_records(struct store *s, const struct strv *files, struct image_
 
 int image_list(struct state *st, struct image_records *ret, struct err *e)
 {
-	CLEANUP(store_release) struct store s = STORE_INIT;
+	CLEANUP(image_store_release) struct image_store s = STORE_INIT;
 	CLEANUP(image_records_release) struct image_records l = { 0 };
 	autostrv struct strv files = STRV_INIT;
 	int r;
@@ -278,7 +281,7 @@ int image_list(struct state *st, struct image_records *ret, struct err *e)
 		*ret = (struct image_records){ 0 };
 		return 0;
 	}
-	r = store_open(&s, st, e);
+	r = image_store_open(&s, st, e);
 	if (r == 0) {
 		r = list_store_dir(s.names, &files);
 		l.v = calloc(files.n ? files.n : 1, sizeof(*l.v));

@@ -18,8 +18,8 @@
 #define CHUNK (256u << 10)
 
 /* The limits that the user did not set: 95 % of the free space and inodes of the disk, and UNPACK_ENTRIES_MAX entries. */
-void image_unpack_caps(const struct store *s, const struct image_import *o, const struct store_layer *used,
-		       struct unpack_opts *ret)
+void image_unpack_caps(const struct image_store *s, const struct image_import *o,
+		       const struct store_layer *used, struct unpack_opts *ret)
 {
 	uint64_t entries = o->entries_max ? o->entries_max : UNPACK_ENTRIES_MAX;
 	struct statvfs v;

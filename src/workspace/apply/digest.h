@@ -3,7 +3,8 @@
 #ifndef WORKSPACE_DIGEST_H
 #define WORKSPACE_DIGEST_H
 
-#include "workspace/workspace.h"
+#include "workspace/apply/apply.h"
+#include "workspace/change/changes.h"
 
 /* SHA-256 over every change that goes (go[i] is 1): how, where, mode, and of what the layer has there all bytes, a link's
  * target, a device's number, and the attributes that are copied. Reads all of it. */

@@ -12,7 +12,7 @@
 #ifndef WORKSPACE_PLACE_H
 #define WORKSPACE_PLACE_H
 
-#include "workspace/workspace.h"
+#include "workspace/change/changes.h"
 
 /* Beside negative errnos: why an act was not done. */
 enum { PLACE_CHANGED = -10001 /* the original is no longer what was listed */ };

@@ -3,7 +3,7 @@
 #ifndef WORKSPACE_CHANGE_H
 #define WORKSPACE_CHANGE_H
 
-#include "workspace/workspace.h"
+#include "workspace/change/changes.h"
 
 struct change_walk_opts {
 	uint64_t since;

@@ -3,8 +3,8 @@
 #ifndef WORKSPACE_JUDGE_H
 #define WORKSPACE_JUDGE_H
 
+#include "workspace/change/changes.h"
 #include "workspace/tree/trigger.h"
-#include "workspace/workspace.h"
 
 #include <limits.h>
 

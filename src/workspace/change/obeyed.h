@@ -9,7 +9,8 @@
 #ifndef WORKSPACE_OBEYED_H
 #define WORKSPACE_OBEYED_H
 
-#include "workspace/workspace.h"
+#include "base/str.h"
+#include "workspace/change/changes.h"
 
 #define OBEYED_MAX 100000 /* nodes of all files together */
 

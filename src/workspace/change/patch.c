@@ -5,9 +5,9 @@
  */
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "workspace/change/changes.h"
 #include "workspace/change/textdiff.h"
 #include "workspace/tree/layer.h"
-#include "workspace/workspace.h"
 
 #include <errno.h>
 #include <fcntl.h>

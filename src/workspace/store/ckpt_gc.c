@@ -6,7 +6,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "workspace/store/ckpt_list.h"
-#include "workspace/workspace.h"
+#include "workspace/wipe.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -12,8 +12,8 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "codec/file/manifest.h"
+#include "workspace/change/changes.h"
 #include "workspace/store/objects.h"
-#include "workspace/workspace.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -8,7 +8,7 @@
 #include "base/vec.h"
 #include "workspace/tree/chain.h"
 #include "workspace/tree/layer.h"
-#include "workspace/workspace.h"
+#include "workspace/view/view.h"
 
 #include <errno.h>
 #include <fcntl.h>

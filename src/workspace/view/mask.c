@@ -17,7 +17,7 @@
 #include "workspace/tree/layer.h"
 #include "workspace/tree/path.h"
 #include "workspace/view/secret.h"
-#include "workspace/workspace.h"
+#include "workspace/view/view.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -3,7 +3,7 @@
 #ifndef WORKSPACE_MASK_H
 #define WORKSPACE_MASK_H
 
-#include "workspace/workspace.h"
+#include "workspace/view/view.h"
 
 /* `copy_of`: the directory that a copied layer was laid over, as a path ("" where there is none); NULL: this is one
  * itself. In a copy no link is followed, and pipes and sockets are left alone: they are new ones. */

@@ -9,7 +9,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "workspace/view/secret.h"
-#include "workspace/workspace.h"
+#include "workspace/view/view.h"
 
 #include <errno.h>
 #include <fcntl.h>
