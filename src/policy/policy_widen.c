@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rules that a person has granted on top of a policy: they apply only where the policy itself has no rule.
+ * Adds rules that a person has granted to a sealed policy. A granted rule applies only where the policy itself has no
+ * rule. Pure: no I/O, no clock.
  *
  * Invariants
  *  W1  They are used only where no rule of a layer matches, or only `deny: "*"` for every port does, which means the same; and,

@@ -4,7 +4,8 @@
  *
  * The rules are loaded from the sandbox's policy files as they are now. The digest that its guard logged
  * last tells whether they are the ones in force. Rules granted by a person (ASK_WIDEN) are read from the
- * ask server. The rules for tools and apply are those that the run has stored since its start.
+ * ask server. The rules for tools and apply are those that the run has stored since its start. It must not
+ * change a policy.
  */
 #include "approval/toolcall.h"
 #include "approval/wire/askproto.h"
