@@ -22,7 +22,7 @@ export function keepSession(secret) {
 		sessionStorage.removeItem(KEY);
 }
 
-/** The header that says who asks. */
+/** The header with the session's secret, by which the gateway knows the caller. */
 export function credential() {
 	const secret = sessionStorage.getItem(KEY);
 

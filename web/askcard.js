@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One question: who, what exactly, by which rule, what allowing means, what happened before; and the answer, in two steps. An
-// answer carries the digest of what this card shows: if the question has become another one, it does not count. What the digest
-// covers is on the card whole; while a part of it is folded away, it cannot be allowed.
+// One question: its asker, the exact act, the rule, the meaning of an approval, the events before; and the answer, in two steps. An
+// answer carries the digest of the card's contents: it does not count if the question has become another one. The card has everything
+// that the digest covers; while a part of that is folded away, the question cannot be allowed.
 
 import { at, get, post } from "./api.js";
 import { bytes, count, h, newId, plural, put, setText, span, timeOf } from "./dom.js";
@@ -15,7 +15,8 @@ const TITLES = {
 };
 const SHOWN = new Set(["id", "sandbox", "number", "seq", "state", "kind", "host", "port", "tls", "method", "path", "what", "rule", "reason", "body", "body_len", "type",
 	"preview", "preview_bytes", "by", "digest", "generation", "asked", "expires", "waiters", "times", "used", "uses", "answer", "why"]);
-// What once, and more than once, let through: what the answer is bound to, and what a grant holds for (as `coffer ask show` says).
+// The effect of each kind of approval, [once, more than once]: the act that the answer is bound to, and the acts that a grant covers
+// (in the words of `coffer ask show`).
 const MEANS = {
 	connect: ["This connection", "Any connection to this host and port, with or without TLS like this one"],
 	request: ["This very request, with its query, headers and body", "The same method, path and headers, with any query and body"],
@@ -36,7 +37,7 @@ const UNREAD = 500;
 const WHOLE = 16384;
 const LONG = 600;
 
-// When a card last changed its height because of somebody else: what a finger was about to press may be elsewhere by now.
+// The last time at which a card changed its height without a press: the button under a finger may have moved.
 let moved = -Infinity;
 
 export function hasMoved() {
@@ -51,7 +52,7 @@ export function urlOf(ask) {
 	return `${ask.method ? (ask.tls ? "https://" : "http://") : ""}${ask.host}${port}${ask.path ?? ""}`;
 }
 
-/** What came of it, in words. */
+/** The outcome of a question, in words. */
 export function outcome(ask) {
 	const a = ask.answer, who = a ? [" by ", name(a.name || (a.uid === 0 ? "root" : `user ${a.uid}`))] : "", why = a?.reason ? [": ", quote(a.reason)] : "";
 
@@ -86,7 +87,7 @@ function scopesOf(ask) {
 	];
 }
 
-/** Of how much of the body the preview tells. A preview is text: its length says nothing of the bytes that it stands for. */
+/** The share of the body that the preview covers. A preview is text: its length differs from the number of bytes that it shows. */
 function previewLabel(ask) {
 	const all = ask.body_len, held = ask.preview_bytes, from = ask.by ? "from its submitter" : "from the sandbox";
 
@@ -194,7 +195,7 @@ export class AskCard {
 		];
 	}
 
-	/** For whoever compares them with what another program shows. Nobody reads 64 digits on a phone, so they are folded. */
+	/** The digests, for a comparison with the output of another program. They are folded: nobody reads 64 digits on a phone. */
 	digests() {
 		const ask = this.ask, line = (label, value) => field(label, h("code", { class: "digest" }, name(value)));
 
@@ -214,7 +215,7 @@ export class AskCard {
 			.map(([k, v]) => field(/^[a-z_]{1,24}$/.test(k) ? k : quote(k, 24), quote(typeof v === "string" ? v : JSON.stringify(v), WHOLE)));
 	}
 
-	/** By its place in the log: nothing that came after it counts, however much that is. */
+	/** Events before the question, by its place in the log: later events are left out, however many there are. */
 	async readBefore() {
 		const ask = this.ask, all = h("a", { href: `#/run/${ask.sandbox}` }, "its timeline");
 		const say = (...words) => put(this.before, h("p", { class: "hint" }, words));
@@ -242,7 +243,7 @@ export class AskCard {
 	update(ask) {
 		const changed = ask.digest !== this.ask.digest;
 
-		// What was read before the answer may come after it.
+		// A response that was read before the answer may arrive after it.
 		if (!changed && !this.waits && ask.state === "pending")
 			return;
 		const drawn = changed || ask.state !== this.ask.state;
@@ -299,7 +300,7 @@ export class AskCard {
 		this.first.hidden = !this.isCut;
 	}
 
-	/** The answer's form. A press in its first moments was meant for what was here before, so it is none. */
+	/** The answer's form. A press in its first moments is ignored: it was meant for the element that was here before. */
 	offer(form) {
 		const go = form.querySelector("button[type=submit]"), ask = this.ask, to = urlOf(ask) || ask.what || "";
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bars over time, drawn as SVG, with the same numbers as a table for whoever does not see them.
+// Bars over time, drawn as SVG, with the same numbers as a table for people who cannot see them.
 
 import { clock, h, newId, svg } from "./dom.js";
 

@@ -5,7 +5,7 @@
 import { h, newId, put } from "./dom.js";
 
 export class Detail {
-	/** onClose(): it is gone, and what was under it may have the keyboard again. */
+	/** onClose(): the dialog is closed, and the element under it may have the keyboard again. */
 	constructor(onClose) {
 		const id = newId("detail");
 
@@ -16,7 +16,7 @@ export class Detail {
 				h("div", { class: "scrolls", tabindex: 0, role: "group", "aria-labelledby": id }, this.facts)));
 	}
 
-	/** facts: [[name, what is there]] */
+	/** facts: [[name, value]] */
 	show(title, facts) {
 		put(this.title, title);
 		put(this.facts, ...facts.map(([label, ...value]) => [h("dt", null, label), h("dd", null, value)]));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Elements, made one by one. There is no other way to make any in this page: no markup is ever parsed (the policy that
-// coffer-web sends along forbids it to the browser, too). Strings given to h() are this page's own words; what came from
-// a sandbox goes through quote().
+// coffer-web sends along forbids it to the browser, too). Strings given to h() are this page's own words; text
+// from a sandbox is put in by quote().
 
 const PROPERTIES = new Set(["value", "checked", "disabled", "hidden", "open", "selected"]);
 
@@ -32,7 +32,7 @@ export function svg(tag, props, ...kids) {
 	return e;
 }
 
-/** What is inside becomes this: nodes, our own words, lists of them, or nothing. */
+/** Replaces the contents of an element: by nodes, our own words, lists of them, or nothing. */
 export function put(e, ...kids) {
 	e.replaceChildren(...kids.flat(Infinity).filter((k) => k !== null && k !== undefined && k !== false && k !== ""));
 }
@@ -51,7 +51,7 @@ export function newId(stem) {
 	return `${stem}-${lastId}`;
 }
 
-/** Replaces what is inside, and nothing when it is the same already: a screen reader would say it again. */
+/** Replaces the text of an element, unless it is the same already: a screen reader would repeat it. */
 export function setText(e, text) {
 	if (e.textContent !== text)
 		e.textContent = text;
@@ -108,7 +108,7 @@ export function clock(ms) {
 	return t.toDateString() === new Date().toDateString() ? timeText(t) : `${day(t)} ${timeText(t)}`;
 }
 
-/** UTC+02:00: what clock() adds to the world's time at that moment. */
+/** UTC+02:00: the difference between clock() and UTC at that moment. */
 export function zone(ms = Date.now()) {
 	const minutes = -new Date(ms).getTimezoneOffset(), sign = minutes < 0 ? "-" : "+", m = Math.abs(minutes);
 

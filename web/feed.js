@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Events of the log as they come (GET /v1/events). Not EventSource: that cannot say why it ended, nor hear of types that it was
-// not told before, nor send who asks. Goes on where it was, by Last-Event-ID, however often the connection ends.
+// Events of the log as they come (GET /v1/events). Not EventSource: that cannot tell why it ended, cannot receive types that were
+// not named to it before, and cannot send a credential. After each end of the connection it continues from Last-Event-ID.
 
 import { credential } from "./api.js";
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a person notices while the page is not looked at: a mark on the tab's icon, and a notification of the browser where they turned
-// that on here. Only our own words and the sandbox's name stand in it: what an agent wrote would be shown outside of the page, where
-// nothing tells it from ours.
+// Signs for a person who looks at another page: a mark on the tab's icon, and a notification of the browser where the person turned
+// that on here. A notification has only our own words and the sandbox's name: text of an agent would be shown outside of the page,
+// where nothing distinguishes it from ours.
 
 import { h, plural, put } from "./dom.js";
 import { plain } from "./quote.js";
@@ -10,7 +10,7 @@ const KEY = "coffer-notify";
 const PAUSE = 10000; // a flood of questions is one notification, again after this
 
 export class Notice {
-	/** namesOf(id): what people call a sandbox. */
+	/** namesOf(id): the sandbox's name for people. */
 	constructor(namesOf) {
 		this.namesOf = namesOf;
 		this.fresh = new Set();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What came from a sandbox, or from anybody else who is not this page: shown as a quotation that cannot be taken for our own
-// words or controls. It stands in a box of its own look, in fixed width, left to right whatever it says; characters that
-// cannot be seen, or that move others, are written out; it is cut, and what "show all" shows is bounded too.
+// Text from a sandbox, or from anybody else outside of this page, as a quotation that cannot be taken for our own words or controls.
+// It has a box of its own look, a fixed width, and runs from left to right whatever its characters are. Characters that are invisible,
+// or that move others, are written out. It is cut, and the text of "show all" is bounded too.
 
 import { count, h, put } from "./dom.js";
 
@@ -9,11 +9,11 @@ const INLINE_MAX = 160;
 const BLOCK_MAX = 800;
 const ALL_MAX = 16384;
 
-// Controls, formats (bidirectional ones among them), surrogates, private and unassigned ones, separators, whatever is not
-// drawn, spaces other than the space, and more than three marks upon one letter.
+// Controls, formats (bidirectional ones among them), surrogates, private and unassigned characters, separators, all others that are
+// not drawn, spaces other than the space, and more than three marks upon one letter.
 const ODD = /[\p{C}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u00a0\u1680\u2000-\u200a\u202f\u205f\u2800\u3000]|(?<=\p{M}{3})\p{M}/gu;
 
-// Whose a host is stands at its end: where one does not fit it loses its beginning, and where not even two labels fit it is not shown.
+// The end of a host name names its owner: a name that does not fit loses its beginning, and is left out where not even two labels fit.
 function cutHost(host, room) {
 	const fits = host.indexOf(".", Math.max(host.length - room, 0));
 	const two = host.lastIndexOf(".", host.lastIndexOf(".") - 1);
@@ -22,7 +22,7 @@ function cutHost(host, room) {
 	return end.length + 1 <= room ? `…${end}` : "";
 }
 
-// What may be a host. One look at each character: a sandbox chooses these texts, and how long they are.
+// A text that may be a host. One look at each character: a sandbox chooses these texts and their length.
 const WORD = /[A-Za-z0-9_-](?:[A-Za-z0-9_.-]*[A-Za-z0-9_-])?/g;
 
 function cut(text, max) {
@@ -61,7 +61,7 @@ function fill(box, text, max, keepLines) {
 		box.append(h("span", { class: "cut" }, "…"));
 }
 
-/** The same without a box: for what the gateway itself says of a failure, which may have a name in it. */
+/** The same without a box, for the gateway's own message of a failure, which may have a name in it. */
 export function plain(value, max = 300) {
 	const text = String(value ?? "");
 
@@ -76,7 +76,7 @@ export function quote(value, max = INLINE_MAX) {
 	return box;
 }
 
-/** A part of its own, with a line above it that says whose words they are, and with "show all". */
+/** A block of its own, with a line above it that names the author, and with "show all". */
 export function quoteBlock(value, label, max = BLOCK_MAX) {
 	const text = String(value ?? "");
 	const box = h("bdi", { class: "quote block", dir: "ltr", tabindex: 0, role: "group", "aria-label": "quotation" });
@@ -103,7 +103,7 @@ export function commandText(words) {
 	return list.map((w) => (/^[\w@%+=:,./-]+$/.test(w) ? w : `'${String(w).replaceAll("'", "'\\''")}'`)).join(" ");
 }
 
-/** What a person typed to start a sandbox, as far as it is known: the path that a program was found at is left out. */
+/** The command that a person typed to start a sandbox, as far as it is known: the path at which a program was found is left out. */
 export function typedOf(sandbox) {
 	const [first, ...rest] = String(sandbox?.typed ?? sandbox?.command ?? "").split(" ");
 

@@ -4,8 +4,8 @@
 import { bytes, count, plural, span } from "./dom.js";
 import { commandText, name, quote } from "./quote.js";
 
-/** When it happened. The network's events say so themselves, and reach the log a little later; what they claim is believed
- * within ten minutes of when it was written. */
+/** The time of an event. The network's events have a time of their own, and reach the log a little later; that time is believed
+ * within ten minutes of the log's. */
 export function timeOfEvent(ev) {
 	const logged = Date.parse(ev.time), seen = typeof ev.t === "number" ? ev.t / 1e6 : logged;
 
@@ -101,7 +101,7 @@ const SENTENCES = {
 
 const ENVELOPE = new Set(["seq", "time", "boot", "boot_id", "type", "sandbox", "prev", "t"]);
 
-/** Whatever has no sentence: its type, and what it says. */
+/** An event without a sentence: its type and its members. */
 function generic(ev) {
 	const rest = Object.entries(ev).filter(([k]) => !ENVELOPE.has(k));
 

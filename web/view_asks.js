@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Questions that wait, oldest first, each sandbox in its turn: who asks much does not hide who asks little. A card stays where it
-// is when it was answered, so that nothing moves under a finger. Below them all that is in force, and what was answered lately.
+// Questions that wait, oldest first, each sandbox in its turn, so that a sandbox with many does not hide one with few. A card stays in its place
+// after its answer, so that nothing moves under a finger. Below them are all grants in force, and the latest answers.
 
 import { at, get, post } from "./api.js";
 import { AskCard, hasMoved, outcome, urlOf } from "./askcard.js";
@@ -24,7 +24,7 @@ async function* asksOf(state) {
 	} while (page.next !== null);
 }
 
-/** What stands on the page: the first of each sandbox, then the second of each, and so on. */
+/** The order of the cards: the first of each sandbox, then the second of each, and so on. */
 function inTurn(asks) {
 	const lists = new Map(), out = [];
 
@@ -228,7 +228,7 @@ export class AsksView {
 		card.node.scrollIntoView({ block: "nearest" });
 	}
 
-	/** The one that is chosen, while it waits. Else the first that waits is chosen, and that is all: whoever pressed has not read it. */
+	/** The chosen question, while it waits. Otherwise only chooses the first that waits: the person who pressed has not read it. */
 	aim() {
 		const card = this.cards.get(this.current), next = [...this.cards.values()].findIndex((c) => c.waits);
 

@@ -47,7 +47,7 @@ function moreText(row) {
 	return `${count(n)} more ${row.denied ? "denied " : ""}${n === 1 ? one : many}, not listed one by one`;
 }
 
-/** A host as a URL has it. Null: a program may look up any characters, and what has others than a host's is none. */
+/** A host as a URL has it. Null: no host, since a program may look up any characters. */
 export function urlHost(host) {
 	if (/^[0-9a-f.]*:[0-9a-f:.]*$/i.test(host))
 		return `[${host}]`;
@@ -60,7 +60,7 @@ export class EgressView {
 	constructor(app, sandbox) {
 		this.app = app;
 		this.rows = []; // all that were read, newest first
-		this.next = undefined; // `before` of what was not; null: that is all
+		this.next = undefined; // `before` of the older ones; null: there are none
 		this.filter = { sandbox: sandbox ?? "", decision: "", host: "" };
 		this.more = soon(() => this.readNew(), 250);
 		this.charts = h("div", { class: "charts" });
@@ -112,7 +112,7 @@ export class EgressView {
 			setTimeout(() => this.closed || this.fillBoxes(), 1000);
 	}
 
-	/* --- what is there ---------------------------------------------------------------------------------------------- */
+	/* --- the rows --------------------------------------------------------------------------------------------------- */
 
 	matches(row) {
 		const f = this.filter;
@@ -125,7 +125,7 @@ export class EgressView {
 		return Boolean(this.filter.sandbox || this.filter.decision || this.filter.host);
 	}
 
-	/** Of what was read, at once; older ones that match come from the gateway as far as one scrolls. */
+	/** Applies the filter at once to the rows that were read; older ones that match are read from the gateway as one scrolls. */
 	change(key, value) {
 		this.filter[key] = value;
 		this.shown = this.isFiltered ? this.rows.filter((r) => this.matches(r)) : this.rows;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The gateway's health: what works, what does not, and what to do about it.
+// The gateway's health: its parts, their faults, and the remedies.
 
 import { get } from "./api.js";
 import { bytes, count, dated, h, plural, put, setText, soon, span, table } from "./dom.js";
@@ -19,7 +19,7 @@ function vaultText(v) {
 	return [state ?? quote(v.state, 40), v.why ? [" It does not run: ", quote(v.why, 200)] : ""];
 }
 
-/** What wants a person: [what, what to do]. */
+/** The faults that need a person: [fault, remedy]. */
 function troubles(g) {
 	return [
 		g.replaced ? ["coffer was replaced since cofferd was started.", "coffer gateway reload"] : null,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a sandbox may reach, and which rule would decide about a request or a call of a tool.
+// The destinations that a sandbox may reach, and the rule that would decide about a request or a call of a tool.
 
 import { at, get } from "./api.js";
 import { count, h, put, timeOf } from "./dom.js";
@@ -17,7 +17,7 @@ function choice(name, list, onchange) {
 	return h("select", { name, onchange }, list.map(([value, text]) => h("option", { value }, text)));
 }
 
-/** Beside a rule: where it really leads, whom it trusts, what it carries, how far is looked. */
+/** The terms of a rule: its destination, CA, proxy set and secret, and the depth of inspection. */
 function terms(r) {
 	const list = [
 		r.to ? ["to: ", quote(r.to, 80)] : null, r.ca ? ["ca: only the CA that the rule names is trusted"] : null, r.pool ? ["through the proxies ", name(r.pool)] : null,
@@ -31,7 +31,7 @@ function line(name, max, more) {
 	return h("input", { type: "text", name, maxlength: max, spellcheck: "false", autocomplete: "off", ...more });
 }
 
-/** What a rule says of single requests; a preset says much, and that is folded. */
+/** The requests that a rule lists; a preset lists many, and these are folded. */
 function requests(list) {
 	const all = list.length ? h("ul", null, list.slice(0, 500).map((q) => h("li", null, quote(q, 300)))) : "";
 
@@ -53,7 +53,7 @@ export class PolicyView {
 			this.verdict, h("h2", null, "Rules"), this.rules);
 	}
 
-	/** What is asked about: a request, with what its body does where that matters, or a call of a tool. */
+	/** The form for the question: a request, with the act of its body where that matters, or a call of a tool. */
 	form() {
 		const redraw = () => this.choose();
 
@@ -82,7 +82,7 @@ export class PolicyView {
 		return form;
 	}
 
-	/** Only what belongs to the choice is there, and has to be filled in. */
+	/** Shows only the fields that belong to the choice, and requires them. */
 	choose() {
 		const tool = this.about.value === "tool", body = tool ? "" : this.body.value;
 

@@ -108,7 +108,7 @@ export class RunView {
 		const seq = String(run[0].seq), hosts = [...new Set(run.map((t) => t.host).filter((x) => x && x !== "*"))];
 		const kinds = [...new Set(run.map((t) => WORDS[t.type] ?? "others"))].join(", ");
 
-		// What is folded is made when it is opened: there may be thousands.
+		// The entries of a fold are made when it is opened: there may be thousands.
 		const fill = (ev) => ev.target.open && !ev.target.querySelector("ol") && ev.target.append(h("ol", null, run.map((t) => this.entry(t))));
 
 		return h("li", { class: "entry folded" }, timeOf(run[0].when), h("details", { "data-seq": seq, open: open.has(seq), ontoggle: fill },

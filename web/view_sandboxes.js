@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sandboxes, and what those that run use just now.
+// Sandboxes, and the present usage of those that run.
 
 import { at, get, post, remove } from "./api.js";
 import { spark } from "./chart.js";

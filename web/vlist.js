@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A table of any length of which only what can be seen is there: some dozens of rows, moved and filled as it scrolls.
+// A table of any length of which only the visible part exists: some dozens of rows, moved and filled as it scrolls.
 
 import { h } from "./dom.js";
 
@@ -36,7 +36,7 @@ export class VirtualList {
 		this.sizes.disconnect();
 	}
 
-	/** `added`: so many were put before the first; what is looked at stays where it is, unless that is the top. */
+	/** `added`: the number of rows that were put before the first. The visible rows stay where they are, unless the list is at its top. */
 	set(rows, added = 0) {
 		const height = this.heightOf();
 
@@ -90,7 +90,7 @@ export class VirtualList {
 				this.pool[k].node.hidden = true;
 		}
 		this.stale = false;
-		// The keyboard goes with its row, and is upon no other when that has scrolled away.
+		// The focus moves with its row, and no other row has it when that one has scrolled away.
 		if (isUpon)
 			this.upon();
 		if (last >= this.rows.length - 50)
@@ -119,7 +119,7 @@ export class VirtualList {
 	press(ev) {
 		const slot = this.pool.find((s) => s.node === ev.target.closest(".vrow"));
 
-		// Who marks some text to take along has not pressed.
+		// A press that marks text, to copy it, does not open the row.
 		if (!slot || !getSelection().isCollapsed)
 			return;
 		this.current = slot.row;
@@ -163,7 +163,7 @@ export class VirtualList {
 		const to = Math.min(this.rows.length - 1, Math.max(0, from));
 
 		this.current = this.rows[to];
-		// The head stays above the rows, and takes its part of what can be seen.
+		// The head stays above the rows, and takes its part of the visible height.
 		if (to * this.height < top)
 			this.node.scrollTop = to * this.height;
 		else if ((to + 1) * this.height + head > end)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The methods of the protocol, by a table, and the results of tools in the shape that each protocol
- * revision requires. A request is checked here for its revision and arguments before anything runs.
+ * revision requires. A request is checked here for its revision and arguments before anything runs. It must
+ * not run a tool: a call is queued.
  */
 #include "adapter/mcp_int.h"
 #include "base/jsonget.h"

@@ -2,7 +2,7 @@
 /*
  * Reads and replaces the policy file (always.W3, always.W4). The writer holds a lock on its directory. The
  * new file has a name of its own beside the old one until it is complete, so the leftover of a killed writer
- * is found and removed by the next.
+ * is found and removed by the next. An incomplete file must never be in its place.
  */
 #include "always/always.h"
 

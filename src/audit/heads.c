@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The log's signing key and its signed heads (heads.h). The key's bytes are wiped after use; callers hold the
- * log's lock.
+ * The log's signing key and its signed heads (heads.h). The key's bytes are wiped after use; callers must
+ * hold the log's lock.
  */
 
 #include "audit/heads.h"

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The state of signals that a program starts with, whatever its caller ignored or blocked. */
+/*
+ * The state of signals that a program starts with, whatever its caller ignored or blocked. No handler but
+ * that of SIGCHLD is changed.
+ */
 #include "base/signals.h"
 
 #include <signal.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * coffer-dial: makes the outgoing connections that a sandbox's policy allows. Started by the guard; see
- * egress/wire/fds.h for its descriptors.
+ * egress/wire/fds.h for its descriptors. It may not read what flows over a connection of the sandbox.
  */
 #include "base/signals.h"
 #include "dial/dial.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * coffer-egress: terminates one sandbox's network and decides about its requests. Started by the guard; see
- * egress/wire/fds.h for its descriptors.
+ * egress/wire/fds.h for its descriptors. It may not open a file, make a socket or execute anything once it is
+ * confined.
  */
 #include "base/signals.h"
 #include "egress/exchange/inspect.h"

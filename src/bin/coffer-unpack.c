@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* coffer-unpack: unpacks one layer of an untrusted image, inside a fence. See sandbox/image/unpack.h. */
+/*
+ * coffer-unpack: unpacks one layer of an untrusted image, inside a fence. See sandbox/image/unpack.h. It may
+ * not open anything outside the directory that it fills, make a socket or start a process.
+ */
 #include "base/signals.h"
 #include "sandbox/image/unpack.h"
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* coffer-web: serves the HTTP API and the page. Started by cofferd; see web/server/webserve.h. */
+/*
+ * coffer-web: serves the HTTP API and the page. Started by cofferd; see web/server/webserve.h. It may not
+ * judge a credential, make a socket, open a file or execute anything.
+ */
 #include "base/signals.h"
 #include "web/server/webserve.h"
 

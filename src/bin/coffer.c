@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* coffer: the command-line client. All of it is in src/cli. */
+/* coffer: the command-line client. All of it is in src/cli. Nothing may be done here. */
 #include "base/signals.h"
 #include "cli/main.h"
 

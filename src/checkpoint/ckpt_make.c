@@ -4,6 +4,7 @@
  *
  * For a live run most of the work is done while it continues: a first pass stores the content. Then the run
  * is frozen, and a second pass finds the few changes since. It is released before anything is synced to disk.
+ * A checkpoint must not be in the list before all that it names is on the disk (checkpoint.K1).
  */
 #include "base/clock.h"
 #include "base/fd.h"

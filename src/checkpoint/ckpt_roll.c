@@ -4,7 +4,8 @@
  * rollback.
  *
  * The journal is text: for each tree a line with its name and the inode number of the new tree's top
- * directory. By that number a process that finishes the rollback knows which pairs were exchanged already.
+ * directory. By that number a process that finishes the rollback knows which pairs were exchanged already. No
+ * crash may leave a mixture of old and new trees that nobody finishes.
  */
 #include "base/clock.h"
 #include "base/fd.h"

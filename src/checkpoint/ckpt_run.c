@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opens a run's checkpoints: the list and its lock, the run and its trees. */
+/*
+ * Opens a run's checkpoints: the list and its lock, the run and its trees. Nothing may change without that
+ * lock.
+ */
 #include "base/clock.h"
 #include "base/fd.h"
 #include "checkpoint/ckpt_int.h"

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lookup in the generated table of characters that fold to ASCII. The table is written by tools/gen-asciifold. */
+/*
+ * Lookup in the generated table of characters that fold to ASCII. The table is written by tools/gen-
+ * asciifold. Pure: no I/O, no clock. The table must not be edited by hand.
+ */
 #include "codec/asciifold.h"
 
 #include <stddef.h>

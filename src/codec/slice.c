@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Quoting a slice for a message: made harmless for a terminal, and cut where it is long. */
+/*
+ * Quoting a slice for a message: made harmless for a terminal, and cut where it is long. The result never has
+ * more than SLICE_QUOTE_LEN bytes.
+ */
 #include "codec/slice.h"
 
 #include "base/str.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reads `tools:` and `apply:` of a policy file (acts_read.h), and writes them back. Checks of the rules
- * themselves are in policy/acts.c.
+ * themselves are in policy/acts.c. An unknown key is refused.
  */
 
 #include "config/acts_read.h"

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Compares the command line with the policy files: what --resolver and --allow name but the files do not
- * grant. */
+/*
+ * Compares the command line with the policy files: finds resolvers and hosts that --resolver and --allow name
+ * but the files do not grant.
+ */
 #include "config/conflict.h"
 
 #include "base/cleanup.h"

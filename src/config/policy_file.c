@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Loads policy files and --allow texts as layers of one policy (policy_file.h), and checks who may write to
- * the files.
+ * the files. An unknown key, or a file that cannot be read as a whole, is refused: no part of a policy is
+ * ignored.
  */
 
 #include "config/policy_file.h"

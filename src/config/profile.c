@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reads profiles of agents: shipped ones and those of the user (profile.h). The keys are read by tables;
- * values are checked where they are used.
+ * values are checked where they are used. A file that others may write is refused.
  */
 
 #include "config/profile.h"

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads one rule of allow:, ask: or deny:, as a mapping or as a short text ("example.com:8443"). */
+/*
+ * Reads one rule of allow:, ask: or deny:, as a mapping or as a short text ("example.com:8443"). An unknown
+ * key is refused, and a rule has names or addresses, never both.
+ */
 #include "config/read.h"
 
 #include "base/cleanup.h"

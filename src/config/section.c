@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads a whole policy file: `version:` and `egress:`, or the common form whose lists are at the top
- * level. */
+/*
+ * Reads a whole policy file: `version:` and `egress:`, or the common form whose lists are at the top
+ * level. An unknown key is refused, and so is a key of `egress:` beside it.
+ */
 #include "config/read.h"
 
 #include "base/cleanup.h"

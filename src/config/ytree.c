@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Parses YAML into a small tree with positions, over libyaml (ytree.h). Depth, nodes and keys are bounded.
+ * Anchors, aliases, tags and duplicate keys are refused.
  */
 
 #include "config/ytree.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The codec of courier_job.h. Parses in the confined process what a trusted one sent, and checks the result
- * the other way round, where the sender may be compromised.
+ * the other way round, where the sender may be compromised. A message with more than its head announces is
+ * refused (courier_job.C1).
  */
 #include "courier/courier_job.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * TLS on the connection, the secret, the request, the response: courier.U3, courier.U4. Blocking calls, each
- * bounded by the deadline.
+ * bounded by the deadline. The secret must not be fetched before the server is verified.
  */
 #include "courier/courier_int.h"
 

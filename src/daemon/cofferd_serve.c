@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The daemon's main loop: clients and responses to them, signals, the tick, start and end. The warm pool is
- * in cofferd_pool.c; the keeper, the vault and the API are reached through gate.h.
+ * in cofferd_pool.c; the keeper, the vault and the API are reached through gate.h. It must serve nobody but
+ * the owner, and must not read anything of a sandbox.
  */
 #include "cofferdc/cofferd_client.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Joins the parts of cofferd beside the pool (gate.h): opens and closes them in order, passes events between
- * them, and reports their status.
+ * them, and reports their status. No secret and no passphrase passes through here, only descriptors of
+ * channels.
  */
 #include "daemon/gate.h"
 

@@ -4,6 +4,7 @@
  * resolvers and the proxy sets.
  *
  * CTL_NEW_BUNDLE carries the bundle, and the proxies' credentials as a second descriptor where they changed.
+ * No credential of a proxy may get into a message or a line (proxy.O4).
  */
 #include "dial/dial_int.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Decides what may be dialled: judges a request by the policy, and each address that its name resolved to
- * (dial.L1 to dial.L3).
+ * (dial.L1 to dial.L3). It must not resolve or connect anything.
  */
 #include "dial/dial_int.h"
 

@@ -3,7 +3,8 @@
  * One request from its arrival to its reply: plan, resolve, judge, connect; or plan and a proxy.
  *
  * Every path ends in dial_request_end(), which alone writes the line, queues the reply and frees; so each
- * request gets exactly one reply (dialproto.D3), whatever it was waiting for.
+ * request gets exactly one reply (dialproto.D3), whatever it was waiting for. It must not connect to an
+ * address that was not judged, nor past a proxy set (dial.L3).
  */
 #include "dial/dial_int.h"
 

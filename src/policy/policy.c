@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The life of a policy: creating, adding rules, proxies and lists, freeing; and its properties. policy_seal.c
- * seals it. */
+/*
+ * The life of a policy: creating, adding rules, proxies and lists, freeing; and its properties. policy_seal.c
+ * seals it. Pure: no I/O, no clock.
+ */
 #include "policy/policy_int.h"
 
 #include "base/str.h"

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Seals a policy once all rules are added: sorts them for lookup, checks them against each other, and
- * computes the digest. */
+/*
+ * Seals a policy once all rules are added: sorts them for lookup, checks them against each other, and
+ * computes the digest. Pure: no I/O, no clock. Rules that contradict each other about one connection are
+ * refused (build.B3).
+ */
 #include "policy/policy_int.h"
 
 #include "base/str.h"

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds the rules that match a target, most specific first. By name: the name itself, "*." and each parent,
- * then "*". */
+/*
+ * Finds the rules that match a target, most specific first. By name: the name itself, "*." and each parent,
+ * then "*". Pure: no I/O, no clock. Its work must stay within policy.P6.
+ */
 #include "policy/policy_int.h"
 
 #include "base/str.h"

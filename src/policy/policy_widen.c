@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rules that a person has granted on top of a policy: they apply only where the policy itself has no rule.
+ * Adds rules that a person has granted to a sealed policy. A granted rule applies only where the policy itself has no
+ * rule. Pure: no I/O, no clock.
  *
  * Invariants
  *  W1  They are used only where no rule of a layer matches, or only `deny: "*"` for every port does, which means the same; and,
  *      if they name requests, where a rule of the policy lists requests by method and path and this one is not among them.
- *      Whatever else the policy denies, asks about or lists remains: the stricter wins.
+ *      All else that the policy denies, asks about or lists remains: the stricter wins.
  *  W2  They only allow: no address except a single global one, no public suffix, no `to:`, `ca:`, proxy set or secret. The
  *      proxy set and limits of the layer apply to them; and where a rule of the policy lists requests, so do all terms of that rule
  *      and its equals (limits, secret and whether it needs approval, `credentials: only`, `to:`, `ca:`, proxy set, capture).

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Looks names up in the public suffix list (psl.h). A rule is the hash of its name with its kind in the lowest bits: a plain
- * suffix, one whose children are suffixes ("*.ck"), or an exception to that ("!www.ck").
+ * suffix, one whose children are suffixes ("*.ck"), or an exception to that ("!www.ck"). Pure: no I/O, no clock. A name must
+ * be canonical.
  */
 #include "policy/psl.h"
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks one rule by itself: what a rule may contain, from whichever source it comes. policy_seal.c checks
- * rules against each other. */
+/*
+ * Checks one rule by itself: the parts that a rule may contain, from any source. policy_seal.c checks rules
+ * against each other. Pure: no I/O, no clock.
+ */
 #include "policy/policy_int.h"
 #include "policy/psl.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Formats rules and their entries as people write and read them. */
+/* Formats rules and their entries as people write and read them. Pure: no I/O, no clock. */
 #include "policy/policy_int.h"
 
 #include "base/str.h"

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fills in verdicts: their texts for people, their terms, and the merging of several layers into one
- * result. */
+/*
+ * Fills in verdicts: their texts for people, their terms, and the merging of several layers into one
+ * result. Pure: no I/O, no clock. A verdict that nothing has filled in denies (policy.P1).
+ */
 #include "policy/policy_int.h"
 
 #include "base/str.h"

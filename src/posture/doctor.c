@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The table of checks, with the meaning of each and how to fix it on each distribution; and the detection
- * of the distribution. The checks themselves are in doctor_*.c.
+ * of the distribution. The checks themselves are in doctor_*.c. It must not try anything itself.
  */
 #include "posture/doctor.h"
 

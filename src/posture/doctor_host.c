@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks of the kernel: version, system calls, seccomp, Landlock, control groups; and of the disk. */
+/*
+ * Checks of the kernel: version, system calls, seccomp, Landlock, control groups; and of the disk. A check
+ * must leave nothing on the host.
+ */
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/fd.h"

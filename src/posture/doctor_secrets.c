@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Check of the vault's secrets for those that have expired or will soon. */
+/* Check of the vault's secrets for those that have expired or will soon. It must not open the vault. */
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"

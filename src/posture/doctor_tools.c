@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks of the programs that coffer uses: coffer-init, newuidmap and newgidmap, runsc. */
+/*
+ * Checks of the programs that coffer uses: coffer-init, newuidmap and newgidmap, runsc. A runsc is judged by
+ * a sandbox that it starts, never by its version.
+ */
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/str.h"

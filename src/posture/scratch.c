@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A temporary directory for probes, on the file system that holds, or would hold, the state directory. */
+/*
+ * A temporary directory for probes, on the file system that holds, or would hold, the state directory. Its
+ * removal must leave nothing there.
+ */
 #include "posture/scratch.h"
 
 #include "base/cleanup.h"

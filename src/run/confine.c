@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Confining the launcher. See confine.h for what it keeps. */
+/*
+ * Confining the launcher. See confine.h for what it keeps. There is no way back, and no byte from inside may
+ * be read before it.
+ */
 #include "run/confine.h"
 
 #include "sys/fence/caps.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The end of a run, in the process that is left to do it: the launcher, the guard, or a later coffer that sweeps. Every step
- * may have been done already by a process that died before the next (run.U3).
+ * may have been done already by a process that died before the next (run.U3). A step must not rely on the process that began
+ * the run.
  */
 #include "base/clock.h"
 #include "base/fd.h"

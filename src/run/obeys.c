@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The files runs/ID/obeys and STATE/obeyed, and comparing the files that one run obeys with the directories that another may
- * write to. See obeys.h. */
+/*
+ * The files runs/ID/obeys and STATE/obeyed, and comparing the files that one run obeys with the directories that another may
+ * write to. See obeys.h. A sandbox must not write to a file that another one, or the next, obeys.
+ */
 #include "run/obeys.h"
 
 #include "base/fd.h"

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The --report object: the whole of one run as a line of JSON, for other programs; and the members that it shares with the
- * audit log. */
+/*
+ * The --report object: the whole of one run as a line of JSON, for other programs; and the members that it shares with the
+ * audit log. Values of environment variables must not be in it.
+ */
 #include "base/clock.h"
 #include "base/json.h"
 #include "run/run.h"

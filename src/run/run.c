@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * run_execute(): all of a run, step by step, in the launcher. The functions before it are its steps, in the same order.
- * Layers, limits, the log and the end have files of their own.
+ * run_execute(): all of a run, step by step, in the launcher. The functions before it are its steps, in the
+ * same order. Layers, limits, the log and the end have files of their own. The order of the steps must not
+ * change without need: it is the security argument.
  */
 #include "run/run.h"
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Making or reopening the writable layers of a run, for each of its origins. See run_layers.h. */
+/*
+ * Making or reopening the writable layers of a run, for each of its origins. See run_layers.h. Layers that
+ * change the spec must be filled before the sandbox's first process is spawned.
+ */
 #include "run/run_layers.h"
 
 #include "base/fd.h"

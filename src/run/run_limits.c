@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The limits of a run: control group, rlimits, tmpfs sizes, and those that the launcher enforces. See run_limits.h. */
+/*
+ * The limits of a run: control group, rlimits, tmpfs sizes, and those that the launcher enforces. See
+ * run_limits.h. A named limit that cannot be enforced is an error or, with --limits best-effort, reported:
+ * never dropped in silence.
+ */
 #include "run/run_limits.h"
 
 #include "base/cleanup.h"

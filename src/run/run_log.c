@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The two events of every run in the audit log. */
+/* The two events of every run in the audit log. Values of environment variables must not be in them. */
 #include "run/run_log.h"
 
 #include "base/json.h"

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Namespaces: a fork into new ones with a pidfd, id maps, and a time namespace whose clocks start at zero. */
+/*
+ * Namespaces: a fork into new ones with a pidfd, id maps, and a time namespace whose clocks start at zero. It
+ * must not decide which ids are mapped.
+ */
 #include "sys/ns.h"
 
 #include "base/clock.h"

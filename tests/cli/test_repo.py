@@ -80,6 +80,17 @@ def sources(*tops):
                     yield os.path.join(base, f)
 
 
+# A word of a sentence that limits a file.
+LIMIT = re.compile(r"\b(never|not|no|none|nobody|nothing|nowhere|neither|nor|only|must|pure|at most|without|unless|refused?|refuses|"
+                   r"cannot|hostile|capped)\b", re.I)
+
+
+def head_comment(text):
+    """The comment after the line of the licence; "" where something else is there."""
+    rest = text.split("\n", 1)[1]
+    return rest[:rest.index("*/")] if rest.startswith("/*") else ""
+
+
 def check_files():
     no_spdx, unfinished = [], []
     word = re.compile(r"\b(" + "TO" + "DO|FIX" + r"ME|X{3}|HA" + r"CK)\b")
@@ -92,12 +103,26 @@ def check_files():
             unfinished.append(os.path.relpath(path, ROOT))
     tap.eq(no_spdx, [], "every source names its licence in its first lines")
     tap.eq(unfinished, [], "no source has a mark of unfinished work")
-    headless = []
+    headless, limitless = [], []
     for path in sources("src"):
+        if not path.endswith(".c"):
+            continue
         with open(path, encoding="utf-8") as f:
-            if path.endswith(".c") and not f.read().split("\n", 1)[1].startswith("/*"):
-                headless.append(os.path.relpath(path, ROOT))
+            comment = head_comment(f.read())
+        if not comment:
+            headless.append(os.path.relpath(path, ROOT))
+        elif not LIMIT.search(comment):
+            limitless.append(os.path.relpath(path, ROOT))
     tap.eq(headless, [], "every source of src/ opens with a comment that says what it is for")
+    tap.eq(limitless, [], "every such comment states a limit: what the file must not do, or the invariant that it keeps")
+    spdx = "/* SPDX-License-Identifier: Apache-2.0 */\n"
+    for text, wanted, name in [
+            ("/* Formats a line. Pure. */\nint a; /* never */\n", True, "with a limit is taken"),
+            ("/* Formats a line. */\nint a; /* must not */\n", False, "without one is refused, whatever later comments have"),
+            ("/*\n * Reads a note, nothing\n * else.\n */\n", True, "of several lines with a limit is taken"),
+            ("/* Notes on mayors and mustard. */\n", False, "with a limit only as part of another word is refused"),
+            ("int a; /* Never. */\n", False, "after code is none")]:
+        tap.eq(bool(LIMIT.search(head_comment(spdx + text))), wanted, f"a head comment {name}")
 
 
 def check_readmes():

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An ask as JSON, and the file runs/ID/asks: writing it, and reading the history back from it. */
+/*
+ * An ask as JSON, and the file runs/ID/asks: writing it, and reading the history back from it. A line that
+ * cannot be read is reported, never guessed.
+ */
 #include "approval/list/asks_int.h"
 
 #include "base/cleanup.h"

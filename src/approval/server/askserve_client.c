@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The clients of the ask server's socket: their requests, the verdicts they wait for, the changes they
- * follow. Keeps askserve.V1 and askserve.V3.
+ * follow. Keeps askserve.V1 and askserve.V3. Nobody but the owner and root is served, and nothing blocks on a
+ * client.
  */
 #include "approval/server/askserve_int.h"
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* coffer notify: lists the notification targets of notify.yaml, and sends a test message to them. */
+/*
+ * coffer notify: lists the notification targets of notify.yaml, and sends a test message to them. It must not
+ * show the value of a secret.
+ */
 #include "notify/notify.h"
 
 #include "base/cleanup.h"

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* coffer pool: shows the warm pool that cofferd maintains for tool calls, or ends it. */
+/*
+ * coffer pool: shows the warm pool that cofferd maintains for tool calls, or ends it. It must not start
+ * cofferd.
+ */
 #include "base/str.h"
 #include "cli/core/say.h"
 #include "cli/core/verb.h"

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* coffer ui: prints an address for the browser, with a code that is valid once. */
+/*
+ * coffer ui: prints an address for the browser, with a code that is valid once. The code must not be stored:
+ * cofferd gets only its hash.
+ */
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "cli/core/docs.h"

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * For the API: what a sandbox may reach, and which rule decides about a request or a tool call.
+ * For the API: the destinations of a sandbox, and the rule that decides about a request or a tool call.
  *
  * The rules are loaded from the sandbox's policy files as they are now. The digest that its guard logged
  * last tells whether they are the ones in force. Rules granted by a person (ASK_WIDEN) are read from the
- * ask server. The rules for tools and apply are those that the run has stored since its start.
+ * ask server. The rules for tools and apply are those that the run has stored since its start. It must not
+ * change a policy.
  */
 #include "approval/toolcall.h"
 #include "approval/wire/askproto.h"

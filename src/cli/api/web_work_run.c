@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For the API: lists sandboxes, or shows one, with resource usage and the number of pending asks. */
+/*
+ * For the API: lists sandboxes, or shows one, with resource usage and the number of pending asks. It must not
+ * change a sandbox.
+ */
 #include "approval/wire/askproto.h"
 #include "base/clock.h"
 #include "base/fd.h"

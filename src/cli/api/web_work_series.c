@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For the API: the numbers of decisions by kind, and bytes, over time, as buckets for a graph. */
+/*
+ * For the API: the numbers of decisions by kind, and bytes, over time, as buckets for a graph. Nothing but
+ * the log is counted.
+ */
 #include "base/clock.h"
 #include "cli/api/web_work.h"
 #include "cli/core/ref.h"

@@ -2,7 +2,7 @@
 /*
  * coffer ask new: submits a question about a sandbox, waits for the answer, and turns it into an exit code.
  * While it waits, this process may itself be the ask server of a sandbox that has ended
- * (approval/server/askhold.h).
+ * (approval/server/askhold.h). Without a yes the exit code must not be 0.
  */
 #include "cli/ask/ask_new.h"
 

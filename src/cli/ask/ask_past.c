@@ -2,7 +2,7 @@
 /*
  * Rebuilds the questions of removed sandboxes from the audit log. The log is read from its end, so the
  * first event found for a question is its last one and tells its final state; earlier events add the
- * details.
+ * details. At most ASK_PAST_MAX questions are kept.
  */
 #include "cli/ask/ask_past.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Remembers the last printed state of each question that `coffer ask ls --follow` watches, and tells what
- * has changed since. See ask_seen.h for what is forgotten when the table is full.
+ * has changed since. See ask_seen.h for what is forgotten when the table is full. No change may be told
+ * twice.
  */
 #include "cli/ask/ask_seen.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * coffer logs: shows the output of a detached sandbox. On a terminal, escape sequences in it are made visible
- * instead of being obeyed; into a pipe or a file the bytes are written unchanged.
+ * instead of being obeyed; into a pipe or a file the bytes are written unchanged. No sequence but a colour
+ * may reach a terminal as it is.
  */
 #include "base/cleanup.h"
 #include "base/clock.h"

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* coffer stats: the resource usage of sandboxes, live on a terminal. It is `coffer ps --stats` for all or for
- * named sandboxes. */
+/*
+ * coffer stats: the resource usage of sandboxes, live on a terminal. It is `coffer ps --stats` for all or for
+ * named sandboxes. It must not have an output of its own.
+ */
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "cli/box/ps_stats.h"

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* run --rm: the process that waits for the launcher's end, and then removes the run. It learns the run's id
- * and that end through a pipe, so it works also when the launcher is killed. */
+/*
+ * run --rm: the process that waits for the launcher's end, and then removes the run. It learns the run's id
+ * and that end through a pipe, so it works also when the launcher is killed. The signals that end the command
+ * must not end this process.
+ */
 #include "cli/box/cmd_rm.h"
 
 #include "base/fd.h"

@@ -2,7 +2,8 @@
 /*
  * coffer apply of a call's changes into the workspace of another sandbox. If that sandbox maps a range of
  * ids, the files are written by a child process that is root over them, and its result comes back through a
- * buffer. Checkpoints before and after make it reversible.
+ * buffer. Checkpoints before and after make it reversible. Without the first, nothing is applied unless the
+ * caller turned it off.
  */
 #include "cli/change/apply_into.h"
 

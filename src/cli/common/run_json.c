@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes a run as members of a JSON object. The names of the members are part of the API
- * (doc/openapi.yaml). */
+/*
+ * Writes a run as members of a JSON object. The names of the members are part of the API
+ * (doc/openapi.yaml). Values of environment variables must not be among them.
+ */
 #include "cli/common/run_json.h"
 
 #include "base/clock.h"

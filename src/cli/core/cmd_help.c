@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * coffer help and coffer --help: the overview of all verbs. --dump-json prints the whole table of verbs and
- * options; tools/gen-docs makes the man pages and completions from it. The texts themselves are in the verbs'
- * own files.
+ * options; tools/gen-docs makes the man pages and completions from it. No text of a verb is here: each is in the
+ * file of its verb.
  */
 #include "cli/core/cmd_help.h"
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* coffer version: prints the version that was set when coffer was built, as text or as JSON. */
+/*
+ * coffer version: prints the version that was set when coffer was built, as text or as JSON. It must not need
+ * a state directory.
+ */
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/json.h"

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The list of all verbs, and the layout of `coffer VERB --help`. The texts are in the verbs' own files. */
+/*
+ * The list of all verbs, and the layout of `coffer VERB --help`. The texts are in the verbs' own files. A
+ * verb that is not in the list cannot be called.
+ */
 #include "cli/core/verb.h"
 
 #include "base/cleanup.h"

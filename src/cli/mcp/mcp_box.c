@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The session of `coffer mcp`: one run that is started anew for every call. Each call forks a launcher,
+ * The session of `coffer mcp`: one run that is started again for every call. Each call forks a launcher,
  * which starts the sandbox over the session's layer, waits for its end and reports it over a pipe. See
  * mcp_box.h for the invariants. Tools never enter a sandbox by another way.
  */

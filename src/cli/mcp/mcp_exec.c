@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The tool exec: runs one command in a fresh sandbox over the session's workspace, and returns its output,
- * its exit code and the changed files.
+ * its exit code and the changed files. No process of the command may outlive the call (mcp_box.X4).
  */
 #include "base/clock.h"
 #include "cli/mcp/mcp_pump.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Decides which tool calls of `coffer mcp` may run: by the policy's list of tools, and by asking a person
- * where the list says so. Each decision is logged before the call runs (toolcall.T3).
+ * where the list says so. Each decision is logged before the call runs (toolcall.T3). No call may run before
+ * that.
  */
 #include "approval/toolcall.h"
 #include "base/fd.h"

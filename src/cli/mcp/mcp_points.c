@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tools checkpoint and rollback, and the automatic checkpoint after every call that changed something.
+ * The tools checkpoint and rollback, and the automatic checkpoint after every call that changed something. A
+ * rollback must not lose the state that it takes away.
  */
 #include "base/clock.h"
 #include "checkpoint/checkpoint.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * coffer net: what sandboxes did on the network (log, metrics, proxies), a policy learned from that
- * (learn), and what has changed since (drift). This file only parses the command line; each action has a
+ * coffer net: the acts of sandboxes on the network (log, metrics, proxies), a policy learned from them
+ * (learn), and the traffic outside of it (drift). This file only parses the command line; each action has a
  * file of its own.
  */
 #include "cli/net/cmd_net.h"

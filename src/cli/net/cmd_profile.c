@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* coffer profile: lists the agents that coffer knows, and shows what running one of them adds. */
+/*
+ * coffer profile: lists the agents that coffer knows, and shows what running one of them adds. It must not
+ * run anything of a profile.
+ */
 #include "config/profile.h"
 
 #include "cli/core/docs.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * coffer replay: decides again, by another policy, what recorded runs asked for, and shows the differences.
+ * coffer replay: decides the requests of recorded runs again, by another policy, and shows the differences.
  * The log is the only input (replay_log.h): nothing is started, and no network is touched.
  */
 #include "policy/replay/replay.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * coffer net metrics: counters in Prometheus' text format, computed from the audit log, so that they
- * outlive every process.
+ * outlive every process. No counter of a process is read.
  */
 #include "base/str.h"
 #include "cli/core/say.h"

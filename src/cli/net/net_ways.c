@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Loads the policies of the logged runs again, and takes each destination's `to:` and `ca:` from them. The
- * files may have changed since: a digest that differs from the log's is marked in the output (net_ways.h).
+ * files may have changed since: a digest that differs from the log's is marked in the output (net_ways.h). A
+ * policy that cannot be loaded is reported, never guessed.
  */
 #include "cli/net/net_ways.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The output of `coffer policy` about a policy's rules for tool calls and for apply: as text, as JSON, and as
- * a diff. Rules are compared by their text.
+ * a diff. Rules are compared by their text. It must not decide: policy/acts.c does.
  */
 #include "cli/net/policy_acts.h"
 

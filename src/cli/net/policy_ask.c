@@ -2,7 +2,7 @@
 /*
  * Parses a hypothetical connection or request from command-line words, so that a policy can be asked what
  * it decides. Uses the same parsers for hosts, paths and GraphQL as egress does, so both see the same
- * request.
+ * request. It must not have a parser of its own for them.
  */
 #include "cli/net/policy_ask.h"
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* coffer start and coffer restart: start a kept sandbox again, in the way that cofferd and coffer rollback
- * do. */
+/*
+ * coffer start and coffer restart: start a kept sandbox again, in the way that cofferd and coffer rollback
+ * do. A sandbox in the foreground of another command must not be stopped for it.
+ */
 #include "base/cleanup.h"
 #include "cli/box/cmd_stop.h"
 #include "cli/core/ref.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Decides whether questions can be asked on the terminal of `coffer run`, and formats them for the prompt.
- * The prompt itself is in run/supervise.
+ * The prompt itself is in run/supervise. It must not read from the terminal or write to it.
  */
 #include "cli/run/run_prompt.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of `coffer secret` share: the parsed arguments, and the session, which keeps the vault
+ * The parts that all files of `coffer secret` use: the parsed arguments, and the session, which keeps the vault
  * open for one command.
  */
 #ifndef CLI_CMD_SECRET_H

@@ -2,7 +2,7 @@
 /*
  * coffer secret bind, unbind: where a secret may be sent, and the host keys for bindings that sign (ssh).
  * --host, --as, --user, --ask and --known-host make one binding for each host; each is logged before it is
- * saved.
+ * saved. No value of a secret is read here.
  */
 #include "cli/secret/cmd_secret.h"
 

@@ -2,7 +2,7 @@
 /*
  * coffer secret import: puts those variables of a .env file into the vault that look like secrets. The file
  * holds several values, so it is read into locked memory here; each value is passed to the vault through a
- * pipe.
+ * pipe. No value may get into a message.
  */
 #include "base/fd.h"
 #include "cli/core/say.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * coffer secret set, rotate, change, rm: a secret's value and dates, from creation to removal. The value
- * goes straight from its source into the vault (secret_value.c). Each change is logged before it is saved,
- * and a change that failed is reverted before the next one starts.
+ * coffer secret set, rotate, change, rm: a secret's value and dates, from creation to removal. The value goes
+ * straight from its source into the vault (secret_value.c). Each change is logged before it is saved, and a
+ * change that failed is reverted before the next one starts. No byte of the value may be here.
  */
 #include "cli/secret/cmd_secret.h"
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parses the list of commands at the start of a push. gitpkt_service.c tells which requests are pushes. */
+/*
+ * Parses the list of commands at the start of a push. gitpkt_service.c tells which requests are pushes. The
+ * bytes are hostile: a list in which anything is not understood is refused.
+ */
 #include "codec/body/gitpkt.h"
 
 #include "base/hex.h"

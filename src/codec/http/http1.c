@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds the end of a head, parses its first line, and derives the host and the framing from the head as a whole. */
+/*
+ * Finds the end of a head, parses its first line, and derives the host and the framing from the head as a
+ * whole. A head that two implementations might read differently must be refused here.
+ */
 #include "codec/http/http1_int.h"
 
 #include <stddef.h>

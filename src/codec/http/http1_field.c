@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Headers, one at a time: their syntax, and their effect on the framing and on the connection. */
+/*
+ * Headers, one at a time: their syntax, and their effect on the framing and on the connection. A header that
+ * decides the framing or the host must not have a second reading (http1.P3 to http1.P5).
+ */
 #include "codec/http/http1_int.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Internet addresses and ranges: strict text in both directions, socket addresses, prefixes. The class of an address
- * (ADDR_GLOBAL and others) is in addr_class.c.
+ * (ADDR_GLOBAL and others) is in addr_class.c. A text that two programs might read differently is refused (addr.A2).
  */
 #include "codec/net/addr.h"
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads queries. dns_reply.c writes the responses. */
+/*
+ * Reads queries. dns_reply.c writes the responses. The bytes are hostile: anything but one plain question is
+ * refused (dns.D1).
+ */
 #include "codec/net/dns.h"
 
 #include <errno.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes responses: header, the question as the query had it, records as long as they fit, OPT if the query had one. */
+/*
+ * Writes responses: header, the question as the query had it, records as long as they fit, OPT if the query
+ * had one. No response is larger than `max` (dns.D3).
+ */
 #include "codec/net/dns.h"
 
 #include <string.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Makes output of a sandbox harmless for a terminal: passes text and colours, and shows every other control sequence as
- * text. An incomplete sequence at the end of a piece is held until the next one.
+ * text. An incomplete sequence at the end of a piece is held until the next one. No sequence but a colour may reach the
+ * terminal as it is.
  */
 #include "codec/term/termsafe.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Makes a rule for one host and port from one for many: duplicates its lines after it, with that host and port, and adds one entry.
- * The rest of the rule (terms, other entries, comments) then exists twice.
+ * The rest of the rule (terms, other entries, comments) then exists twice. No other byte of the file may change
+ * (policy_edit.E1).
  */
 #include "config/edit/policy_edit_int.h"
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Edits of rules on the network: their entries, the rules themselves, their secrets. */
+/*
+ * Edits of rules on the network: their entries, the rules themselves, their secrets. No byte of the file may
+ * change but those that policy_edit.E1 names.
+ */
 #include "config/edit/policy_edit_int.h"
 
 #include "base/cleanup.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The processes that work for API requests: executes `coffer` and returns its output. Decides which job
- * starts when, and translates how it ended.
+ * starts when, and translates how it ended. It must not read the output of a command in a sandbox.
  */
 #include "audit/query.h"
 #include "base/fd.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * API requests: finds the caller, checks the role (webd.W1), logs changes (webd.W2) and plans the command
- * line that webd_jobs.c executes.
+ * line that webd_jobs.c executes. No work may begin before that.
  */
 #include "base/fd.h"
 #include "base/str.h"

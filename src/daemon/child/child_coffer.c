@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Starts `coffer` as a child of cofferd (child_coffer.h). */
+/*
+ * Starts `coffer` as a child of cofferd (child_coffer.h). No descriptor and no variable may be passed on that
+ * the caller does not name, but COFFER_STATE.
+ */
 #include "daemon/child/child_coffer.h"
 
 #include "base/fd.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * cofferd's database (db.h): opening, checking and migrating the file, and the rows of sandboxes, history and
- * cofferd's own starts.
+ * cofferd's own starts. It must not change a database of a newer schema (db.B1), nor may a released step of
+ * the migration be edited.
  */
 #include "daemon/db/db_int.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The keeper's list, database and decisions (keeper.h). Restarts are decided here and carried out in
- * keeper_run.c.
+ * keeper_run.c. A sandbox must not be watched before it is in the database (adr/0012 G5, G6).
  */
 #include "daemon/keeper/keeper.h"
 

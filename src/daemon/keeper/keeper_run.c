@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks a kept sandbox, watches it, and starts it again (keeper.h). */
+/*
+ * Checks a kept sandbox, watches it, and starts it again (keeper.h). It must not start a sandbox before the
+ * database and the log say so (adr/0012 G6).
+ */
 #include "base/fd.h"
 #include "base/str.h"
 #include "daemon/child/child_coffer.h"

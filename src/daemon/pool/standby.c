@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The launcher's side of a sandbox in the warm pool (standby.h). */
+/*
+ * The launcher's side of a sandbox in the warm pool (standby.h). It takes one command and never a second one
+ * (standby.W1).
+ */
 #include "daemon/pool/standby.h"
 
 #include "base/fd.h"

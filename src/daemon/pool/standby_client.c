@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The client's side of a sandbox in the warm pool (standby.h). */
+/*
+ * The client's side of a sandbox in the warm pool (standby.h). A command that was sent must not be sent to
+ * another sandbox (standby.W3).
+ */
 #include "base/fd.h"
 #include "daemon/pool/standby.h"
 #include "ipc/fdpass.h"

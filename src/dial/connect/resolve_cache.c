@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The hash table and the LRU list of resolve_cache.h. The hash is keyed, since strangers choose the names;
- * memory is bounded (resolve.R2).
+ * memory is bounded (resolve.R2). It does no I/O and reads no clock.
  */
 #include "dial/connect/resolve_cache.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The proxy sets of one policy: built, found, scored, reported. Uses are in proxy_use.c, active checks in
- * proxy_check.c.
+ * proxy_check.c. No message, line or statistics may contain a credential (proxy.O4).
  */
 #include "dial/proxy/proxy.h"
 

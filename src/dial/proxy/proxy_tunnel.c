@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The handshake with one proxy, CONNECT or SOCKS5 (codec/http/connect.h, codec/net/socks.h). Buffers that may
- * hold a password are zeroed, and the fetched credential is dropped as soon as it is sent (proxy.O4).
+ * hold a password are zeroed, and the fetched credential is dropped as soon as it is sent (proxy.O4). No
+ * message may contain a credential.
  */
 #include "dial/proxy/proxy_tunnel.h"
 

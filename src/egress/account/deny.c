@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Renders a refusal as a line, as JSON and as an HTTP/1.1 response. Host, path and rule come from outside:
- * they are made harmless for terminals and headers here.
+ * they are made harmless for terminals and headers here. Pure. No byte of these texts may end a header's
+ * line.
  */
 #include "egress/account/deny.h"
 

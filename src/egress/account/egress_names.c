@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The memory file of egress_names.h and the tables over it. The file comes from an earlier, possibly compromised
- * process: every record is checked on load (egress_names.N4), and names in use are copied out of it.
+ * process: every record is checked on load (egress_names.N4), and names in use are copied out of it. An
+ * inconsistent file is refused.
  */
 #include "egress/account/egress_names.h"
 

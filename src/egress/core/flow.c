@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The life of a connection: judging, ledger, limits, dialling, refusal and end (flow.F1 to F3). Every way to
- * let one through leads over flow_open(), every refusal over flow_refuse().
+ * let one through leads over flow_open(), every refusal over flow_refuse(). No other function may do either.
  */
 #include "egress/core/flow.h"
 #include "egress/core/asking.h"

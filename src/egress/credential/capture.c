@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Finds and replaces credentials in JSON (capture.K1, K2) with an allocator for jansson that zeroes freed
- * memory (capture.K3).
+ * memory (capture.K3). A response that can be read in two ways is refused.
  */
 #include "egress/credential/capture.h"
 

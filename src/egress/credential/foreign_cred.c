@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Searches a request for foreign credentials (foreign_cred.h). In doubt it reports one: the rule has said that only
- * the gateway's may pass.
+ * Searches a request for foreign credentials (foreign_cred.h). In doubt it reports one: by the rule only the
+ * gateway's may pass.
  */
 #include "egress/credential/foreign_cred.h"
 

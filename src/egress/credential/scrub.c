@@ -2,7 +2,7 @@
 /*
  * The search of Wu and Manber: a window as long as the shortest string advances as far as its last two bytes
  * allow, over most data nearly its length; where they could end a prefix, the few strings of that slot are
- * compared.
+ * compared. Pure. No length may change (scrub.R1).
  */
 #include "base/vec.h"
 #include "egress/credential/scrub_int.h"

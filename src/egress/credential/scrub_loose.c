@@ -6,7 +6,7 @@
  * most data; where the bytes on both sides of one are adjacent in some string, that string is compared.
  *
  * Of two occurrences with different first anchors, the one with the earlier anchor begins earlier: that
- * anchor lies between their beginnings.
+ * anchor lies between their beginnings. Pure. No length may change (scrub.R1).
  */
 #include "egress/credential/scrub_escape.h"
 #include "egress/credential/scrub_int.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Feeds the payload of all data frames through one search; heads and control frames wait until the payload
- * before them is finished.
+ * before them is finished. A frame that cannot be searched must not pass (scrub_ws.W3).
  */
 #include "egress/credential/scrub_ws.h"
 

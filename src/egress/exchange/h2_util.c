@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Sessions of nghttp2 over struct io. Allocations of a session that carries secrets are zeroed when freed;
- * the frame budget protects against floods by either peer.
+ * the frame budget protects against floods by either peer. A credential must not get into a compression
+ * table.
  */
 #include "egress/exchange/h2_util.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Captures credentials that servers issue (http_capture.A1 to A3): holds the response, stores each credential
- * in the vault, logs it, and passes on placeholders. Any error drops the response.
+ * in the vault, logs it, and passes on placeholders. Any error drops the response. No byte of such a response
+ * may pass before all its credentials are stored and logged.
  */
 #include "egress/exchange/http_capture.h"
 

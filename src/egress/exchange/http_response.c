@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Responses of our own: refusals by a rule, refusals of ambiguous requests, and failures of servers. Each is
- * a small JSON body (deny.h) that an agent can act on, and has its line in the journal.
+ * a small JSON body (deny.h) that an agent can act on, and has its line in the journal. No value of a query
+ * may get into the journal, only a digest of it.
  */
 #include "base/str.h"
 #include "egress/account/deny.h"

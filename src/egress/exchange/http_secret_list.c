@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The list of secrets and the channel to the vault, as the guard hands them over; and again when the vault is
- * replaced.
+ * replaced. No value of a secret is in the list.
  */
 #include "egress/exchange/http_secret.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Connects the inspector to the core: takes flows over, terminates TLS, chooses the HTTP version, checks
- * timeouts. Requests themselves are judged in http_decide.c.
+ * timeouts. Requests themselves are judged in http_decide.c. A request must not be served for another name
+ * than the one that was looked up (inspect.N1).
  */
 #include "egress/exchange/inspect.h"
 

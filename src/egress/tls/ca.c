@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Loads or creates the sandbox's CA and caches leaf certificates per host, least recently used first out. Key
- * bytes are cleansed after packing and unpacking (ca.A1).
+ * bytes are cleansed after packing and unpacking (ca.A1). The key must not be anywhere but in this process
+ * and in its memory file, and never on a disk.
  */
 #include "egress/tls/ca.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Files of the host that fenced programs get as descriptors: the trusted certificates and the list of
- * resolvers.
+ * resolvers. No other file is opened here.
  */
 #include "egress/wire/hostfiles.h"
 

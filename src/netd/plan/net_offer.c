@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The secrets that a profile offers (net_offer.h): which of them can be used, how they are bound, and what
- * people are told.
+ * people are told. The agent must not get a secret whose servers no rule allows (net_offer.O3).
  */
 #include "netd/plan/net_offer.h"
 

@@ -2,7 +2,7 @@
 /*
  * Turns the wanted secrets into requested ones, before anything is made: the vault is opened and listed once,
  * and unavailable secrets are an error or left out (net_secret.S1, net_secret.S4). Bits and grants of struct
- * net_secrets keep one order from here on.
+ * net_secrets keep one order from here on. No byte of a secret is here (net_secret.S6).
  */
 #include "netd/plan/net_secret.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The loop of the guard's network part (net.h): starts both programs with the first packet, restarts them,
- * and ends them with the run.
+ * and ends them with the run. It may not read a byte of the sandbox's traffic.
  */
 #include "netd/serve/net.h"
 

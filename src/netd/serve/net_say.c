@@ -2,7 +2,7 @@
 /*
  * Lines for the terminal of `coffer run`. A denial is reported once, at once; repetitions are counted and
  * reported together, after a while or at the end. The sandbox chooses what is denied, so lines are limited in
- * number and their content is made harmless.
+ * number and their content is made harmless. The log must not depend on them.
  */
 #include "base/clock.h"
 #include "netd/serve/net_int.h"

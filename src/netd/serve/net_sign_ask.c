@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Questions about keys of the ssh-agent, from the launcher to the list of approvals and back (net_sign.h). */
+/*
+ * Questions about keys of the ssh-agent, from the launcher to the list of approvals and back (net_sign.h).
+ * Nothing may be signed without an answer (net_sign.N1).
+ */
 #include "netd/wire/net_sign.h"
 
 #include "netd/serve/net_int.h"

@@ -3,7 +3,8 @@
  * The guard's side of coffer-vault: cofferd's, or one of the run's own. While it is down, coffer-egress
  * denies whatever needs a secret; it is requested or restarted after a pause, grants the same secrets under
  * the same placeholders, and coffer-egress gets a new channel. When the vault's file changes, the run's own
- * vault is restarted at once; cofferd handles its own, which looks like a short death from here.
+ * vault is restarted at once; cofferd handles its own, which looks like a short death from here. No value of
+ * a secret passes through here.
  */
 #include "base/clock.h"
 #include "base/fd.h"

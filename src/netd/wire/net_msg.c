@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Formats a line of the guard for people. */
+/* Formats a line of the guard for people. A line never has more than NET_MSG_TEXT bytes. */
 #include "netd/wire/net_msg.h"
 #include "base/str.h"
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sums up what changes: one row for each kind, target, method, old and new rule (replay.h). */
+/*
+ * Sums up what changes: one row for each kind, target, method, old and new rule (replay.h). Pure. The number
+ * of rows is capped, since a sandbox chose the names.
+ */
 #include "policy/replay/replay_int.h"
 
 #include "base/str.h"

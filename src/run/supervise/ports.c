@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Parses -p options and opens their listening sockets on the host (ports.h). An address that other machines can reach
- * needs --public. Connections are served by supervise_port.c.
+ * needs --public. Connections are served by supervise_port.c. No address but loopback is opened that was not typed.
  */
 #include "run/supervise/ports.h"
 

@@ -2,7 +2,8 @@
 /*
  * The client's side of a run's control socket, over blocking calls: requests about the sandbox (stop, stat, ping, freeze,
  * rollback) and commands whose input and output are functions of the caller (run_link_transfer()). Commands joined to a
- * terminal are in run_link_exec.c. Each request is checked against the launcher's protocol version before it is sent.
+ * terminal are in run_link_exec.c. Each request is checked against the launcher's protocol version before it is sent. A
+ * request that fails this check must not be sent.
  */
 #include "run/supervise/run_link.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Raw mode of the caller's terminal, and its restoration on every way out: by call, by exit() and by fatal signals.
- * One terminal per process.
+ * One terminal per process. No way out but SIGKILL may leave the terminal raw.
  */
 #include "run/supervise/tty.h"
 

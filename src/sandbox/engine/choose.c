@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Choosing the engine of a run. See choose.h. */
+/*
+ * Choosing the engine of a run. See choose.h. A named engine must not be replaced by another, and a chosen
+ * one that fails must not be replaced by a weaker one.
+ */
 #include "sandbox/engine/choose.h"
 
 #include "base/fd.h"

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Becoming runsc: descriptors, limits, the command line, exec. See gv_inside.h. */
+/*
+ * Becoming runsc: descriptors, limits, the command line, exec. See gv_inside.h. runsc must not get a
+ * descriptor that it is not told of, nor a variable (gv_inside.G1).
+ */
 #include "sandbox/engine/gv_inside.h"
 
 #include "base/fd.h"

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finding and judging our own helper programs, and others that are named by path. See helper.h. */
+/*
+ * Finding and judging our own helper programs, and others that are named by path. See helper.h. It must not
+ * return a program that others may write.
+ */
 #include "sandbox/engine/helper.h"
 
 #include "base/cleanup.h"

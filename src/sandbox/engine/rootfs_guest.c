@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rootfs_finish_guest(): the guest's root for runsc, and around it the small root that runsc itself lives in. */
+/*
+ * rootfs_finish_guest(): the guest's root for runsc, and around it the small root that runsc itself lives in.
+ * runsc must not reach the parts of an overlay by a path.
+ */
 #include "base/fd.h"
 #include "sandbox/engine/rootfs.h"
 #include "sandbox/engine/rootfs_int.h"

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The parts of a root that differ with every run: the workspace with its layer, the masks that hide files in it, and binds. */
+/*
+ * The parts of a root that differ with every run: the workspace with its layer, the masks that hide files in
+ * it, and binds. Nothing that the spec does not name may be shown.
+ */
 #include "base/fd.h"
 #include "sandbox/engine/rootfs.h"
 #include "sandbox/engine/rootfs_int.h"

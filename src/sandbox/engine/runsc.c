@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opening a runsc, and remembering whether it works. See runsc.h. */
+/*
+ * Opening a runsc, and remembering whether it works. See runsc.h. It must not accept a file that others may
+ * write, or whose digest is not the named one.
+ */
 #include "sandbox/engine/runsc.h"
 
 #include "base/clock.h"

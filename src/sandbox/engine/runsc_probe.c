@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Trying a runsc: its version, and a sandbox that is ended as soon as it is ready. See runsc_probe.h. */
+/*
+ * Trying a runsc: its version, and a sandbox that is ended as soon as it is ready. See runsc_probe.h. The
+ * sandbox must leave no files, and a runsc that hangs is not tried a second time.
+ */
 #include "sandbox/engine/runsc_probe.h"
 
 #include "base/clock.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Imports an image from a registry: skopeo(1) fetches it into an OCI layout, which is then imported like any other, so that
- * every blob is compared with its digest again. Skopeo is trusted for one thing: that the manifest it chose is the one of the
+ * every blob is compared with its digest again. Skopeo is trusted for one thing only: that the manifest it chose is the one of the
  * requested tag, or of the requested digest where that is the digest of an index.
  */
 #include "base/fd.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The image store on disk: its directories and locks, blobs, records of names, and layers. Each file is written beside its
- * place, synced and renamed (image.I2), and each blob is checked when it is read (image.I4).
+ * place, synced and renamed (image.I2), and each blob is checked when it is read (image.I4). A blob whose bytes have
+ * another digest is refused.
  */
 #include "sandbox/image/image_store.h"
 

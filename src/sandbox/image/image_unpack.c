@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Feeds one archive to coffer-unpack and hashes it on the way (image.I1). The reply of coffer-unpack is untrusted (unpack.K2).
+ * Feeds one archive to coffer-unpack and hashes it on the way (image.I1). The reply of coffer-unpack is untrusted
+ * (unpack.K2). The digest of the archive is never taken from it.
  */
 #include "base/fd.h"
 #include "crypto/hash.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The main function of coffer-unpack: confines itself, then streams the archive through decompression and the tar parser
- * into the directory, and writes one reply of fixed size (unpack.h).
+ * into the directory, and writes one reply of fixed size (unpack.h). It must not read a byte of the archive before it is
+ * confined (unpack.K1).
  */
 #include "sandbox/image/unpack.h"
 

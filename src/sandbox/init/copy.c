@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The destination of a copy, by docker cp's rules: whether the source goes into an existing directory or gets a new name.
- * Runs on the side that has the destination.
+ * Runs on the side that has the destination. It makes nothing: it only opens the directory.
  */
 #include "sandbox/init/copy.h"
 

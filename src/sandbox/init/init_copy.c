@@ -3,7 +3,8 @@
  * The builtins of `coffer cp`, run in a process of their own inside the sandbox:
  *   cp-out PATH [follow]    PATH as an archive on stdout
  *   cp-in DST SOURCE_NAME   the archive on stdin to DST, by docker cp's rules
- * Exit status 0; 1 when an entry was skipped or failed, with a line about it on stderr.
+ * Exit status 0; 1 when an entry was skipped or failed, with a line about it on stderr. Nothing outside may
+ * trust the archive: to the host it is hostile (copy.h).
  */
 #include "base/cleanup.h"
 #include "sandbox/init/copy.h"

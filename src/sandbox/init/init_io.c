@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Input and output of commands under credit (proto.P3), and the pipes that outlive a command (init.I5). Nothing here waits:
- * what a command does not read is queued, what the host has not granted stays in the pipe.
+ * input that a command does not read is queued, output that the host has not granted stays in the pipe.
  */
 #include "base/cleanup.h"
 #include "sandbox/init/init_int.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A terminal for a command, from the sandbox's own devpts, and questions about its state.
+ * A terminal for a command, from the sandbox's own devpts, and questions about its state. A path that a
+ * process inside could replace must not name the terminal, except on gVisor.
  */
 #include "base/cleanup.h"
 #include "sandbox/init/init_int.h"

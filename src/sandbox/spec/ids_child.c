@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Forks a child that works in other namespaces, maps its ids, and takes its report (ids_child.h). */
+/*
+ * Forks a child that works in other namespaces, maps its ids, and takes its report (ids_child.h). The child
+ * executes nothing, and the caller never leaves its own namespaces.
+ */
 #include "sandbox/spec/ids_child.h"
 
 #include "base/fd.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Parses and formats limits by a table: each row has a limit's syntax, its least and greatest value, and whether it can
- * be lifted. Invariant: a value that limits_set() accepted is LIMIT_NONE or within its row's bounds.
+ * be lifted. Invariant: a value that limits_set() accepted is LIMIT_NONE or within its row's bounds. It must not
+ * enforce a limit: run/run_limits.c does.
  */
 #include "sandbox/spec/limits.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names of the modes of a spec, its files, and its release (spec.h).
+ * Names of the modes of a spec, its files, and its release (spec.h). Nothing is judged here but the number
+ * and size of the files.
  */
 #include "sandbox/spec/spec.h"
 

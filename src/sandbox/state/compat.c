@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The requests that a sandbox of another release serves: the table and its lookup (compat.h).
+ * The requests that a sandbox of another release serves: the table and its lookup (compat.h). A number in the
+ * table must never fall (compat.C1).
  */
 #include "sandbox/state/compat.h"
 

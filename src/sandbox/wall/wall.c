@@ -2,7 +2,8 @@
 /*
  * The sockets, the interfaces and the routes of the wall; its rules are in wall_rules.c. Every packet that a sandbox of engine
  * ns sends comes back in on lo, since every address is local (AnyIP: a route `local default dev lo`). Packets of gVisor come
- * in on one end of a pair of interfaces, whose other end gVisor has.
+ * in on one end of a pair of interfaces, whose other end gVisor has. No interface may have an end outside the sandbox
+ * (wall.W1).
  */
 #include "sandbox/wall/wall.h"
 

@@ -3,7 +3,8 @@
  * The life of a sandbox's group, over whatever mixture of hierarchies the host has.
  *
  * Controllers that live in one directory (all of v2; cpu and cpuacct of v1) share one fd: dirfd[k] is the
- * same number for each of them, and owned once, by the first. is_owner() tells which.
+ * same number for each of them, and owned once, by the first. is_owner() tells which. It must not trust a
+ * process in the group: kill, freeze and counters are the kernel's.
  */
 #include "sys/cgroup/cgroup.h"
 

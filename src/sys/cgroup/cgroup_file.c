@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Control files: small texts that are read and written whole, in one call each. */
+/*
+ * Control files: small texts that are read and written whole, in one call each. At most TEXT_MAX bytes of a
+ * file are read.
+ */
 #include "base/fd.h"
 #include "sys/cgroup/cgroup_internal.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Finding a group by its name alone, by walking every mounted hierarchy. The process that cleans up after a
- * crash may be in other groups than the process that crashed, and would make its own groups elsewhere.
+ * crash may be in other groups than the process that crashed, and would make its own groups elsewhere. It
+ * must not make a group.
  */
 #include "base/fd.h"
 #include "sys/cgroup/cgroup_internal.h"

@@ -8,7 +8,8 @@
  * at the usual mount point with our own path below it is our group. Anywhere else (containers mostly) the
  * table is read.
  *
- * v1 and v2 may be mixed in any way: a controller is on v1 when /proc/self/cgroup lists it, else on v2.
+ * v1 and v2 may be mixed in any way: a controller is on v1 when /proc/self/cgroup lists it, else on v2. It
+ * must not make a group, nor change one.
  */
 #include "base/fd.h"
 #include "base/str.h"

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The control group mounts in the kernel's mount table (proc_pid_mountinfo(5)). */
+/*
+ * The control group mounts in the kernel's mount table (proc_pid_mountinfo(5)). A mount whose path is too
+ * long is left out, never cut.
+ */
 #include "base/fd.h"
 #include "sys/cgroup/cgroup_internal.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * cgroup v1: one hierarchy for each controller (or for cpu and cpuacct together), each with files of its own.
- * A new group is made below the caller's own, so that the limits of the caller apply to it too.
+ * A new group is made below the caller's own, so that the limits of the caller apply to it too. It must not
+ * be made beside it or above it.
  */
 #include "base/fd.h"
 #include "sys/cgroup/cgroup_internal.h"

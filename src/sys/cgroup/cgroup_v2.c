@@ -12,7 +12,7 @@
  * as host->pids_cap instead.
  *
  * Where there is no way up but our own group was delegated to us (systemd-run -p Delegate=yes), or is the top
- * of a container, it is split: what runs in it moves to a leaf, and sandboxes go beside that leaf.
+ * of a container, it is split: its processes move to a leaf, and sandboxes go beside that leaf.
  */
 #include "base/clock.h"
 #include "base/fd.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * nf_tables expressions as netlink attributes, written straight into the buffer of an nl (netlink.h).
- * A match loads a field into register 1 and compares it; actions follow. The callers decide which rules there are.
+ * A match loads a field into register 1 and compares it; actions follow. It must not decide which rules there are.
  */
 #include "sys/netlink/nft.h"
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests of rtnetlink: veth pairs, interfaces up, addresses, routes, neighbours. Adds to a batch; nl_commit() sends it. */
+/*
+ * Requests of rtnetlink: veth pairs, interfaces up, addresses, routes, neighbours. Adds to a batch;
+ * nl_commit() sends it. Nothing is sent and nothing is allocated here.
+ */
 #include "sys/netlink/rtnl.h"
 
 #include <linux/if.h>

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Recognises names and texts of credentials, and removes them from JSON. settings_toml.c does the same for
- * TOML. When in doubt, a value counts as a credential. */
+/*
+ * Recognises names and texts of credentials, and removes them from JSON. settings_toml.c does the same for
+ * TOML. When in doubt, a value counts as a credential. Pure. It is a filter, not a proof.
+ */
 #include "vault/client/settings.h"
 
 #include "base/cleanup.h"

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The grants of each sandbox, and the holders that act for sandboxes (serve_int.H1 to serve_int.H3). grant.c decides the uses
- * that a grant allows. */
+/*
+ * The grants of each sandbox, and the holders that act for sandboxes (serve_int.H1 to serve_int.H3). grant.c decides the uses
+ * that a grant allows. A holder must not get a secret that was not stated when its channel was made.
+ */
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One HTTP connection of coffer-web: reads head and body, sends the request to cofferd, writes the response
- * (webserve.h).
+ * (webserve.h). It must not judge a credential: cofferd does.
  */
 #include "base/container.h"
 #include "base/fd.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The main loop of coffer-web (webserve.h): the channel to cofferd, listening sockets, and the tick. It runs
- * behind its fence (webfence.c) before it reads a byte of a client.
+ * The main loop of coffer-web (webserve.h): the channel to cofferd, listening sockets, and the tick. It must not
+ * read a byte of a client before it is confined (webfence.c).
  */
 #include "web/server/webserve.h"
 

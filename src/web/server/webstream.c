@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Streams a command's output as a response. For events see webevents.c. */
+/*
+ * Streams a command's output as a response. For events see webevents.c. It must not queue more than
+ * WEB_OUT_HIGH bytes for a client that does not read (webserve.S2).
+ */
 #include "base/fd.h"
 #include "base/json.h"
 #include "web/server/webserve.h"

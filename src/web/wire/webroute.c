@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of all HTTP requests: doc/openapi.yaml in another form; a test keeps the two in agreement. */
+/*
+ * The table of all HTTP requests: doc/openapi.yaml in another form; a test keeps the two in agreement. An
+ * operation that is not in it does not exist.
+ */
 #include "base/cleanup.h"
 #include "web/wire/webproto.h"
 

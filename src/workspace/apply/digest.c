@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Computes the digest to which an approval of `coffer apply` is bound: over everything that would be written (digest.h).
+ * Two different lists of changes must not give the same bytes.
  */
 #include "workspace/apply/digest.h"
 

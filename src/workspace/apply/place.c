@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Writes one change to the original directory (place.h). Each act is on (directory fd, one name), and the original is
- * compared with the list right before it (place.P1, place.P3).
+ * compared with the list right before it (place.P1, place.P3). It must not write to an existing file (place.P2).
  */
 #include "workspace/apply/place.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The changes of a run as a list, and their number. The walk itself is in change.c.
+ * The changes of a run as a list, and their number. The walk itself is in change.c. The size of the list is
+ * capped (WORKSPACE_LIST_MAX).
  */
 #include "workspace/change/change.h"
 

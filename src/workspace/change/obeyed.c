@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Walks the path to each file that coffer obeys, name by name and through every symlink, and flags changes of a run that
- * touch an entry on such a path (obeyed.h).
+ * touch an entry on such a path (obeyed.h). It must not miss another spelling or another mount of such a file.
  */
 #include "workspace/change/obeyed.h"
 

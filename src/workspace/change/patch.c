@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Shows one change with its content as a unified diff, for the user to read before it is applied. Output is bounded and made
- * harmless for a terminal.
+ * harmless for a terminal. No symlink is followed.
  */
 #include "base/cleanup.h"
 #include "base/fd.h"

@@ -2,6 +2,7 @@
 /*
  * Myers' greedy algorithm on lines: for each number of edits d, how far down the grid each diagonal k gets. The
  * rows of all d are kept, d + 1 numbers each, to walk the way back; that is what TEXTDIFF_EDITS_MAX bounds (about 2 MiB).
+ * Pure.
  */
 #include "workspace/change/textdiff.h"
 

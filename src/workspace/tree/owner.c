@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Runs a function in a child that is root over the user's subordinate ids, and brings its output back (owner.h).
+ * The child executes nothing.
  */
 #include "workspace/tree/owner.h"
 
