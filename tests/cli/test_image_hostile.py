@@ -20,7 +20,7 @@ import time
 import zlib
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from coffertest import BUILD, Tap, coffer_as, identities, slow_build  # noqa: E402
+from coffertest import BUILD, Tap, coffer_as, identities, sanitized, slow_build  # noqa: E402
 import ocitest as oci  # noqa: E402
 from ocitest import device, directory, entry, hardlink, layer, symlink  # noqa: E402
 
@@ -309,7 +309,7 @@ def check_unpacker(c, who):
         deadline = time.monotonic() + 90 * slow_build()
         while pid is None and time.monotonic() < deadline:
             pid = next((int(d) for d in os.listdir("/proc") if d.isdigit() and parent_of(d) == p.pid and
-                        comm(d) == "coffer-unpack" and (SANITIZED or status(d).get("Seccomp") == "2") and
+                        comm(d) == "coffer-unpack" and (sanitized() or status(d).get("Seccomp") == "2") and
                         status(d).get("NoNewPrivs") == "1"), None)
             time.sleep(0.02)
         if tap.ok(pid, f"{who}: the unpacker runs under its filter"):
@@ -350,9 +350,6 @@ def status(pid):
     except OSError:
         return {}
 
-
-with open(os.path.join(BUILD, "coffer-unpack"), "rb") as program_file:
-    SANITIZED = b"__asan_init" in program_file.read()  # whose runtime wants more calls than the filter allows
 
 SUID_C = r"""
 #include <stdio.h>

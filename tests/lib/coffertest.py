@@ -27,6 +27,7 @@ tests/cli/test_runner.py proves each of these, both ways.
 import collections
 import contextlib
 import ctypes
+import functools
 import glob
 import os
 import pwd
@@ -97,6 +98,13 @@ if is_whole_root():
 def slow_build():
     """Sanitizer builds are several times slower; waits are scaled by this."""
     return float(os.environ.get("COFFER_SLOW", "1"))
+
+
+@functools.lru_cache(None)
+def sanitized():
+    """Is the build a sanitizer's? Its programs have no seccomp list, for the sanitizer's runtime wants more calls than one allows."""
+    with open(os.path.join(BUILD, "coffer"), "rb") as f:
+        return b"__asan_init" in f.read()
 
 
 def free_port():
