@@ -20,7 +20,7 @@ import time
 import zlib
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from coffertest import BUILD, Tap, coffer_as, identities, sanitized, slow_build  # noqa: E402
+from coffertest import Tap, coffer_as, identities, sanitized, slow_build  # noqa: E402
 import ocitest as oci  # noqa: E402
 from ocitest import device, directory, entry, hardlink, layer, symlink  # noqa: E402
 
