@@ -148,7 +148,7 @@ static void lint_duplicate(struct lint *l, const struct policy_rule *r)
 		    !has_same_ports(o, r))
 			continue;
 		if (o->action == r->action)
-			lint_warn(l, r, "%s is here a second time; it is in line %u already", r->host.text,
+			lint_warn(l, r, "%s is a duplicate; the first one is in line %u", r->host.text,
 				  o->line);
 	}
 }

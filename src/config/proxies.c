@@ -44,8 +44,8 @@ static int refuse_tls(struct source *s, const struct ynode *n)
 	read_fail(s, n, "TLS to the proxy itself (https://) is not supported");
 	return err_hint(
 		s->e, -EINVAL,
-		"http://HOST:PORT or socks5://HOST:PORT; for one that is across a network, the near end of a "
-		"tunnel to it (stunnel, ssh -L)");
+		"use http://HOST:PORT or socks5://HOST:PORT; for a proxy across a network, use the local end "
+		"of a tunnel to it (stunnel, ssh -L)");
 }
 
 /* SCHEME://HOST[:PORT], without credentials. */
@@ -152,7 +152,7 @@ static int proxy_key_check(struct source *s, const struct ynode *n, void *to)
 	const char *text;
 	struct host h;
 	uint16_t port;
-	int r = read_text(s, n, "what a check connects to: example.com:443", &text);
+	int r = read_text(s, n, "the target of a check: example.com:443", &text);
 
 	r = r < 0 ? r : read_wrap(s, n, host_port_parse(text, strlen(text), 443, &h, &port, s->e));
 	if (r == 0)

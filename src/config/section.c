@@ -235,8 +235,8 @@ static int warn_browser(struct source *s, const struct ynode *root)
 	if (!s->opts->browser || s->opts->pool[0] || ynode_get(top, "require_pool"))
 		return 0;
 	return read_warn(s, ynode_get(top, "browser"),
-			 "every site that the browser visits sees this host's own address; name a 'pool' of "
-			 "proxies for it, or say that none is wanted ('require_pool: false')");
+			 "every site that the browser visits sees this host's own address; name a proxy set "
+			 "for it ('pool: NAME'), or state that none is needed ('require_pool: false')");
 }
 
 int read_policy(struct source *s, const struct ynode *root)

@@ -14,8 +14,8 @@ static const struct wrong {
 	{ "allow:\n  - domain: *.github.com\n", ":2:", "quotes", NULL },
 	{ "allow: !!seq []\n", ":1:8: ", "tags", NULL },
 	{ "allow: []\n---\nallow: []\n", ":2:1: ", "second document", NULL },
-	{ "allow: []\nallow: []\n", ":2:1: ", "second time", NULL },
-	{ "allow:\n  - {domain: a.com, domain: b.com}\n", ":2:21: ", "second time", NULL },
+	{ "allow: []\nallow: []\n", ":2:1: ", "is a duplicate", NULL },
+	{ "allow:\n  - {domain: a.com, domain: b.com}\n", ":2:21: ", "is a duplicate", NULL },
 	{ "? [a]\n: b\n", ":1:3: ", "plain word", NULL },
 	{ "- a\n", ":1:1: ", "a mapping", NULL },
 	{ "just text\n", ":1:1: ", "a mapping", NULL },
@@ -134,7 +134,7 @@ static const struct wrong {
 	{ "allow: [{domain: a.com, http: [{allow: GET x}]}]\n", ":1:40: ", "begins with /", NULL },
 	{ "allow: [{domain: a.com, http: [{allow: GET /a/../b}]}]\n", ":1:40: ", "write /b", NULL },
 	{ "allow: [{domain: a.com, http: [{allow: GET //x}]}]\n", ":1:40: ", "", NULL },
-	{ "allow: [{domain: a.com, http: [{allow: \"GET /x?y\"}]}]\n", ":1:40: ", "behind ?", NULL },
+	{ "allow: [{domain: a.com, http: [{allow: \"GET /x?y\"}]}]\n", ":1:40: ", "the query after ?", NULL },
 	{ "allow: [{domain: a.com, http: [{permit: GET /x}]}]\n", ":1:33: ", "' of a request; valid keys",
 	  NULL },
 	{ "allow: [{domain: a.com, http: []}]\n", ":1:31: ", "the list is empty", NULL },
@@ -223,7 +223,7 @@ static const struct {
 	{ "allow: [{domain: a.com}]\ndeny: [{domain: \"*\"}]\n", NULL },
 	{ "allow: [{domain: a.com}]\ndeny: [{domain: a.com}]\n", "never allowed" },
 	{ "allow: [{domain: a.com, port: 443}]\ndeny: [{domain: a.com}]\n", "still allows" },
-	{ "allow: [{domain: a.com}, {domain: a.com}]\n", "second time" },
+	{ "allow: [{domain: a.com}, {domain: a.com}]\n", "is a duplicate" },
 	{ "allow: [{domain: a.com, port: 22}]\n", NULL },
 	{ "allow: [{domain: a.com, port: 25}]\n", "depth: tunnel" },
 	{ "allow: [{domain: a.com, secret: {name: k, as: ssh}}]\n", NULL },
@@ -314,7 +314,7 @@ static void test_resolvers(void)
 	policy_free(p);
 	a.resolvers = both + 1;
 	a.n_resolvers = 1;
-	CHECKF(load_args(&a) == NULL && strstr(last_err.msg, "none that both allow"),
+	CHECKF(load_args(&a) == NULL && strstr(last_err.msg, "no resolver is in both lists"),
 	       "nothing left is an error");
 	a.n_files = 0;
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
