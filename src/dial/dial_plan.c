@@ -182,6 +182,6 @@ int dial_plan_holds(struct dial *d, const struct dial_plan *p, const struct dial
 		return r;
 	if (!str_eq(now.pool, p->pool) || now.is_pinned != p->is_pinned || now.port != p->port ||
 	    (now.is_pinned && !addr_eq(&now.addr, &p->addr)))
-		return deny_request(why, -EACCES, "the policy changed while this was dialled");
+		return deny_request(why, -EACCES, "the policy changed while the connection was being made");
 	return a ? judge_addr_by_policy(d, &now, a, why) : 0;
 }

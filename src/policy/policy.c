@@ -153,7 +153,7 @@ int policy_set_synthetic(struct policy *p, const struct addr_range *r, struct er
 		return err_set(e, -EINVAL, "synthetic addresses are an IPv4 range from /8 to /20");
 	if (c == ADDR_LOOPBACK || c == ADDR_MULTICAST || c == ADDR_UNSPECIFIED || c == ADDR_THIS_NETWORK ||
 	    c == ADDR_METADATA || c == ADDR_LINK_LOCAL || c == ADDR_BROADCAST)
-		return err_set(e, -EINVAL, "programs would take a synthetic address there for %s",
+		return err_set(e, -EINVAL, "programs would mistake a synthetic address there for %s",
 			       addr_special_name(c));
 	p->has_synthetic = true;
 	p->synthetic = *r;

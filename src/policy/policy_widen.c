@@ -28,13 +28,12 @@ static int check_granted_rule(const struct policy_rule *r, struct err *e)
 
 	if (r->action != POLICY_ALLOW || r->has_pin || r->ca || r->pool[0] || r->secret[0] || r->capture[0] ||
 	    r->credentials_only || r->secret_ask || memcmp(&r->limits, &none, sizeof(none)) != 0)
-		return err_set(e, -EINVAL,
-			       "what is granted on top is a host, ports and requests, and nothing more");
+		return err_set(e, -EINVAL, "a grant on top consists of a host, ports and requests only");
 	if (r->by_addr && r->range.bits != 128)
 		return err_set(e, -EINVAL, "a range of addresses cannot be requested, only a single address");
 	for (size_t i = 0; i < r->n_entries; i++) {
 		if (r->entries[i].kind != POLICY_HTTP || r->entries[i].action != POLICY_ALLOW)
-			return err_set(e, -EINVAL, "what is granted on top are requests by method and path");
+			return err_set(e, -EINVAL, "requests can be granted by method and path only");
 	}
 	return rule_check(r, e);
 }
@@ -251,7 +250,7 @@ int policy_widen_check(const struct policy *p, const struct policy_rule *r, stru
 	if (x < 0)
 		return x;
 	if (sample_host(r, &host) < 0)
-		return err_set(e, -EINVAL, "no such name can be looked up");
+		return err_set(e, -EINVAL, "a name of this form cannot be looked up");
 	base.widened = (struct layer){ 0 };
 	t.name = &host;
 	t.port = r->ports[0].lo == 1 && r->ports[0].hi == 65535 ? 443 : r->ports[0].lo;
@@ -271,6 +270,6 @@ int policy_widen_check(const struct policy *p, const struct policy_rule *r, stru
 	if (policy_has_no_rule(&v) || v.is_omitted)
 		return 0;
 	policy_text_inside(v.why, &why); /* the agent that requests it reads this */
-	return err_set(e, -EPERM, "the policy says no, and nothing can be granted against it: %s",
+	return err_set(e, -EPERM, "the policy denies this, and a grant cannot override it: %s",
 		       buf_cstr(&why));
 }

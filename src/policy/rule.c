@@ -166,8 +166,7 @@ static bool is_field_pattern(const char *s)
 static int check_graphql_entry(const struct policy_entry *en, struct err *e)
 {
 	if (!en->name || !is_field_pattern(en->name) || strstr(en->name, "**"))
-		return err_set(e, -EINVAL,
-			       "a GraphQL field is letters, digits and _, where * stands for any");
+		return err_set(e, -EINVAL, "a GraphQL field is letters, digits and _, where * matches any");
 	if (en->acts == 0 || en->acts & ~POLICY_GRAPHQL_ALL)
 		return err_set(e, -EINVAL, "a GraphQL rule is about query, mutation or subscription");
 	return pathpat_check(en->path, strlen(en->path), e);

@@ -215,7 +215,7 @@ static void explain_one_layer(struct policy_verdict *v, const struct policy *p, 
 			   : "it to that file",
 		    named ? option : "");
 	v->hint = need ? "--allow HOST opens one host of the policy file, --allow @policy all that it allows"
-		       : "what --allow or a profile names must be allowed by the policy file too";
+		       : "the policy file must also allow everything that --allow or a profile names";
 }
 
 /* Why nothing matches, if it is a common mistake. */
@@ -232,7 +232,7 @@ static void explain_default(struct policy_verdict *v, const struct policy *p, co
 	add_short_target(t, text, 200, &shown);
 	verdict_why(v, "no rule allows %s", buf_cstr(&shown));
 	v->hint = name ? "allow it: --allow HOST[:PORT], or a rule in the policy"
-		       : "programs are to use names; a rule with 'address:' allows an address";
+		       : "let the program use a name, or allow the address by a rule with 'address:'";
 	if (by < p->n_layers)
 		explain_one_layer(v, p, t, by, text);
 	if (!name)
@@ -286,7 +286,7 @@ bool verdict_blocked(const struct policy *p, const struct host *name, struct pol
 	*v = (struct policy_verdict){ .rule_id = POLICY_RULE_NONE };
 	snprintf(v->rule_text, sizeof(v->rule_text), "blocklist %s", category);
 	verdict_why(v, "%s is on the blocklist '%s'", name->text, category);
-	v->hint = "a blocklist holds whatever the rules allow";
+	v->hint = "a blocklist overrides all rules that allow";
 	return true;
 }
 
@@ -338,9 +338,9 @@ void verdict_merge(struct policy_verdict *v, const struct policy_verdict *o)
 		verdict_words(v);
 		verdict_words(&other);
 		v->action = POLICY_DENY;
-		verdict_why(v, "%s and %s name different ways to it ('to', 'ca', 'pool' or 'secret')",
+		verdict_why(v, "%s and %s set different values of 'to', 'ca', 'pool' or 'secret'",
 			    v->rule_text, other.rule_text);
-		v->hint = "let only one of them say where it goes";
+		v->hint = "set these in one of the two rules only";
 		return;
 	}
 	/* The texts are those of the layer that asks. */
