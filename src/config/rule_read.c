@@ -173,7 +173,7 @@ static int rule_key_pool(struct source *s, const struct ynode *n, void *to)
 {
 	struct policy_rule *r = &((struct draft *)to)->rule;
 
-	return read_name(s, n, r->pool, sizeof(r->pool));
+	return read_name(s, n, r->proxy_set, sizeof(r->proxy_set));
 }
 
 static int rule_secret_name(struct source *s, const struct ynode *n, void *to)

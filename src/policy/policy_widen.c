@@ -26,8 +26,9 @@ static int check_granted_rule(const struct policy_rule *r, struct err *e)
 {
 	static const struct policy_limits none;
 
-	if (r->action != POLICY_ALLOW || r->has_pin || r->ca || r->pool[0] || r->secret[0] || r->capture[0] ||
-	    r->credentials_only || r->secret_ask || memcmp(&r->limits, &none, sizeof(none)) != 0)
+	if (r->action != POLICY_ALLOW || r->has_pin || r->ca || r->proxy_set[0] || r->secret[0] ||
+	    r->capture[0] || r->credentials_only || r->secret_ask ||
+	    memcmp(&r->limits, &none, sizeof(none)) != 0)
 		return err_set(e, -EINVAL, "a grant on top consists of a host, ports and requests only");
 	if (r->by_addr && r->range.bits != 128)
 		return err_set(e, -EINVAL, "a range of addresses cannot be requested, only a single address");
@@ -108,10 +109,10 @@ bool widen_may_speak(const struct walk *w)
 static bool apply_grant(const struct layer *l, const struct walk *w, const struct policy_rule *r,
 			const struct policy_entry *en, struct policy_verdict *v)
 {
-	if (l->opts.require_pool && !l->opts.pool[0])
+	if (l->opts.require_proxy_set && !l->opts.proxy_set[0])
 		return false;
 	verdict_by_rule(v, w, r, en, POLICY_ALLOW);
-	v->terms.pool = l->opts.pool[0] ? l->opts.pool : NULL;
+	v->terms.proxy_set = l->opts.proxy_set[0] ? l->opts.proxy_set : NULL;
 	return true;
 }
 
@@ -122,7 +123,7 @@ static bool apply_grant_to_omitted(const struct walk *omitted, const struct walk
 {
 	const struct policy_terms terms = v->terms;
 
-	if (omitted->l->opts.require_pool && !terms.pool)
+	if (omitted->l->opts.require_proxy_set && !terms.proxy_set)
 		return false;
 	verdict_by_rule(v, w, r, en, POLICY_ALLOW);
 	v->terms = terms;

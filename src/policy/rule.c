@@ -139,7 +139,7 @@ static int check_deny_rule(const struct policy_rule *r, struct err *e)
 {
 	static const struct policy_limits none;
 
-	if (memcmp(&r->limits, &none, sizeof(none)) != 0 || r->has_pin || r->ca || r->pool[0] ||
+	if (memcmp(&r->limits, &none, sizeof(none)) != 0 || r->has_pin || r->ca || r->proxy_set[0] ||
 	    r->secret[0] || r->capture[0] || r->credentials_only || r->depth >= 0)
 		return err_set(e, -EINVAL,
 			       "a deny rule has a domain or address, ports and requests, and nothing more");

@@ -163,9 +163,9 @@ static const struct wrong {
 	{ "resolvers: [\"224.0.0.251:5353\"]\n", ":1:13: ", "a multicast address", NULL },
 	{ "synthetic: 127.0.0.0/8\n", ":1:12: ", "a loopback address", NULL },
 	{ "synthetic: 11.0.0.0/24\n", ":1:12: ", "from /8 to /20", NULL },
-	{ "pool: nowhere\n", "", "no pool 'nowhere'", NULL },
+	{ "pool: nowhere\n", "", "no proxy set 'nowhere'", NULL },
 	{ "allow: [{domain: a.com, pool: fst}]\nproxies: {fast: {urls: [\"http://p.example.com:3128\"]}}\n",
-	  "", "no pool 'fst'", "pool: fast" },
+	  "", "no proxy set 'fst'", "pool: fast" },
 	{ "proxies: {p: {urls: [\"http://u:pw@p.example.com:3128\"]}}\n", ":1:22: ", "'secret: NAME'", NULL },
 	{ "proxies: {p: {urls: [\"http://p.example.com\"], secret: a/b}}\n", ":1:55: ", "", NULL },
 	{ "proxies: {p: {urls: [\"http://p.example.com\"], secret: x, credentials_file: y}}\n",
@@ -441,7 +441,7 @@ static void test_whole(void)
 		"  allow:\n"
 		"    - domain: a.example.com\n");
 	const struct policy_resolver *res;
-	const struct policy_proxies *pools;
+	const struct policy_proxies *sets;
 	struct addr_range syn;
 
 	CHECK(policy_limits(p).bytes_up == 1u << 30 && policy_limits(p).bandwidth == 10u << 20);
@@ -449,14 +449,14 @@ static void test_whole(void)
 	CHECK(policy_resolvers(p, &res) == 3 && res[1].port == 5353 && res[0].port == 53);
 	CHECK(policy_synthetic(p, &syn) && addr_range_len(&syn) == 8);
 	CHECK(policy_is_browser(p) && policy_needs_proxies(p));
-	CHECK(policy_proxies(p, &pools) == 1 && pools[0].n_proxies == 2 && pools[0].proxies[1].port == 1080);
-	CHECK(pools[0].rotate == POLICY_ROTATE_CONNECTION && pools[0].sticky_seconds == 600);
+	CHECK(policy_proxies(p, &sets) == 1 && sets[0].n_proxies == 2 && sets[0].proxies[1].port == 1080);
+	CHECK(sets[0].rotate == POLICY_ROTATE_CONNECTION && sets[0].sticky_seconds == 600);
 	CHECK(connect_is(p, "a.example.com:443", POLICY_ALLOW));
-	CHECK_STR(last.terms.pool, "fast");
+	CHECK_STR(last.terms.proxy_set, "fast");
 	CHECK(policy_generation(p) == 7);
 	policy_free(p);
 	p = policy_of("require_pool: true\nallow: [a.example.com]\n");
-	CHECK(connect_is(p, "a.example.com:443", POLICY_DENY) && strstr(last.why, "pool"));
+	CHECK(connect_is(p, "a.example.com:443", POLICY_DENY) && strstr(last.why, "proxy set"));
 	policy_free(p);
 }
 

@@ -101,7 +101,7 @@ static enum replay_now replay_address(struct replay *r, const struct replay_seen
 	struct addr a;
 
 	policy_connect_quietly(r->p, t, v);
-	if (!policy_allows(v) || v->terms.pool)
+	if (!policy_allows(v) || v->terms.proxy_set)
 		return s->was == POLICY_ALLOW ? REPLAY_ALLOW : REPLAY_DENY;
 	if (v->terms.has_pin)
 		return REPLAY_ALLOW;
