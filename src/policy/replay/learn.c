@@ -29,7 +29,7 @@ static uint32_t dest_hash(const char *name, uint16_t port)
 	return h;
 }
 
-/* Doubles the list and rebuilds its index. */
+/* Doubles the list and rebuilds its index. Not by base/vec.h: the list and the index have one capacity. */
 static int grow_dests(struct learn *l)
 {
 	size_t cap = l->cap ? l->cap * 2 : 64;
