@@ -2,6 +2,8 @@
 /* Reads queries. dns_reply.c writes the responses. */
 #include "codec/net/dns.h"
 
+#include "base/hex.h"
+
 #include <errno.h>
 #include <string.h>
 
@@ -106,8 +108,7 @@ static bool ptr_v6(const char *text, struct addr *ret)
 	if (before(text, ".ip6.arpa") != 63)
 		return false;
 	for (size_t i = 0; i < 32; i++) {
-		char c = text[2 * i];
-		int digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+		int digit = hex_digit(text[2 * i]); /* in lower case, as all of the text is */
 
 		if (digit < 0 || (i < 31 && text[2 * i + 1] != '.'))
 			return false;
