@@ -28,7 +28,7 @@ static void must(int r)
 	BUG_ON(r < 0);
 }
 
-static void add_rule(struct policy *p, const char *host, const char *pool)
+static void add_rule(struct policy *p, const char *host, const char *proxy_set)
 {
 	struct policy_rule r = POLICY_RULE_INIT;
 
@@ -37,16 +37,14 @@ static void add_rule(struct policy *p, const char *host, const char *pool)
 	must(hostpat_parse(host, strlen(host), &r.host, NULL));
 	r.ports[0] = (struct policy_ports){ 1, 65535 };
 	r.n_ports = 1;
-	snprintf(r.pool, sizeof(r.pool), "%s", pool);
+	snprintf(r.proxy_set, sizeof(r.proxy_set), "%s", proxy_set);
 	must(policy_add_rule(p, 0, &r, NULL));
 }
 
 static struct policy *make_policy(void)
 {
 	static struct policy_proxy proxies[2];
-	struct policy_proxies pool = {
-		.name = "p", .proxies = proxies, .n_proxies = 2, .sticky_seconds = 60
-	};
+	struct policy_proxies set = { .name = "p", .proxies = proxies, .n_proxies = 2, .sticky_seconds = 60 };
 	struct policy_layer_opts o = { 0 };
 	struct policy *p = NULL;
 	unsigned layer;
@@ -57,9 +55,9 @@ static struct policy *make_policy(void)
 	}
 	must(policy_new(POLICY_ENFORCE, &p, NULL));
 	must(policy_add_layer(p, &o, &layer, NULL));
-	must(policy_add_proxies(p, &pool, NULL));
+	must(policy_add_proxies(p, &set, NULL));
 	add_rule(p, "*.example.test", "");
-	add_rule(p, "*.pool.test", "p");
+	add_rule(p, "*.set.test", "p");
 	must(policy_seal(p, NULL));
 	return p;
 }
@@ -75,7 +73,7 @@ static void set_up(void)
 	journal_init(&d.journal, open("/dev/null", O_WRONLY | O_CLOEXEC));
 	d.policy = make_policy();
 	with.resolver = d.resolver;
-	must(proxy_sets_new(&d.pools, &with, d.policy, "p\tx:y\n", 6, NULL, NULL));
+	must(proxy_sets_new(&d.proxy_sets, &with, d.policy, "p\tx:y\n", 6, NULL, NULL));
 	must(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair));
 	must(dial_serve_open(&d, pair[0], NULL));
 	peer = pair[1];
@@ -123,21 +121,20 @@ static int give(const void *raw, size_t len)
 
 static int give_request(uint8_t a, uint8_t b)
 {
-	static const char *const hosts[] = { "a.example.test", "b.pool.test", "denied.test",
-					     "x.y.pool.test" };
+	static const char *const hosts[] = { "a.example.test", "b.set.test", "denied.test", "x.y.set.test" };
 	struct dial_req q;
 	struct host h;
 
 	must(host_canon(hosts[b % 4], strlen(hosts[b % 4]), &h, NULL));
 	dialproto_request(&q, a % IDS, &h, b & 16 ? 0 : 443, b & 8 ? DIAL_RESOLVE_ONLY : 0);
 	if (b & 32)
-		memcpy(q.pool, b & 64 ? "p" : "q", 1);
+		memcpy(q.proxy_set, b & 64 ? "p" : "q", 1);
 	return give(&q, sizeof(q));
 }
 
 static int give_fault(uint8_t b)
 {
-	struct dial_fault f = { .type = DIAL_FAULT, .pool = "p" };
+	struct dial_fault f = { .type = DIAL_FAULT, .proxy_set = "p" };
 
 	snprintf(f.proxy, sizeof(f.proxy), "127.0.0.1:%u", (unsigned)b % 3);
 	return give(&f, sizeof(f));

@@ -74,7 +74,8 @@ static int refuse_edit(const struct always_act *x, const char *rule, const char 
 	autobuf struct buf b = BUF_INIT;
 
 	always_act_describe(x, &b);
-	err_set(e, -EOPNOTSUPP, "%s is asked by the rule %s, %s", buf_cstr(&b), rule, why);
+	err_set(e, -EOPNOTSUPP, "the rule %s asks about %s, and the file cannot be edited for it: %s", rule,
+		buf_cstr(&b), why);
 	return err_hint(e, -EOPNOTSUPP,
 			"edit the file by hand, or allow it as long as the sandbox lives: --sandbox");
 }
@@ -99,13 +100,13 @@ static int plan_rule_copy(const struct policy *p, const struct always_act *x, co
 	const struct policy_rule *r = v->rule;
 
 	if (r->by_addr || !policy_rule_is_alone(p, r, &t))
-		return refuse_edit(x, v->rule_text,
-				   "which is for more than this host and port, and not the only one that is",
-				   e);
+		return refuse_edit(
+			x, v->rule_text,
+			"the rule covers other hosts or ports, and another rule matches this one too", e);
 	if (rule_has_limits(&r->limits) || r->secret[0] || r->capture[0])
 		return refuse_edit(
 			x, v->rule_text,
-			"which is for more than this host and port, and its limits or secret for all of them",
+			"the rule covers other hosts or ports, and its limits or secret are shared by all of them",
 			e);
 	*ret = (struct policy_edit){ .act = POLICY_EDIT_COPY_RULE,
 				     .rule_line = r->line,
@@ -127,7 +128,8 @@ static int plan_edit(const struct always *a, const struct policy *p, const struc
 	if (!r || (!en && x->kind != ALWAYS_CONNECT))
 		return refuse_edit(
 			x, v->rule_text,
-			"which is for all of the host: a line for one request would deny all others", e);
+			"the rule covers all requests to the host; an entry for one request would deny the others",
+			e);
 	if (!en) {
 		*ret = (struct policy_edit){ .act = rule_is_exact(r, x) && rule_is_in_file(a, r)
 							    ? POLICY_EDIT_MOVE_RULE
@@ -138,7 +140,7 @@ static int plan_edit(const struct always *a, const struct policy *p, const struc
 		return 0;
 	}
 	if (!rule_is_in_file(a, r))
-		return refuse_edit(x, v->rule_text, "which does not stand in the policy file itself", e);
+		return refuse_edit(x, v->rule_text, "the rule is not in the policy file itself", e);
 	if (!rule_is_exact(r, x))
 		return plan_rule_copy(p, x, v, text, ret, e);
 	*ret = (struct policy_edit){ .act = entry_is_exact(en, x) ? POLICY_EDIT_TURN_ENTRY
@@ -192,7 +194,7 @@ static int plan_widening(const struct always *a, const struct policy *p, const s
 	}
 	if (host_has_rule(p, x))
 		return err_set(e, -EOPNOTSUPP,
-			       "there is a rule for that host already (%s), and one more would take from it",
+			       "the host already has a rule (%s); another rule would narrow it",
 			       v->rule_text);
 	*ret = (struct policy_edit){ .act = POLICY_EDIT_ADD_RULE,
 				     .host = x->host_text,
@@ -210,9 +212,10 @@ static int refuse_still_decided(const struct always_act *x, const struct policy_
 
 	always_act_describe(x, &b);
 	if (v->action == POLICY_ASK)
-		err_set(e, -EOPNOTSUPP, "%s would still be asked by the rule %s", buf_cstr(&b), v->rule_text);
+		err_set(e, -EOPNOTSUPP, "after the edit, the rule %s would still ask about %s", v->rule_text,
+			buf_cstr(&b));
 	else
-		err_set(e, -EPERM, "%s is denied whatever is allowed: %s", buf_cstr(&b), v->why);
+		err_set(e, -EPERM, "%s would still be denied: %s", buf_cstr(&b), v->why);
 	return err_hint(e, v->action == POLICY_ASK ? -EOPNOTSUPP : -EPERM,
 			"edit the file by hand, or allow it as long as the sandbox lives: --sandbox");
 }
@@ -226,7 +229,7 @@ static int check_others(const struct policy *old, const struct policy *now, bool
 	int r = policy_diff(old, now, &lines, &d, e);
 
 	if (r == 0 && (d.denied || d.changed || (copied && d.allowed != 1)))
-		return err_set(e, -EOPNOTSUPP, "the rule would change more than this: %.200s",
+		return err_set(e, -EOPNOTSUPP, "the edit would also change other decisions: %.200s",
 			       buf_cstr(&lines));
 	return r;
 }
@@ -240,14 +243,15 @@ static int check_edited_policy(const struct always *a, const struct always_act *
 	int r = always_compile(a, text, &now, e);
 
 	if (r < 0)
-		return err_wrap(e, r, "the policy would be broken");
+		return err_wrap(e, r, "the edited policy is invalid");
 	always_act_decide(now.policy, x, &v);
 	if (!policy_allows(&v))
 		return refuse_still_decided(x, &v, e);
 	if (!x->widen && !policy_terms_eq(was, &v))
 		return refuse_edit(
 			x, was->rule_text,
-			"which says more ('limits', 'to', 'ca', 'pool' or 'depth'): a new rule would not", e);
+			"the rule also sets 'limits', 'to', 'ca', 'pool' or 'depth', which a new rule would lack",
+			e);
 	return check_others(old, now.policy, copied, e);
 }
 
@@ -286,7 +290,7 @@ static int edit_for_acts(struct always *a, const struct always_acts *l, struct e
 		int r = always_compile(a, &a->after, &old, e);
 
 		if (r < 0)
-			return err_wrap(e, r, "the policy file is broken as it is");
+			return err_wrap(e, r, "the policy file is invalid");
 		always_act_decide(old.policy, &l->v[i], &v);
 		/* Requests that `observe` lets through are not allowed by a rule. */
 		if (policy_allows(&v) && !v.would_deny)
@@ -319,13 +323,15 @@ static int find_secret_rule(const struct always *a, const struct policy *p, cons
 		}
 	}
 	if (n == 0)
-		return refuse_edit(x, v->rule_text,
-				   "which is for more than this host and port: they would all get it unasked",
-				   e);
+		return refuse_edit(
+			x, v->rule_text,
+			"the rule covers other hosts or ports; the secret would be used for all of them without a question",
+			e);
 	if (n > 1 || !str_eq(found->secret, x->name))
-		return refuse_edit(x, v->rule_text, "but not by that one alone, or not about this secret", e);
+		return refuse_edit(x, v->rule_text,
+				   "other rules ask about it too, or the rule is about another secret", e);
 	if (!rule_is_in_file(a, found))
-		return refuse_edit(x, v->rule_text, "which does not stand in the policy file itself", e);
+		return refuse_edit(x, v->rule_text, "the rule is not in the policy file itself", e);
 	*ret = found;
 	return 0;
 }
@@ -342,14 +348,15 @@ static int check_secret_edit(const struct always *a, const struct always_act *x,
 	int r = always_compile(a, text, &now, e);
 
 	if (r < 0)
-		return err_wrap(e, r, "the policy would be broken");
+		return err_wrap(e, r, "the edited policy is invalid");
 	always_act_decide(now.policy, x, &v);
 	was.terms.secret_ask = false;
 	if (v.action != was.action || !policy_terms_eq(&was, &v))
-		return refuse_edit(x, was.rule_text, "and would be still, or on other terms", e);
+		return refuse_edit(x, was.rule_text,
+				   "the edit would not end the question, or would change other terms", e);
 	r = policy_diff(old, now.policy, &lines, &d, e);
 	if (r == 0 && (d.allowed || d.denied || d.changed != 1))
-		return err_set(e, -EOPNOTSUPP, "the rule would change more than this: %.200s",
+		return err_set(e, -EOPNOTSUPP, "the edit would also change other decisions: %.200s",
 			       buf_cstr(&lines));
 	return r;
 }
@@ -365,7 +372,7 @@ static int edit_for_secret(struct always *a, const struct always_act *x, struct 
 	int r = always_compile(a, &a->after, &old, e);
 
 	if (r < 0)
-		return err_wrap(e, r, "the policy file is broken as it is");
+		return err_wrap(e, r, "the policy file is invalid");
 	always_act_decide(old.policy, x, &v);
 	if (v.action == POLICY_DENY)
 		return refuse_still_decided(x, &v, e);
@@ -416,7 +423,7 @@ static int check_link_target(const struct net_plan *p, struct err *e)
 
 	if (now && str_eq(now, p->real))
 		return 0;
-	err_set(e, -ELOOP, "%s is reached through a link that leads elsewhere than when the run began",
+	err_set(e, -ELOOP, "%s leads to another file than when the run began: a link in its path was changed",
 		str_safe(p->file, shown, sizeof(shown)));
 	return err_hint(e, -ELOOP,
 			"edit the file by hand, or allow it as long as the sandbox lives: --sandbox");
@@ -489,7 +496,8 @@ static int log_edit(void *ctx, struct err *e)
 		json_str(&j, "name", l->who->name);
 	json_str(&j, "via", l->who->via);
 	r = buf_error(&b) ? -ENOMEM : audit_append(l->audit, "policy.edit", a->run[0] ? a->run : NULL, &b, e);
-	return r < 0 ? err_wrap(e, r, "it could not be written down, so the policy file stays as it is") : 0;
+	return r < 0 ? err_wrap(e, r, "the audit log cannot be written, so the policy file was not changed")
+		     : 0;
 }
 
 int always_commit(struct always *a, struct audit *audit, const struct ask_who *who, struct err *e)

@@ -35,7 +35,7 @@ static int refuse_no_rule(struct err *e, const char *why)
 static int read_act_host(struct always_act *x, const char *text, uint64_t port, struct err *e)
 {
 	if (host_canon(text, strlen(text), &x->host, NULL) < 0 || port < 1 || port > 65535)
-		return refuse_no_rule(e, "that is not a host and port that a rule could be for");
+		return refuse_no_rule(e, "a rule cannot name this host and port");
 	snprintf(x->host_text, sizeof(x->host_text), "%s", x->host.text);
 	x->port = (uint16_t)port;
 	return 0;
@@ -48,8 +48,8 @@ static int read_act_path(struct always_act *x, const char *text, struct err *e)
 	struct slice path, query;
 
 	if (urlpath_canon(text, strlen(text), URLPATH_KEEP_SLASH, &canon, &u, NULL) < 0 || u.slash)
-		return refuse_no_rule(e,
-				      "its path can be read in two ways, so no rule can be for exactly that");
+		return refuse_no_rule(
+			e, "its path can be read in two ways, so no rule can cover exactly this request");
 	path = urlpath_path(&canon, &u);
 	query = urlpath_query(&canon, &u);
 	if (path.len > PATHPAT_MAX)
@@ -79,7 +79,7 @@ static struct always_act *add_act_copy(struct always_acts *l)
 
 static int refuse_too_many(struct err *e)
 {
-	return refuse_no_rule(e, "it does more than can be written as rules at once");
+	return refuse_no_rule(e, "it has more operations or refs than can be written as rules at once");
 }
 
 static struct always_act *next_act(struct always_acts *l, size_t *n)
@@ -106,12 +106,12 @@ static int read_graphql_fields(struct always_acts *l, size_t *n, unsigned type, 
 		if (!x)
 			return refuse_too_many(e);
 		if (!k || k >= sizeof(x->name))
-			return refuse_no_rule(e, "that is not an operation that a rule could be for");
+			return refuse_no_rule(e, "a rule cannot name this operation");
 		x->act = 1u << type;
 		snprintf(x->name, sizeof(x->name), "%.*s", (int)k, p);
 		p += k + times_suffix_len(p + k);
 		if (p < end && !str_starts(p, ", "))
-			return refuse_no_rule(e, "that is not an operation that a rule could be for");
+			return refuse_no_rule(e, "a rule cannot name this operation");
 		p += p < end ? 2 : 0;
 	}
 	return 0;
@@ -139,7 +139,7 @@ static int read_graphql_acts(struct always_acts *l, const char *what, struct err
 			break;
 		what += 2;
 	}
-	return r < 0 || n ? r : refuse_no_rule(e, "it cannot be told which operations it has");
+	return r < 0 || n ? r : refuse_no_rule(e, "its operations cannot be determined");
 }
 
 /* Reads "create refs/heads/x". Returns its length; 0: malformed. */
@@ -182,7 +182,7 @@ static int read_push_refs(struct always_acts *l, const char *what, struct err *e
 		if (len && (!*what || str_starts(what, "; ")))
 			return 0;
 		if (!len || !str_starts(what, ", "))
-			return refuse_no_rule(e, "that is not a ref that a rule could be for");
+			return refuse_no_rule(e, "a rule cannot name this ref");
 		what += 2;
 	}
 }
@@ -194,13 +194,13 @@ static int read_git_act(struct always_acts *l, const char *what, struct err *e)
 	enum gitpkt_service s = gitpkt_service(slice_of(x->path), slice_of(x->query), &repo);
 
 	if (s == GITPKT_NONE || s == GITPKT_DUMB || !repo.len || repo.len >= sizeof(x->repo))
-		return refuse_no_rule(e, "it cannot be told which repository it is about");
+		return refuse_no_rule(e, "its repository cannot be determined");
 	if (repo.len > 4 && memcmp(repo.p + repo.len - 4, ".git", 4) == 0)
 		repo.len -= 4;
 	snprintf(x->repo, sizeof(x->repo), "%.*s", (int)repo.len, repo.p);
 	if (s == GITPKT_PUSH)
 		return read_push_refs(l, what, e);
-	return s == GITPKT_REFS_PUSH ? refuse_no_rule(e, "it does not say yet what is pushed") : 0;
+	return s == GITPKT_REFS_PUSH ? refuse_no_rule(e, "the refs of the push are not known yet") : 0;
 }
 
 #define ANY "any" /* replaces a star when a pattern is tried */
@@ -212,11 +212,11 @@ static int read_widen_host(struct always_act *x, const char *text, size_t len, u
 	char name[HOST_MAX + 16];
 
 	if (len > HOST_MAX)
-		return refuse_no_rule(e, "the rule that is asked for is not for one host and port");
+		return refuse_no_rule(e, "the requested rule is not for one host and port");
 	snprintf(name, sizeof(name), "%s%.*s", below ? ANY : "", (int)(below ? len - 1 : len),
 		 below ? text + 1 : text);
 	if (host_port_parse(name, strlen(name), port, &x->host, &x->port, NULL) < 0)
-		return refuse_no_rule(e, "the rule that is asked for is not for one host and port");
+		return refuse_no_rule(e, "the requested rule is not for one host and port");
 	snprintf(x->host_text, sizeof(x->host_text), "%s%s", below ? "*" : "",
 		 x->host.text + (below ? strlen(ANY) : 0));
 	return 0;
@@ -236,7 +236,7 @@ static int read_widen_rule(struct always_acts *l, const char *what, struct err *
 	if (!what[m])
 		return read_widen_host(x, what, m, 443, e);
 	if (m >= sizeof(x->method) || (!tls && !either && !str_starts(url, "http://")) || strchr(url, ' '))
-		return refuse_no_rule(e, "the rule that is asked for is not of a form that can be written");
+		return refuse_no_rule(e, "the requested rule does not have a form that can be written");
 	x->kind = ALWAYS_HTTP;
 	snprintf(x->method, sizeof(x->method), "%.*s", (int)strcspn(what, ", "), what);
 	snprintf(x->name, sizeof(x->name), "%.*s", (int)m, what);
@@ -244,7 +244,7 @@ static int read_widen_rule(struct always_acts *l, const char *what, struct err *
 	n = strcspn(url, "/");
 	path = url[n] ? url + n : "/";
 	if (pathpat_check(path, strlen(path), NULL) < 0)
-		return refuse_no_rule(e, "the rule that is asked for has no path that a rule could have");
+		return refuse_no_rule(e, "the path of the requested rule is not valid in a rule");
 	pathpat_sample(path, ANY, &sample);
 	x->path = buf_take(&sample);
 	x->pattern = strdup(path);
@@ -275,7 +275,7 @@ static int read_secret_act(struct always_act *x, const json_t *ask, struct err *
 	const char *name = jsonget_text(ask, "what");
 
 	if (!*name || strlen(name) > POLICY_SECRET_MAX)
-		return refuse_no_rule(e, "that is not a secret that a rule could be for");
+		return refuse_no_rule(e, "a rule cannot name this secret");
 	x->kind = ALWAYS_SECRET;
 	snprintf(x->name, sizeof(x->name), "%s", name);
 	return read_act_host(x, jsonget_text(ask, "host"),
@@ -304,7 +304,7 @@ int always_acts_read(struct always_acts *l, const json_t *ask, struct err *e)
 	case ASK_WIDEN:
 		return read_widen_rule(l, jsonget_text(ask, "what"), e);
 	default:
-		return refuse_no_rule(e, "no policy file has a rule for such a question");
+		return refuse_no_rule(e, "a policy file has no rules for questions of this kind");
 	}
 }
 

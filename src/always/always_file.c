@@ -54,7 +54,7 @@ static void policy_place_release(struct policy_place *p)
 static int refuse_link(const struct policy_place *p, struct err *e)
 {
 	return hint_edit_by_hand(
-		e, err_set(e, -ELOOP, "%s is reached through a link that leads elsewhere", p->shown));
+		e, err_set(e, -ELOOP, "%s is a symbolic link now, or its path contains one", p->shown));
 }
 
 static int open_policy_place(struct policy_place *p, struct err *e)
@@ -118,14 +118,14 @@ static int check_replaceable(struct policy_place *p, struct err *e)
 		return hint_edit_by_hand(e, err_set(e, -ELOOP, "%s is not a regular file", p->shown));
 	if (p->st.st_nlink != 1)
 		return hint_edit_by_hand(
-			e, err_set(e, -EMLINK, "%s has another name elsewhere, which would stay as it is",
+			e, err_set(e, -EMLINK, "%s has another hard link, which would keep the old content",
 				   p->shown));
 	if (p->st.st_uid != geteuid() && geteuid() != 0)
 		return hint_edit_by_hand(
 			e, err_set(e, -EPERM, "%s belongs to another user (uid %u)", p->shown, p->st.st_uid));
 	if (!(p->st.st_mode & S_IWUSR))
-		return hint_edit_by_hand(e, err_set(e, -EACCES, "%s is not to be written to (mode %03o)",
-						    p->shown, p->st.st_mode & 0777));
+		return hint_edit_by_hand(e, err_set(e, -EACCES, "%s is not writable (mode %03o)", p->shown,
+						    p->st.st_mode & 0777));
 	n = flistxattr(p->file, list, sizeof(list));
 	for (ssize_t at = 0; at < n; at += (ssize_t)strlen(list + at) + 1) {
 		if (str_starts(list + at, "user.") || str_starts(list + at, "system.posix_acl"))
@@ -154,7 +154,7 @@ static int write_new_file(const struct policy_place *p, const struct buf *text, 
 		r = -errno;
 	if (r == 0 && fsync(fd) < 0)
 		r = -errno;
-	return r < 0 ? err_sys(e, r, "cannot write %s anew; it stays as it was", p->shown) : 0;
+	return r < 0 ? err_sys(e, r, "cannot rewrite %s; it is unchanged", p->shown) : 0;
 }
 
 static int replace_file(struct policy_place *p, const struct buf *before, const struct buf *after,
@@ -169,7 +169,7 @@ static int replace_file(struct policy_place *p, const struct buf *before, const 
 	r = r < 0 ? r : write_new_file(p, after, e);
 	r = r < 0 ? r : log(ctx, e);
 	if (r == 0 && renameat(p->fd, p->fresh, p->fd, p->name) < 0)
-		r = err_sys(e, -errno, "cannot put the new file in the place of %s", p->shown);
+		r = err_sys(e, -errno, "cannot replace %s with the new file", p->shown);
 	if (r < 0 && p->fresh)
 		(void)unlinkat(p->fd, p->fresh, 0);
 	else if (r == 0)

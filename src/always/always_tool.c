@@ -35,8 +35,7 @@ static int read_asked_tool(struct asked_tool *t, const json_t *ask, struct err *
 	size_t n = what ? strcspn(what, " ") : 0;
 
 	if (!what || !tool_name_is_valid(what, n) || (what[n] && !str_starts(what + n, " when ")))
-		return hint_edit_by_hand(
-			e, err_set(e, -EOPNOTSUPP, "that is not a tool that a rule could be for"));
+		return hint_edit_by_hand(e, err_set(e, -EOPNOTSUPP, "a rule cannot name this tool"));
 	t->what = what;
 	memcpy(t->name, what, n);
 	return 0;
@@ -101,7 +100,8 @@ static int keep_asking_rule(const struct tool_rule **ret, const struct tool_rule
 {
 	if (*ret && !has_same_conditions(*ret, r))
 		return hint_edit_by_hand(
-			e, err_set(e, -EOPNOTSUPP, "two rules of the policy file ask in these words"));
+			e, err_set(e, -EOPNOTSUPP,
+				   "two rules of the policy file ask about the same tool and conditions"));
 	*ret = *ret ? *ret : r;
 	return 0;
 }
@@ -111,8 +111,8 @@ static int refuse_denied(const struct asked_tool *t, const struct tool_verdict *
 	autobuf struct buf b = BUF_INIT;
 
 	tool_verdict_text(v, t->name, &b);
-	return hint_edit_by_hand(
-		e, err_set(e, -EPERM, "it is denied whatever is allowed: %.300s", buf_cstr(&b)));
+	return hint_edit_by_hand(e,
+				 err_set(e, -EPERM, "the call would still be denied: %.300s", buf_cstr(&b)));
 }
 
 /* 1: *ret is the rule that asks; 0: the call is allowed already. */
@@ -140,9 +140,10 @@ static int find_asking_rule(const struct always *a, const struct acts *acts, con
 	if (no.action != POLICY_ALLOW)
 		return refuse_denied(t, &no, e);
 	return some ? 0
-		    : hint_edit_by_hand(e, err_set(e, -EOPNOTSUPP,
-						   "no rule of %s asks about this tool in these words",
-						   str_safe(a->plan.file, shown, sizeof(shown))));
+		    : hint_edit_by_hand(e,
+					err_set(e, -EOPNOTSUPP,
+						"no rule of %s asks about this tool under these conditions",
+						str_safe(a->plan.file, shown, sizeof(shown))));
 }
 
 /* --- choosing the edit ---------------------------------------------------------------------------------- */
@@ -153,8 +154,10 @@ static int refuse_tool_rule(const struct asked_tool *t, const struct tool_rule *
 	autobuf struct buf b = BUF_INIT;
 
 	tool_rule_text(r, &b);
-	return hint_edit_by_hand(e, err_set(e, -EOPNOTSUPP, "the tool %s is asked by the rule %.300s, %s",
-					    t->name, buf_cstr(&b), why));
+	return hint_edit_by_hand(
+		e, err_set(e, -EOPNOTSUPP,
+			   "the rule %.300s asks about the tool %s, and the file cannot be edited for it: %s",
+			   buf_cstr(&b), t->name, why));
 }
 
 static int plan_tool_edit(const struct acts *acts, const struct asked_tool *t, const struct tool_rule *r,
@@ -171,12 +174,11 @@ static int plan_tool_edit(const struct acts *acts, const struct asked_tool *t, c
 	if (ret->act == POLICY_EDIT_TURN_TOOL)
 		return 0;
 	if (strcasecmp(r->name, t->name) == 0)
-		return refuse_tool_rule(
-			t, r, "which is for another spelling: one that allows has to have its own", e);
+		return refuse_tool_rule(t, r, "the rule spells the name of the tool differently", e);
 	lost = acts_overruled(acts, r, t->name);
 	if (!lost)
 		return 0;
-	buf_adds(&b, "and one for this tool alone would overrule ");
+	buf_adds(&b, "a rule for this tool alone would override ");
 	tool_rule_text(lost, &b);
 	return refuse_tool_rule(t, r, buf_cstr(&b), e);
 }
@@ -191,7 +193,7 @@ static int check_network_unchanged(const struct policy *old, const struct policy
 	int r = policy_diff(old, now, &lines, &d, e);
 
 	if (r == 0 && (d.allowed || d.denied || d.changed))
-		return err_set(e, -EOPNOTSUPP, "the rule would change more than this: %.200s",
+		return err_set(e, -EOPNOTSUPP, "the edit would also change other decisions: %.200s",
 			       buf_cstr(&lines));
 	return r;
 }
@@ -232,13 +234,14 @@ static int check_tool_edit(const struct config_policy *old, const struct config_
 	    now->acts.n_rules != old->acts.n_rules + !turned ||
 	    !has_all_rules(&now->acts, &old->acts, turned ? by : NULL) ||
 	    !has_all_rules(&old->acts, &now->acts, made))
-		return hint_edit_by_hand(e, err_set(e, -EOPNOTSUPP, "the rule would change more than this"));
+		return hint_edit_by_hand(
+			e, err_set(e, -EOPNOTSUPP, "the edit would also change other decisions"));
 	if (decide_sample_call(&now->acts, t, by, &v) < 0)
 		return err_set(e, -ENOMEM, "out of memory");
 	if (v.action == POLICY_DENY)
 		return refuse_denied(t, &v, e);
 	if (v.action == POLICY_ASK)
-		return refuse_tool_rule(t, v.rule, "and would be still", e);
+		return refuse_tool_rule(t, v.rule, "the edit would not end the question", e);
 	return check_network_unchanged(old->policy, now->policy, e);
 }
 
@@ -255,7 +258,7 @@ static int try_edit(const struct always *a, const struct policy_edit *ed, struct
 	if (r < 0)
 		return r;
 	r = always_compile(a, out, ret, e);
-	return r < 0 ? err_wrap(e, r, "the policy would be broken") : 0;
+	return r < 0 ? err_wrap(e, r, "the edited policy is invalid") : 0;
 }
 
 static int take_edited_text(struct always *a, const struct buf *text, struct err *e)
@@ -270,7 +273,7 @@ static int compile_policy_file(const struct always *a, struct config_policy *ret
 {
 	int r = always_compile(a, &a->after, ret, e);
 
-	return r < 0 ? err_wrap(e, r, "the policy file is broken as it is") : 0;
+	return r < 0 ? err_wrap(e, r, "the policy file is invalid") : 0;
 }
 
 int always_tool(struct always *a, const json_t *ask, struct err *e)
@@ -309,7 +312,7 @@ int always_apply(struct always *a, const json_t *ask, struct err *e)
 
 	if (!rule || !str_eq(rule, "apply: ask"))
 		return hint_edit_by_hand(
-			e, err_set(e, -EOPNOTSUPP, "no rule asks for it: it was asked because of --ask"));
+			e, err_set(e, -EOPNOTSUPP, "the question was made by --ask, not by a rule"));
 	r = compile_policy_file(a, &old, e);
 	if (r < 0)
 		return r;
@@ -317,11 +320,12 @@ int always_apply(struct always *a, const json_t *ask, struct err *e)
 		return 0;
 	if (!old.acts.has_apply || old.acts.apply != POLICY_ASK)
 		return hint_edit_by_hand(e, err_set(e, old.acts.has_apply ? -EPERM : -EOPNOTSUPP,
-						    "%s does not say 'apply: ask' any more",
+						    "%s no longer contains 'apply: ask'",
 						    str_safe(a->plan.file, shown, sizeof(shown))));
 	r = try_edit(a, &ed, &out, &now, e);
 	if (r == 0 && (now.acts.apply != POLICY_ALLOW || !has_same_tools(&old.acts, &now.acts)))
-		r = hint_edit_by_hand(e, err_set(e, -EOPNOTSUPP, "the rule would change more than this"));
+		r = hint_edit_by_hand(e,
+				      err_set(e, -EOPNOTSUPP, "the edit would also change other decisions"));
 	r = r < 0 ? r : check_network_unchanged(old.policy, now.policy, e);
 	return r < 0 ? r : take_edited_text(a, &out, e);
 }

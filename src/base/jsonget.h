@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <jansson.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 /*
@@ -42,6 +43,18 @@ static inline uint64_t jsonget_u64(const json_t *o, const char *key)
 	json_int_t v = json_integer_value(json_object_get(o, key));
 
 	return v > 0 ? (uint64_t)v : 0;
+}
+
+/* 0 where there is no integer. */
+static inline long long jsonget_i64(const json_t *o, const char *key)
+{
+	return json_integer_value(json_object_get(o, key));
+}
+
+/* false where there is no boolean. */
+static inline bool jsonget_bool(const json_t *o, const char *key)
+{
+	return json_is_true(json_object_get(o, key));
 }
 
 #endif

@@ -6,6 +6,7 @@
 #include "base/str.h"
 
 #include "base/cleanup.h"
+#include "base/vec.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -286,20 +287,12 @@ bool str_is_name(const char *s)
 
 int strv_take(struct strv *l, char *s)
 {
-	char **v;
-
 	if (!s)
 		return -ENOMEM;
-	/* Grows by doubling: capacity is the power of two at or above n + 1, at least 8. */
-	if ((l->n & (l->n + 1)) == 0 || !l->v) {
-		size_t cap = l->n < 7 ? 8 : (l->n + 1) * 2;
-
-		v = reallocarray(l->v, cap, sizeof(*v));
-		if (!v) {
-			free(s);
-			return -ENOMEM;
-		}
-		l->v = v;
+	/* n + 1: the NULL at the end is an entry too. */
+	if (VEC_DOUBLE(l->v, l->n + 1, VEC_NO_MAX) < 0) {
+		free(s);
+		return -ENOMEM;
 	}
 	l->v[l->n++] = s;
 	l->v[l->n] = NULL;

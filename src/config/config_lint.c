@@ -149,8 +149,8 @@ static void config_lint_duplicate(struct lint *l, const struct policy_rule *r)
 		    !has_same_ports(o, r))
 			continue;
 		if (o->action == r->action)
-			config_lint_warn(l, r, "%s is here a second time; it is in line %u already",
-					 r->host.text, o->line);
+			config_lint_warn(l, r, "%s is a duplicate; the first one is in line %u", r->host.text,
+					 o->line);
 	}
 }
 

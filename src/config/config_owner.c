@@ -72,7 +72,7 @@ static int open_regular(int dir, const char *path, int flags, const char *shown,
 	if (fstat(fd, &st) < 0)
 		return err_sys(e, -errno, "cannot look at %s", shown);
 	if (S_ISDIR(st.st_mode))
-		return err_set(e, -EISDIR, "%s is a directory; a file is wanted", shown);
+		return err_set(e, -EISDIR, "%s is a directory; expected a file", shown);
 	if (!S_ISREG(st.st_mode))
 		return err_set(e, -EINVAL, "%s is not a regular file", shown);
 	return TAKE_FD(fd);

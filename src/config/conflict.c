@@ -95,7 +95,7 @@ int conflict_resolvers(const struct config_policy_args *a, struct config_policy 
 	if (policy_resolvers(out->policy, &now) > 0)
 		return 0;
 	err_set(e, -EINVAL,
-		"--resolver and the policy file name different resolvers: there is none that both allow");
+		"--resolver and the policy file name different resolvers: no resolver is in both lists");
 	return err_hint(e, -EINVAL, "omit --resolver, or name one that the file has");
 }
 

@@ -292,14 +292,14 @@ static int notify_key_ui(struct source *s, const struct ynode *n, void *to)
 	static const char may[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789.-_~/:[]";
 	struct notify_conf *c = to;
 	const char *text;
-	int r = read_text(s, n, "where the page is reached: https://coffer.example.org/", &text);
+	int r = read_text(s, n, "the URL of the page: https://coffer.example.org/", &text);
 
 	if (r < 0)
 		return r;
 	if ((!str_starts(text, "https://") && !str_starts(text, "http://")) || strlen(text) > NOTIFY_UI_MAX ||
 	    strspn(text, may) != strlen(text))
 		return read_fail(s, n,
-				 "expected where the page is reached, without a user, query or fragment: "
+				 "expected the URL of the page, without a user, query or fragment: "
 				 "https://coffer.example.org/");
 	snprintf(c->ui, sizeof(c->ui), "%s", text);
 	return 0;
@@ -319,7 +319,7 @@ int config_notify_parse(struct notify_conf *ret, const char *name, const char *d
 	if (r == 0)
 		r = read_map(&s, root, "the file", keys, ARRAY_SIZE(keys), &c);
 	if (r == 0 && !ynode_get(root, "version"))
-		r = err_set(e, -EINVAL, "%s: it begins with 'version: 1'", name);
+		r = err_set(e, -EINVAL, "%s: the file must begin with 'version: 1'", name);
 	if (r < 0) {
 		config_notify_release(&c);
 		return r;

@@ -50,7 +50,7 @@ struct config_policy_args {
 
 /* The credentials of a proxy set: one "user:password" per line, for its proxies in turn. */
 struct config_proxy_secret {
-	char pool[POLICY_POOL_MAX + 1];
+	char proxy_set[POLICY_PROXY_SET_MAX + 1];
 	char *file; /* absolute path; its reader checks owner and mode (0600) */
 };
 

@@ -138,7 +138,8 @@ static int set_param_value(const struct preset *p, struct param *param, const ch
 		if (!param->type || !str_eq(types[i].type, param->type))
 			continue;
 		if (strlen(value) > VALUE_MAX || !types[i].is(value))
-			return err_set(e, -EINVAL, "'%s' of the preset %s is %s: %s; '%s' is not",
+			return err_set(e, -EINVAL,
+				       "'%s' of the preset %s must be %s, such as %s; '%s' is not valid",
 				       param->name, p->name, types[i].expected, types[i].example,
 				       str_safe(value, shown, sizeof(shown)));
 		if (param->values.n >= (param->list ? VALUES_MAX : 1))
@@ -146,7 +147,7 @@ static int set_param_value(const struct preset *p, struct param *param, const ch
 				       param->list ? VALUES_MAX : 1, param->name);
 		return strv_add(&param->values, value) < 0 ? err_set(e, -ENOMEM, "out of memory") : 0;
 	}
-	return err_set(e, -EINVAL, "the preset %s has a parameter of no known type", p->name);
+	return err_set(e, -EINVAL, "the preset %s has a parameter of an unknown type", p->name);
 }
 
 /* Finds a parameter by name; otherwise an error with the nearest name. */

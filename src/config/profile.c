@@ -77,7 +77,8 @@ static int profile_key_about(struct source *s, const struct ynode *v, void *to)
 
 static int profile_key_install(struct source *s, const struct ynode *v, void *to)
 {
-	return profile_set_string(s, v, "how it is installed", &((struct profile *)to)->install);
+	return profile_set_string(s, v, "the command that installs the agent",
+				  &((struct profile *)to)->install);
 }
 
 static int profile_key_command(struct source *s, const struct ynode *v, void *to)
@@ -165,7 +166,7 @@ static int profile_key_env(struct source *s, const struct ynode *v, void *to)
 static int add_profile_allow(struct source *s, const struct ynode *v, void *to)
 {
 	const char *text;
-	int r = read_text(s, v, "what --allow takes", &text);
+	int r = read_text(s, v, "a value of --allow", &text);
 
 	return r < 0 ? r : strv_add(&((struct profile *)to)->allow, text) < 0 ? profile_no_memory(s->e) : 0;
 }
@@ -294,7 +295,7 @@ int profile_parse(struct profile *ret, const char *name, const char *from, const
 	if (r == 0)
 		r = read_map(&s, root, "a profile", keys, ARRAY_SIZE(keys), &p);
 	if (r == 0 && !ynode_get(root, "version"))
-		r = err_set(e, -EINVAL, "%s: a profile begins with 'version: 1'", from);
+		r = err_set(e, -EINVAL, "%s: a profile must begin with 'version: 1'", from);
 	if (r < 0)
 		return r;
 	p.name = strdup(name);

@@ -15,7 +15,7 @@
 #define DAY 86400
 
 struct proxy_draft {
-	struct policy_proxies pool;
+	struct policy_proxies set;
 	struct policy_proxy *proxies;
 	char *credentials;
 	int type; /* -1: from the URL's scheme */
@@ -44,8 +44,8 @@ static int refuse_tls(struct source *s, const struct ynode *n)
 	read_fail(s, n, "TLS to the proxy itself (https://) is not supported");
 	return err_hint(
 		s->e, -EINVAL,
-		"http://HOST:PORT or socks5://HOST:PORT; for one that is across a network, the near end of a "
-		"tunnel to it (stunnel, ssh -L)");
+		"use http://HOST:PORT or socks5://HOST:PORT; for a proxy across a network, use the local end "
+		"of a tunnel to it (stunnel, ssh -L)");
 }
 
 /* SCHEME://HOST[:PORT], without credentials. */
@@ -85,11 +85,11 @@ static int add_proxy_url(struct source *s, const struct ynode *n, void *to)
 	r = r < 0 ? r : parse_proxy_url(s, n, text, d->type, &one);
 	if (r < 0)
 		return r;
-	if (d->pool.n_proxies >= POLICY_PROXIES_MAX)
-		return read_fail(s, n, "a pool has at most %d proxies", POLICY_PROXIES_MAX);
-	if (VEC_MORE(d->proxies, d->pool.n_proxies, POLICY_PROXIES_MAX) < 0)
+	if (d->set.n_proxies >= POLICY_PROXIES_MAX)
+		return read_fail(s, n, "a proxy set has at most %d proxies", POLICY_PROXIES_MAX);
+	if (VEC_MORE(d->proxies, d->set.n_proxies, POLICY_PROXIES_MAX) < 0)
 		return err_set(s->e, -ENOMEM, "out of memory");
-	d->proxies[d->pool.n_proxies++] = one;
+	d->proxies[d->set.n_proxies++] = one;
 	return 0;
 }
 
@@ -125,7 +125,7 @@ static int proxy_key_credentials(struct source *s, const struct ynode *n, void *
 
 static int proxy_key_secret(struct source *s, const struct ynode *n, void *to)
 {
-	struct policy_proxies *p = &((struct proxy_draft *)to)->pool;
+	struct policy_proxies *p = &((struct proxy_draft *)to)->set;
 
 	return read_name(s, n, p->secret, sizeof(p->secret));
 }
@@ -137,22 +137,22 @@ static int proxy_key_rotate(struct source *s, const struct ynode *n, void *to)
 	int r = read_word(s, n, words, ARRAY_SIZE(words), &v);
 
 	if (r == 0)
-		((struct proxy_draft *)to)->pool.rotate = v;
+		((struct proxy_draft *)to)->set.rotate = v;
 	return r;
 }
 
 static int proxy_key_sticky(struct source *s, const struct ynode *n, void *to)
 {
-	return read_seconds(s, n, DAY, &((struct proxy_draft *)to)->pool.sticky_seconds);
+	return read_seconds(s, n, DAY, &((struct proxy_draft *)to)->set.sticky_seconds);
 }
 
 static int proxy_key_check(struct source *s, const struct ynode *n, void *to)
 {
-	struct policy_proxies *p = &((struct proxy_draft *)to)->pool;
+	struct policy_proxies *p = &((struct proxy_draft *)to)->set;
 	const char *text;
 	struct host h;
 	uint16_t port;
-	int r = read_text(s, n, "what a check connects to: example.com:443", &text);
+	int r = read_text(s, n, "the target of a check: example.com:443", &text);
 
 	r = r < 0 ? r : read_wrap(s, n, host_port_parse(text, strlen(text), 443, &h, &port, s->e));
 	if (r == 0)
@@ -163,7 +163,7 @@ static int proxy_key_check(struct source *s, const struct ynode *n, void *to)
 
 static int proxy_key_check_every(struct source *s, const struct ynode *n, void *to)
 {
-	return read_seconds(s, n, DAY, &((struct proxy_draft *)to)->pool.check_seconds);
+	return read_seconds(s, n, DAY, &((struct proxy_draft *)to)->set.check_seconds);
 }
 
 static const struct key proxy_keys[] = {
@@ -187,7 +187,7 @@ static int keep_proxy_secret(struct source *s, struct proxy_draft *d)
 	if (VEC_MORE(c->proxy_secrets, c->n_proxy_secrets, VEC_NO_MAX) < 0)
 		return err_set(s->e, -ENOMEM, "out of memory");
 	v = &c->proxy_secrets[c->n_proxy_secrets++];
-	memcpy(v->pool, d->pool.name, sizeof(v->pool));
+	memcpy(v->proxy_set, d->set.name, sizeof(v->proxy_set));
 	v->file = TAKE_PTR(d->credentials);
 	return 0;
 }
@@ -197,24 +197,24 @@ static int read_proxy_set(struct source *s, const struct ynode *key, const struc
 {
 	CLEANUP(proxy_draft_release) struct proxy_draft d = { .type = -1 };
 	const struct ynode *urls;
-	int r = read_name(s, key, d.pool.name, sizeof(d.pool.name));
+	int r = read_name(s, key, d.set.name, sizeof(d.set.name));
 
-	d.pool.sticky_seconds = STICKY_DEFAULT;
-	r = r < 0 ? r : read_map(s, n, "a pool of proxies", proxy_keys, ARRAY_SIZE(proxy_keys), &d);
+	d.set.sticky_seconds = STICKY_DEFAULT;
+	r = r < 0 ? r : read_map(s, n, "a proxy set", proxy_keys, ARRAY_SIZE(proxy_keys), &d);
 	if (r < 0)
 		return r;
 	urls = ynode_get(n, "urls");
 	if (!urls)
-		return read_fail(s, n, "a pool of proxies needs its 'urls'");
+		return read_fail(s, n, "a proxy set needs its 'urls'");
 	r = read_each(s, urls, add_proxy_url, &d);
 	if (r < 0)
 		return r;
-	if (d.credentials && d.pool.secret[0])
-		return read_fail(s, n, "a pool has a 'secret' or a 'credentials_file', not both");
-	if (d.pool.check[0] && !d.pool.check_seconds)
-		d.pool.check_seconds = CHECK_DEFAULT;
-	d.pool.proxies = d.proxies;
-	r = read_wrap(s, n, policy_add_proxies(s->policy, &d.pool, s->e));
+	if (d.credentials && d.set.secret[0])
+		return read_fail(s, n, "a proxy set has a 'secret' or a 'credentials_file', not both");
+	if (d.set.check[0] && !d.set.check_seconds)
+		d.set.check_seconds = CHECK_DEFAULT;
+	d.set.proxies = d.proxies;
+	r = read_wrap(s, n, policy_add_proxies(s->policy, &d.set, s->e));
 	return r < 0 ? r : keep_proxy_secret(s, &d);
 }
 
@@ -224,7 +224,7 @@ int read_proxies(struct source *s, const struct ynode *n, void *to)
 
 	(void)to;
 	if (n->kind != YNODE_MAP)
-		return read_fail(s, n, "proxies are pools by name (NAME: {urls: […]}), but here is %s",
+		return read_fail(s, n, "'proxies' has proxy sets by name (NAME: {urls: […]}), but here is %s",
 				 ynode_kind_name(n));
 	for (size_t i = 0; r == 0 && i < n->n; i++)
 		r = read_proxy_set(s, n->keys[i], n->items[i]);

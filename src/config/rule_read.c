@@ -167,7 +167,7 @@ static int rule_key_ca(struct source *s, const struct ynode *n, void *to)
 	if (x < 0)
 		return x;
 	if (!strstr(buf_cstr(&pem), "-----BEGIN CERTIFICATE-----") || strlen(buf_cstr(&pem)) != pem.len)
-		return read_fail(s, n, "the file has no certificate in it (PEM)");
+		return read_fail(s, n, "the file contains no certificate (PEM)");
 	r->ca = buf_take(&pem);
 	return r->ca ? read_path(s, n, &r->ca_file) : err_set(s->e, -ENOMEM, "out of memory");
 }
@@ -176,7 +176,7 @@ static int rule_key_pool(struct source *s, const struct ynode *n, void *to)
 {
 	struct policy_rule *r = &((struct draft *)to)->rule;
 
-	return read_name(s, n, r->pool, sizeof(r->pool));
+	return read_name(s, n, r->proxy_set, sizeof(r->proxy_set));
 }
 
 static int rule_secret_name(struct source *s, const struct ynode *n, void *to)
@@ -238,7 +238,7 @@ static int rule_key_secret(struct source *s, const struct ynode *n, void *to)
 	int x;
 
 	if (d->rule.action != POLICY_ALLOW)
-		return read_fail(s, n, "a secret is for a rule that allows");
+		return read_fail(s, n, "only a rule that allows can have a secret");
 	if (n->kind == YNODE_TEXT)
 		return rule_secret_name(s, n, d);
 	x = read_map(s, n, "a secret", keys, ARRAY_SIZE(keys), d);
@@ -252,7 +252,7 @@ static int rule_key_capture(struct source *s, const struct ynode *n, void *to)
 	struct draft *d = to;
 
 	if (d->rule.action != POLICY_ALLOW)
-		return read_fail(s, n, "'capture' is for a rule that allows");
+		return read_fail(s, n, "only a rule that allows can have 'capture'");
 	d->capture_at = n;
 	return capture_parse(s, n, &d->capture);
 }

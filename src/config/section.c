@@ -142,13 +142,13 @@ static int section_key_blocklists(struct source *s, const struct ynode *n, void 
 static int section_key_pool(struct source *s, const struct ynode *n, void *to)
 {
 	(void)to;
-	return read_name(s, n, s->opts->pool, sizeof(s->opts->pool));
+	return read_name(s, n, s->opts->proxy_set, sizeof(s->opts->proxy_set));
 }
 
 static int section_key_require_pool(struct source *s, const struct ynode *n, void *to)
 {
 	(void)to;
-	return read_bool(s, n, &s->opts->require_pool);
+	return read_bool(s, n, &s->opts->require_proxy_set);
 }
 
 static int section_key_browser(struct source *s, const struct ynode *n, void *to)
@@ -234,11 +234,11 @@ static int warn_browser(struct source *s, const struct ynode *root)
 {
 	const struct ynode *egress = ynode_get(root, "egress"), *top = egress ? egress : root;
 
-	if (!s->opts->browser || s->opts->pool[0] || ynode_get(top, "require_pool"))
+	if (!s->opts->browser || s->opts->proxy_set[0] || ynode_get(top, "require_pool"))
 		return 0;
 	return read_warn(s, ynode_get(top, "browser"),
-			 "every site that the browser visits sees this host's own address; name a 'pool' of "
-			 "proxies for it, or say that none is wanted ('require_pool: false')");
+			 "every site that the browser visits sees this host's own address; name a proxy set "
+			 "for it ('pool: NAME'), or state that none is needed ('require_pool: false')");
 }
 
 int read_policy(struct source *s, const struct ynode *root)

@@ -215,7 +215,7 @@ static int check_yaml_key(struct parse *s, const struct ynode *map, const struct
 	for (size_t i = 0; i < map->n; i++) {
 		if (!str_eq(map->keys[i]->text, key->text))
 			continue;
-		snprintf(text, sizeof(text), "'%s' is here a second time; it is in line %u already",
+		snprintf(text, sizeof(text), "'%s' is a duplicate; the first one is in line %u",
 			 str_safe(key->text, shown, sizeof(shown)), map->keys[i]->line);
 		return yaml_fail_at(s, &ev->start_mark, text);
 	}
@@ -312,7 +312,8 @@ static int read_yaml_document(struct parse *s, struct ynode **ret)
 		if (ended || ev.type == YAML_STREAM_START_EVENT || ev.type == YAML_DOCUMENT_END_EVENT)
 			continue;
 		if (ev.type == YAML_DOCUMENT_START_EVENT)
-			r = root ? yaml_fail_at(s, &ev.start_mark, "a second document (---); a policy is one")
+			r = root ? yaml_fail_at(s, &ev.start_mark,
+						"a second document (---); a policy is a single document")
 				 : 0;
 		else
 			r = read_yaml_node(s, &ev, 0, &root);

@@ -47,7 +47,7 @@ void dial_release(struct dial *d)
 		free(y);
 	}
 	own_probe_release(&d->own);
-	proxy_sets_free(d->pools);
+	proxy_sets_free(d->proxy_sets);
 	dial_vault_release(&d->vault);
 	resolver_free(d->resolver);
 	policy_free(d->policy);
@@ -75,10 +75,11 @@ static void load_at_start(struct dial *d, uint32_t mask)
 {
 	struct err e = ERR_INIT;
 
-	if (dial_load(d, DIAL_FD_BUNDLE, mask & FDS_BIT(DIAL_FD_POOLS) ? DIAL_FD_POOLS : -1, &e) < 0)
+	if (dial_load(d, DIAL_FD_BUNDLE, mask & FDS_BIT(DIAL_FD_PROXY_SETS) ? DIAL_FD_PROXY_SETS : -1, &e) <
+	    0)
 		dial_ctl_say(d, CTL_ERROR, e.msg, strlen(e.msg));
 	fd_close(DIAL_FD_BUNDLE);
-	fd_close(DIAL_FD_POOLS);
+	fd_close(DIAL_FD_PROXY_SETS);
 	if (!(mask & FDS_BIT(DIAL_FD_VAULT)))
 		return;
 	if (dial_new_vault(d, DIAL_FD_SECRETS, DIAL_FD_VAULT, &e) < 0)

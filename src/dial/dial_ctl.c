@@ -152,22 +152,22 @@ static int load_proxy_sets(struct dial *d, int fd, struct err *e)
 		r = dial_read(fd, PROXY_CREDENTIALS_MAX, &b);
 	if (r < 0)
 		return err_sys(e, r, "cannot read the proxies' credentials");
-	r = proxy_sets_new(&fresh, &env, d->policy, fd >= 0 ? buf_cstr(&b) : NULL, b.len, d->pools, e);
+	r = proxy_sets_new(&fresh, &env, d->policy, fd >= 0 ? buf_cstr(&b) : NULL, b.len, d->proxy_sets, e);
 	if (r < 0)
 		return r;
-	proxy_sets_free(d->pools);
-	d->pools = fresh;
+	proxy_sets_free(d->proxy_sets);
+	d->proxy_sets = fresh;
 	return 0;
 }
 
-int dial_load(struct dial *d, int bundle, int pools, struct err *e)
+int dial_load(struct dial *d, int bundle, int proxy_sets, struct err *e)
 {
 	int r = load_dial_policy(d, bundle, e);
 
 	if (r == 0)
 		r = load_resolvers(d, e);
 	if (r == 0)
-		r = load_proxy_sets(d, pools, e);
+		r = load_proxy_sets(d, proxy_sets, e);
 	/* dial.L1: half of a policy is none. */
 	if (r < 0)
 		drop_policy(d, e->msg);
@@ -205,7 +205,7 @@ void dial_stats(struct dial *d, struct buf *out)
 	json_u64(&j, "dns_queries", rs.queries);
 	json_u64(&j, "dns_hits", rs.hits);
 	json_u64(&j, "dns_kept", rs.kept);
-	proxy_sets_add_stats(d->pools, &j, "proxies", CTL_TEXT_MAX - 1024);
+	proxy_sets_add_stats(d->proxy_sets, &j, "proxies", CTL_TEXT_MAX - 1024);
 	json_end_obj(&j);
 }
 

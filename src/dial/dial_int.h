@@ -23,13 +23,13 @@
 
 /* The policy's decision about one request. */
 struct dial_plan {
-	struct host name;	  /* of DIAL_NAME; else the address as a host */
-	struct policy_target to;  /* points to name */
-	bool is_pinned;		  /* addr and port are a rule's `to:` */
-	struct addr addr;	  /* pinned, or DIAL_ADDR */
-	uint16_t port;		  /* to dial */
-	char pool[DIAL_POOL_LEN]; /* not empty: through this proxy set or not at all */
-	uint32_t generation;	  /* of the policy that decided */
+	struct host name;		    /* of DIAL_NAME; else the address as a host */
+	struct policy_target to;	    /* points to name */
+	bool is_pinned;			    /* addr and port are a rule's `to:` */
+	struct addr addr;		    /* pinned, or DIAL_ADDR */
+	uint16_t port;			    /* to dial */
+	char proxy_set[DIAL_PROXY_SET_LEN]; /* not empty: through this proxy set or not at all */
+	uint32_t generation;		    /* of the policy that decided */
 };
 
 struct dial_request {
@@ -74,7 +74,7 @@ struct dial {
 	char why_none[160];
 	void *bundle; /* mapped; the policy refers to it */
 	size_t bundle_len;
-	struct proxy_sets *pools;
+	struct proxy_sets *proxy_sets;
 	struct dial_vault vault;
 	struct own_probe own;
 
@@ -119,7 +119,7 @@ int dial_serve_open(struct dial *d, int fd, struct err *e) MUST_CHECK;
 /* dial_ctl.c: the guard. */
 int dial_ctl_open(struct dial *d, int fd, struct err *e) MUST_CHECK;
 void dial_ctl_say(struct dial *d, uint32_t type, const char *text, size_t len);
-int dial_load(struct dial *d, int bundle, int pools, struct err *e) MUST_CHECK;
+int dial_load(struct dial *d, int bundle, int proxy_sets, struct err *e) MUST_CHECK;
 int dial_new_vault(struct dial *d, int list, int channel, struct err *e) MUST_CHECK; /* takes the channel */
 /*
  * Reads all of a memory file, from its start: its position is shared with the process that keeps it for the

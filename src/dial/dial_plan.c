@@ -20,11 +20,11 @@ static int deny_request(char why[DIAL_WHY_LEN], int status, const char *text)
 static int choose_proxy_set(struct dial_plan *p, const struct dial_req *q, const struct policy_terms *t,
 			    char why[DIAL_WHY_LEN])
 {
-	const char *pool = t->pool ? t->pool : q->pool;
+	const char *name = t->proxy_set ? t->proxy_set : q->proxy_set;
 
-	if (strlen(pool) >= sizeof(p->pool))
-		return deny_request(why, -EACCES, "the pool's name is too long");
-	memcpy(p->pool, pool, strlen(pool) + 1);
+	if (strlen(name) >= sizeof(p->proxy_set))
+		return deny_request(why, -EACCES, "the name of the proxy set is too long");
+	memcpy(p->proxy_set, name, strlen(name) + 1);
 	return 0;
 }
 
@@ -98,7 +98,7 @@ int dial_judge_one(struct dial *d, const struct dial_plan *p, const struct addr 
 	int r = judge_addr_by_policy(d, p, a, why);
 
 	/* A proxy does not connect from this host, and a pinned address was named by the policy's author. */
-	if (r < 0 || p->is_pinned || *p->pool)
+	if (r < 0 || p->is_pinned || *p->proxy_set)
 		return r;
 	r = dial_is_own(&d->own, a);
 	if (r == 0)
@@ -180,8 +180,8 @@ int dial_plan_holds(struct dial *d, const struct dial_plan *p, const struct dial
 	r = dial_plan(d, q, &now, why);
 	if (r < 0)
 		return r;
-	if (!str_eq(now.pool, p->pool) || now.is_pinned != p->is_pinned || now.port != p->port ||
+	if (!str_eq(now.proxy_set, p->proxy_set) || now.is_pinned != p->is_pinned || now.port != p->port ||
 	    (now.is_pinned && !addr_eq(&now.addr, &p->addr)))
-		return deny_request(why, -EACCES, "the policy changed while this was dialled");
+		return deny_request(why, -EACCES, "the policy changed while the connection was being made");
 	return a ? judge_addr_by_policy(d, &now, a, why) : 0;
 }

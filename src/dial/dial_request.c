@@ -31,7 +31,7 @@ static void request_unlink(struct dial_request *r)
 	while (*p != r)
 		p = &(*p)->chain;
 	*p = r->chain;
-	TAILQ_REMOVE(*r->plan.pool ? &d->proxied : &d->direct, r, link);
+	TAILQ_REMOVE(*r->plan.proxy_set ? &d->proxied : &d->direct, r, link);
 	d->n_requests--;
 }
 
@@ -82,7 +82,7 @@ static bool is_first_dial(struct dial *d, const struct dial_req *q, const struct
 	seen_begin(&d->seen, reached);
 	seen_add(&d->seen, p->name.text, p->name.len);
 	seen_add(&d->seen, &q->port, sizeof(q->port));
-	seen_adds(&d->seen, p->pool);
+	seen_adds(&d->seen, p->proxy_set);
 	key = seen_key(&d->seen);
 	if (key && seen_has(&d->seen, key))
 		return false;
@@ -104,7 +104,7 @@ static void write_dial_line(struct dial *d, const struct dial_req *q, const stru
 	json_u64(l, "port", q->port);
 	if (addr_special(&a) != ADDR_UNSPECIFIED)
 		journal_str(l, "addr", addr_format(&a, text), sizeof(text));
-	journal_str(l, "pool", p->pool, sizeof(p->pool));
+	journal_str(l, "pool", p->proxy_set, sizeof(p->proxy_set));
 	journal_str(l, "proxy", rep->proxy, sizeof(rep->proxy));
 	json_i64(l, "status", rep->status);
 	journal_str(l, "why", rep->why, sizeof(rep->why));
@@ -131,14 +131,14 @@ static void set_reply_text(char *out, size_t size, const char *s)
 
 static unsigned reply_flags(struct dial *d, const struct dial_req *q, const struct dial_plan *p, int status)
 {
-	const struct proxy_set *pool = *p->pool ? proxy_sets_find(d->pools, p->pool) : NULL;
+	const struct proxy_set *set = *p->proxy_set ? proxy_sets_find(d->proxy_sets, p->proxy_set) : NULL;
 	unsigned flags = p->is_pinned ? DIAL_PINNED : 0;
 
-	if (status == 0 && *p->pool && !(q->flags & DIAL_RESOLVE_ONLY))
+	if (status == 0 && *p->proxy_set && !(q->flags & DIAL_RESOLVE_ONLY))
 		flags |= DIAL_VIA_PROXY;
-	if (pool && pool->rotate == POLICY_ROTATE_REQUEST)
+	if (set && set->rotate == POLICY_ROTATE_REQUEST)
 		flags |= DIAL_ONE_REQUEST;
-	if (status == 0 && *p->pool && (q->flags & DIAL_RESOLVE_ONLY) && !p->is_pinned &&
+	if (status == 0 && *p->proxy_set && (q->flags & DIAL_RESOLVE_ONLY) && !p->is_pinned &&
 	    q->kind == DIAL_NAME)
 		flags |= DIAL_UNRESOLVED;
 	return flags;
@@ -258,11 +258,11 @@ static void on_proxy_done(struct proxy_use *u, int status, int fd, const char *p
 /* dial.L3: nothing here may fall through to resolve_name() or connect_to(). */
 static void dial_through_proxy(struct dial_request *r)
 {
-	struct proxy_set *pool = proxy_sets_find(r->dial->pools, r->plan.pool);
+	struct proxy_set *set = proxy_sets_find(r->dial->proxy_sets, r->plan.proxy_set);
 	struct host target = r->plan.name;
 
-	if (!pool) {
-		fail_dial(r, -ENOTCONN, "the policy requires a pool of proxies that does not exist");
+	if (!set) {
+		fail_dial(r, -ENOTCONN, "the policy requires a proxy set that does not exist");
 		return;
 	}
 	if (r->plan.is_pinned)
@@ -274,7 +274,7 @@ static void dial_through_proxy(struct dial_request *r)
 	}
 	r->use.done = on_proxy_done;
 	r->use.ctx = r;
-	proxy_use_start(&r->use, pool, &target, r->plan.port, *r->q.sticky ? r->q.sticky : r->plan.name.text);
+	proxy_use_start(&r->use, set, &target, r->plan.port, *r->q.sticky ? r->q.sticky : r->plan.name.text);
 }
 
 static void begin_dial(struct dial_request *r)
@@ -285,7 +285,7 @@ static void begin_dial(struct dial_request *r)
 
 	if (status < 0) {
 		fail_dial(r, status, why);
-	} else if (*r->plan.pool) {
+	} else if (*r->plan.proxy_set) {
 		dial_through_proxy(r);
 	} else if (has_addr) {
 		r->ttl = RESOLVE_TTL_MAX;
@@ -360,10 +360,10 @@ void dial_request_new(struct dial *d, const struct dial_req *q)
 		.dial = d, .q = *q, .plan = plan, .started = clock_nsec(CLOCK_MONOTONIC)
 	};
 	r->plan.to.name = &r->plan.name;
-	r->deadline = r->started + (*plan.pool ? PROXY_TIMEOUT_MS : DIAL_TIMEOUT_MS) * NSEC_PER_MSEC;
+	r->deadline = r->started + (*plan.proxy_set ? PROXY_TIMEOUT_MS : DIAL_TIMEOUT_MS) * NSEC_PER_MSEC;
 	r->chain = d->by_id[q->id % REQUEST_BUCKETS];
 	d->by_id[q->id % REQUEST_BUCKETS] = r;
-	TAILQ_INSERT_TAIL(*plan.pool ? &d->proxied : &d->direct, r, link);
+	TAILQ_INSERT_TAIL(*plan.proxy_set ? &d->proxied : &d->direct, r, link);
 	d->n_requests++;
 	if (!d->expire.armed || d->expire.at > r->deadline)
 		arm_request_deadline(d);

@@ -35,7 +35,7 @@ int dial_take(struct dial *d, const void *data, size_t len)
 			dial_request_end(r, -ECANCELED, -1, NULL, NULL, "cancelled");
 		break;
 	case DIAL_FAULT:
-		proxy_sets_fault(d->pools, m.fault.pool, m.fault.proxy);
+		proxy_sets_fault(d->proxy_sets, m.fault.proxy_set, m.fault.proxy);
 		break;
 	default:
 		return -EPROTO;

@@ -3,6 +3,7 @@
 
 #include "policy/blocklist.h"
 
+#include "base/vec.h"
 #include "policy/namehash.h"
 
 #include <errno.h>
@@ -18,19 +19,13 @@ void blocklist_release(struct blocklist *b)
 /* Appends the hash of one name. */
 static int add_hash(struct blocklist *b, uint64_t h, struct err *e)
 {
-	if (b->n >= POLICY_BLOCKED_MAX)
-		return err_set(e, -E2BIG, "the blocklist '%s' has more than %u names", b->category,
-			       POLICY_BLOCKED_MAX);
-	if (b->n == b->room) {
-		size_t room = b->room ? b->room + b->room / 2 : 1024;
-		uint64_t *v;
+	int r = VEC_ROOM(b->own, b->n, b->room, POLICY_BLOCKED_MAX);
 
-		v = realloc(b->own, room * sizeof(*v));
-		if (!v)
-			return err_set(e, -ENOMEM, "out of memory");
-		b->own = v;
-		b->room = room;
-	}
+	if (r == -E2BIG)
+		return err_set(e, r, "the blocklist '%s' has more than %u names", b->category,
+			       POLICY_BLOCKED_MAX);
+	if (r < 0)
+		return err_set(e, r, "out of memory");
 	b->own[b->n++] = h;
 	return 0;
 }

@@ -24,8 +24,8 @@
 #define POLICY_PORTS_MAX 16	/* of one rule */
 #define POLICY_CA_MAX (64u << 10)
 #define POLICY_SOURCE_MAX 255
-#define POLICY_POOLS_MAX 32
-#define POLICY_PROXIES_MAX 1024 /* of one pool */
+#define POLICY_PROXY_SETS_MAX 32
+#define POLICY_PROXIES_MAX 1024 /* of one proxy set */
 #define POLICY_RESOLVERS_MAX 8
 #define POLICY_BLOCKLISTS_MAX 32
 #define POLICY_BLOCKED_MAX (32u << 20) /* names of one blocklist */
@@ -70,7 +70,7 @@ struct policy_rule {
 	uint16_t pin_port; /* 0: the target's port */
 	char *ca;
 	char *ca_file; /* where it was read from, for messages; not in bundles */
-	char pool[POLICY_POOL_MAX + 1];
+	char proxy_set[POLICY_PROXY_SET_MAX + 1];
 	char secret[POLICY_SECRET_MAX + 1];
 	char capture[POLICY_SECRET_MAX + 1];
 	bool credentials_only;
@@ -86,11 +86,11 @@ struct policy_rule {
 
 int policy_new(enum policy_mode mode, struct policy **ret, struct err *e) MUST_CHECK;
 
-/* The rules of one origin. `pool` (or "") applies to rules that name none; *ret_layer counts from 0. */
+/* The rules of one origin. `proxy_set` (or "") applies to rules that name none; *ret_layer counts from 0. */
 struct policy_layer_opts {
 	struct policy_limits limits;
-	char pool[POLICY_POOL_MAX + 1];
-	bool require_pool; /* connections without a pool are denied */
+	char proxy_set[POLICY_PROXY_SET_MAX + 1];
+	bool require_proxy_set; /* connections without a proxy set are denied */
 	bool browser;
 };
 int policy_add_layer(struct policy *p, const struct policy_layer_opts *o, unsigned *ret_layer,
@@ -109,7 +109,7 @@ void policy_rule_release(struct policy_rule *r);
 void policy_clear_resolvers(struct policy *p);
 int policy_add_resolver(struct policy *p, const struct policy_resolver *r, struct err *e) MUST_CHECK;
 int policy_set_synthetic(struct policy *p, const struct addr_range *r, struct err *e) MUST_CHECK;
-int policy_add_proxies(struct policy *p, const struct policy_proxies *pool,
+int policy_add_proxies(struct policy *p, const struct policy_proxies *set,
 		       struct err *e) MUST_CHECK; /* copies */
 
 /* Canonical names; each blocks everything below it, too (policy/blocklist.h). Takes ownership of the list. */

@@ -90,7 +90,7 @@ static void bundle_put_rule(struct buf *b, const struct policy_rule *r)
 	buf_add(b, r->pin.b, sizeof(r->pin.b));
 	bundle_put16(b, r->pin_port);
 	bundle_put_text(b, r->ca);
-	bundle_put_text(b, r->pool);
+	bundle_put_text(b, r->proxy_set);
 	bundle_put_text(b, r->secret);
 	bundle_put_text(b, r->capture);
 	bundle_put8(b, (unsigned)r->credentials_only | (unsigned)r->secret_ask << 1);
@@ -104,27 +104,27 @@ static void bundle_put_rule(struct buf *b, const struct policy_rule *r)
 static void bundle_put_layer(struct buf *b, const struct layer *l)
 {
 	bundle_put_limits(b, &l->opts.limits);
-	bundle_put_text(b, l->opts.pool);
-	bundle_put8(b, l->opts.require_pool);
+	bundle_put_text(b, l->opts.proxy_set);
+	bundle_put8(b, l->opts.require_proxy_set);
 	bundle_put8(b, l->opts.browser);
 	bundle_put32(b, l->n);
 	for (size_t i = 0; i < l->n; i++)
 		bundle_put_rule(b, l->rules[i]);
 }
 
-static void bundle_put_proxies(struct buf *b, const struct policy_proxies *pool)
+static void bundle_put_proxies(struct buf *b, const struct policy_proxies *set)
 {
-	bundle_put_text(b, pool->name);
-	bundle_put_text(b, pool->secret);
-	bundle_put8(b, pool->rotate);
-	bundle_put32(b, pool->sticky_seconds);
-	bundle_put32(b, pool->check_seconds);
-	bundle_put_text(b, pool->check);
-	bundle_put32(b, pool->n_proxies);
-	for (size_t i = 0; i < pool->n_proxies; i++) {
-		bundle_put8(b, pool->proxies[i].type);
-		bundle_put_text(b, pool->proxies[i].host.text);
-		bundle_put16(b, pool->proxies[i].port);
+	bundle_put_text(b, set->name);
+	bundle_put_text(b, set->secret);
+	bundle_put8(b, set->rotate);
+	bundle_put32(b, set->sticky_seconds);
+	bundle_put32(b, set->check_seconds);
+	bundle_put_text(b, set->check);
+	bundle_put32(b, set->n_proxies);
+	for (size_t i = 0; i < set->n_proxies; i++) {
+		bundle_put8(b, set->proxies[i].type);
+		bundle_put_text(b, set->proxies[i].host.text);
+		bundle_put16(b, set->proxies[i].port);
 	}
 }
 
@@ -149,9 +149,9 @@ int bundle_pack_body(const struct policy *p, struct buf *b, struct err *e)
 	bundle_put8(b, p->has_synthetic);
 	if (p->has_synthetic)
 		bundle_put_range(b, &p->synthetic);
-	bundle_put8(b, (unsigned)p->n_pools);
-	for (size_t i = 0; i < p->n_pools; i++)
-		bundle_put_proxies(b, &p->pools[i]);
+	bundle_put8(b, (unsigned)p->n_proxy_sets);
+	for (size_t i = 0; i < p->n_proxy_sets; i++)
+		bundle_put_proxies(b, &p->proxy_sets[i]);
 	bundle_put8(b, (unsigned)p->n_blocklists);
 	for (size_t i = 0; i < p->n_blocklists; i++)
 		bundle_put_blocklist(b, &p->blocklists[i]);

@@ -162,7 +162,7 @@ static void bundle_get_terms(struct reader *r, struct policy_rule *rule)
 	bundle_get_addr(r, &rule->pin);
 	rule->pin_port = (uint16_t)bundle_get_num(r, 2);
 	rule->ca = bundle_get_dup(r, POLICY_CA_MAX);
-	bundle_get_text(r, rule->pool, sizeof(rule->pool));
+	bundle_get_text(r, rule->proxy_set, sizeof(rule->proxy_set));
 	bundle_get_text(r, rule->secret, sizeof(rule->secret));
 	bundle_get_text(r, rule->capture, sizeof(rule->capture));
 	flags = bundle_get_max(r, 1, 3);
@@ -234,8 +234,8 @@ static void bundle_get_layer(struct reader *r, struct policy *p, struct err *e)
 	unsigned layer = 0, n;
 
 	bundle_get_limits(r, &o.limits);
-	bundle_get_text(r, o.pool, sizeof(o.pool));
-	o.require_pool = bundle_get_max(r, 1, 1);
+	bundle_get_text(r, o.proxy_set, sizeof(o.proxy_set));
+	o.require_proxy_set = bundle_get_max(r, 1, 1);
 	o.browser = bundle_get_max(r, 1, 1);
 	n = bundle_get_max(r, 4, POLICY_RULES_MAX);
 	if (!r->bad && policy_add_layer(p, &o, &layer, e) < 0)
@@ -259,24 +259,24 @@ static void bundle_get_proxy(struct reader *r, struct policy_proxy *ret)
 static void bundle_get_proxies(struct reader *r, struct policy *p, struct err *e)
 {
 	autofree struct policy_proxy *proxies = NULL;
-	struct policy_proxies pool = { 0 };
+	struct policy_proxies set = { 0 };
 	size_t n;
 
-	bundle_get_text(r, pool.name, sizeof(pool.name));
-	bundle_get_text(r, pool.secret, sizeof(pool.secret));
-	pool.rotate = bundle_get_max(r, 1, POLICY_ROTATE_REQUEST);
-	pool.sticky_seconds = (uint32_t)bundle_get_num(r, 4);
-	pool.check_seconds = (uint32_t)bundle_get_num(r, 4);
-	bundle_get_text(r, pool.check, sizeof(pool.check));
+	bundle_get_text(r, set.name, sizeof(set.name));
+	bundle_get_text(r, set.secret, sizeof(set.secret));
+	set.rotate = bundle_get_max(r, 1, POLICY_ROTATE_REQUEST);
+	set.sticky_seconds = (uint32_t)bundle_get_num(r, 4);
+	set.check_seconds = (uint32_t)bundle_get_num(r, 4);
+	bundle_get_text(r, set.check, sizeof(set.check));
 	n = bundle_get_max(r, 4, POLICY_PROXIES_MAX);
 	proxies = calloc(n + 1, sizeof(*proxies));
 	if (!proxies)
 		r->bad = true;
 	for (size_t i = 0; i < n && !r->bad; i++)
 		bundle_get_proxy(r, &proxies[i]);
-	pool.proxies = proxies;
-	pool.n_proxies = n;
-	if (!r->bad && policy_add_proxies(p, &pool, e) < 0)
+	set.proxies = proxies;
+	set.n_proxies = n;
+	if (!r->bad && policy_add_proxies(p, &set, e) < 0)
 		r->bad = true;
 }
 
@@ -321,7 +321,7 @@ static void bundle_get_rest(struct reader *r, struct policy *p, struct err *e)
 		bundle_get_range(r, &syn, e);
 		r->bad = r->bad || policy_set_synthetic(p, &syn, e) < 0;
 	}
-	n = bundle_get_max(r, 1, POLICY_POOLS_MAX);
+	n = bundle_get_max(r, 1, POLICY_PROXY_SETS_MAX);
 	for (unsigned i = 0; i < n && !r->bad; i++)
 		bundle_get_proxies(r, p, e);
 	n = bundle_get_max(r, 1, POLICY_BLOCKLISTS_MAX);

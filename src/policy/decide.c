@@ -120,8 +120,8 @@ static void connect_layer(const struct policy *p, const struct layer *l, const s
 		return;
 	}
 	verdict_default(v, p, t, entries);
-	if (l->opts.pool[0])
-		v->terms.pool = l->opts.pool;
+	if (l->opts.proxy_set[0])
+		v->terms.proxy_set = l->opts.proxy_set;
 }
 
 /* Stands in for the layers of a policy that has none: no rule. */

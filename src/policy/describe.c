@@ -24,8 +24,8 @@ static void describe_terms_text(const struct policy_rule *r, struct buf *out)
 		buf_addf(out, " depth %s", policy_depth_name(policy_rule_depth(r)));
 	if (r->has_pin)
 		buf_adds(out, " pinned");
-	if (r->pool[0])
-		buf_addf(out, " through %s", r->pool);
+	if (r->proxy_set[0])
+		buf_addf(out, " through %s", r->proxy_set);
 	if (r->secret[0])
 		buf_addf(out, " secret %s%s", r->secret, r->secret_ask ? " (a person is asked first)" : "");
 	if (r->capture[0])
@@ -84,8 +84,8 @@ static void describe_terms(struct json *j, const struct policy_rule *r)
 	}
 	if (r->ca)
 		json_bool(j, "ca", true);
-	if (r->pool[0])
-		json_str(j, "pool", r->pool);
+	if (r->proxy_set[0])
+		json_str(j, "pool", r->proxy_set);
 	if (r->secret[0])
 		json_str(j, "secret", r->secret);
 	if (r->capture[0])

@@ -78,8 +78,8 @@ static void explain_terms(const struct policy_verdict *v, struct buf *out)
 	buf_addf(out, "  depth  %s\n", policy_depth_name(v->depth));
 	if (v->terms.has_pin)
 		buf_addf(out, "  to     %s port %u\n", addr_format(&v->terms.pin, text), v->terms.pin_port);
-	if (v->terms.pool)
-		buf_addf(out, "  pool   %s\n", v->terms.pool);
+	if (v->terms.proxy_set)
+		buf_addf(out, "  pool   %s\n", v->terms.proxy_set);
 	if (v->terms.secret)
 		buf_addf(out, "  secret %s, denied where the sandbox was not given it\n", v->terms.secret);
 	if (v->terms.capture)

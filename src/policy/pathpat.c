@@ -292,7 +292,8 @@ int pathpat_check_stars(const char *s, size_t len, struct err *e)
 	if (len > PATHPAT_MAX)
 		return err_set(e, -EINVAL, "the pattern is longer than %d bytes", PATHPAT_MAX);
 	if (memmem(s, len, "***", 3))
-		return err_set(e, -EINVAL, "three stars in a row mean nothing; * stops at /, ** does not");
+		return err_set(e, -EINVAL,
+			       "three stars in a row are not a valid pattern; * stops at /, ** does not");
 	return 0;
 }
 
@@ -307,12 +308,12 @@ int pathpat_check(const char *s, size_t len, struct err *e)
 	if (s[0] != '/')
 		return err_set(e, -EINVAL, "a path begins with /; all paths are /**");
 	if (memchr(s, '?', len))
-		return err_set(e, -EINVAL, "a rule sees the path only; what comes behind ? cannot be named");
+		return err_set(e, -EINVAL, "a rule matches the path only; the query after ? cannot be named");
 	r = urlpath_canon(s, len, URLPATH_KEEP_SLASH, &canon, &u, e);
 	if (r < 0)
 		return r;
 	if (canon.len != len || memcmp(canon.data, s, len) != 0)
-		return err_set(e, -EINVAL, "that is not how the path reaches a rule; write %s",
+		return err_set(e, -EINVAL, "a rule is compared with the canonical path; write %s",
 			       buf_cstr(&canon));
 	return 0;
 }

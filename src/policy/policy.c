@@ -58,11 +58,11 @@ void policy_free(struct policy *p)
 	for (unsigned i = 0; i < p->n_layers; i++)
 		layer_release(&p->layers[i]);
 	layer_release(&p->widened);
-	for (size_t i = 0; i < p->n_pools; i++)
-		free((void *)p->pools[i].proxies);
+	for (size_t i = 0; i < p->n_proxy_sets; i++)
+		free((void *)p->proxy_sets[i].proxies);
 	for (size_t i = 0; i < p->n_blocklists; i++)
 		blocklist_release(&p->blocklists[i]);
-	free(p->pools);
+	free(p->proxy_sets);
 	free(p);
 }
 
@@ -155,7 +155,7 @@ int policy_set_synthetic(struct policy *p, const struct addr_range *r, struct er
 		return err_set(e, -EINVAL, "synthetic addresses are an IPv4 range from /8 to /20");
 	if (c == ADDR_LOOPBACK || c == ADDR_MULTICAST || c == ADDR_UNSPECIFIED || c == ADDR_THIS_NETWORK ||
 	    c == ADDR_METADATA || c == ADDR_LINK_LOCAL || c == ADDR_BROADCAST)
-		return err_set(e, -EINVAL, "programs would take a synthetic address there for %s",
+		return err_set(e, -EINVAL, "programs would mistake a synthetic address there for %s",
 			       addr_special_name(c));
 	p->has_synthetic = true;
 	p->synthetic = *r;
@@ -163,40 +163,41 @@ int policy_set_synthetic(struct policy *p, const struct addr_range *r, struct er
 }
 
 /* Checks a proxy set by itself, and that its name is new. */
-static int check_proxies(const struct policy *p, const struct policy_proxies *pool, struct err *e)
+static int check_proxies(const struct policy *p, const struct policy_proxies *set, struct err *e)
 {
-	if (!str_is_name(pool->name))
-		return err_set(e, -EINVAL, "a pool's name is letters, digits, dots, dashes and underscores");
-	if (pool->secret[0] && !str_is_name(pool->secret))
-		return err_set(e, -EINVAL, "'%s' is not the name of a secret", pool->secret);
-	if (policy_proxies_find(p, pool->name))
-		return err_set(e, -EEXIST, "there is a pool '%s' already", pool->name);
-	if (p->n_pools == POLICY_POOLS_MAX)
-		return err_set(e, -E2BIG, "at most %d pools can be named", POLICY_POOLS_MAX);
-	if (pool->n_proxies == 0 || pool->n_proxies > POLICY_PROXIES_MAX)
-		return err_set(e, -EINVAL, "a pool has 1 to %d proxies", POLICY_PROXIES_MAX);
-	for (size_t i = 0; i < pool->n_proxies; i++) {
-		if (pool->proxies[i].port == 0)
+	if (!str_is_name(set->name))
+		return err_set(e, -EINVAL,
+			       "the name of a proxy set is letters, digits, dots, dashes and underscores");
+	if (set->secret[0] && !str_is_name(set->secret))
+		return err_set(e, -EINVAL, "'%s' is not the name of a secret", set->secret);
+	if (policy_proxies_find(p, set->name))
+		return err_set(e, -EEXIST, "there is a proxy set '%s' already", set->name);
+	if (p->n_proxy_sets == POLICY_PROXY_SETS_MAX)
+		return err_set(e, -E2BIG, "at most %d proxy sets can be named", POLICY_PROXY_SETS_MAX);
+	if (set->n_proxies == 0 || set->n_proxies > POLICY_PROXIES_MAX)
+		return err_set(e, -EINVAL, "a proxy set has 1 to %d proxies", POLICY_PROXIES_MAX);
+	for (size_t i = 0; i < set->n_proxies; i++) {
+		if (set->proxies[i].port == 0)
 			return err_set(e, -EINVAL, "a proxy's port is 1 to 65535");
 	}
 	return 0;
 }
 
-int policy_add_proxies(struct policy *p, const struct policy_proxies *pool, struct err *e)
+int policy_add_proxies(struct policy *p, const struct policy_proxies *set, struct err *e)
 {
 	struct policy_proxy *proxies;
-	int r = check_proxies(p, pool, e);
+	int r = check_proxies(p, set, e);
 
 	if (r < 0)
 		return r;
-	if (VEC_MORE(p->pools, p->n_pools, VEC_NO_MAX) < 0)
+	if (VEC_MORE(p->proxy_sets, p->n_proxy_sets, VEC_NO_MAX) < 0)
 		return policy_no_memory(e);
-	proxies = reallocarray(NULL, pool->n_proxies, sizeof(*proxies));
+	proxies = reallocarray(NULL, set->n_proxies, sizeof(*proxies));
 	if (!proxies)
 		return policy_no_memory(e);
-	memcpy(proxies, pool->proxies, pool->n_proxies * sizeof(*proxies));
-	p->pools[p->n_pools] = *pool;
-	p->pools[p->n_pools++].proxies = proxies;
+	memcpy(proxies, set->proxies, set->n_proxies * sizeof(*proxies));
+	p->proxy_sets[p->n_proxy_sets] = *set;
+	p->proxy_sets[p->n_proxy_sets++].proxies = proxies;
 	return 0;
 }
 
@@ -272,11 +273,11 @@ bool policy_needs_ca(const struct policy *p)
 bool policy_needs_proxies(const struct policy *p)
 {
 	for (unsigned i = 0; i < p->n_layers; i++) {
-		if (p->layers[i].opts.pool[0])
+		if (p->layers[i].opts.proxy_set[0])
 			return true;
 	}
 	for (size_t i = 0; i < p->n_rules; i++) {
-		if (policy_rule_at(p, i)->pool[0])
+		if (policy_rule_at(p, i)->proxy_set[0])
 			return true;
 	}
 	return false;
@@ -344,15 +345,15 @@ bool policy_synthetic(const struct policy *p, struct addr_range *ret)
 
 size_t policy_proxies(const struct policy *p, const struct policy_proxies **ret)
 {
-	*ret = p->pools;
-	return p->n_pools;
+	*ret = p->proxy_sets;
+	return p->n_proxy_sets;
 }
 
 const struct policy_proxies *policy_proxies_find(const struct policy *p, const char *name)
 {
-	for (size_t i = 0; i < p->n_pools; i++) {
-		if (str_eq(p->pools[i].name, name))
-			return &p->pools[i];
+	for (size_t i = 0; i < p->n_proxy_sets; i++) {
+		if (str_eq(p->proxy_sets[i].name, name))
+			return &p->proxy_sets[i];
 	}
 	return NULL;
 }

@@ -36,8 +36,8 @@
 
 #define POLICY_RULE_TEXT_MAX 192
 #define POLICY_WHY_MAX 256
-#define POLICY_POOL_MAX 31   /* bytes of the name of a proxy set */
-#define POLICY_SECRET_MAX 63 /* bytes of a secret's name */
+#define POLICY_PROXY_SET_MAX 31 /* bytes of the name of a proxy set */
+#define POLICY_SECRET_MAX 63	/* bytes of a secret's name */
 #define POLICY_DIGEST_LEN 32
 #define POLICY_RULE_NONE UINT32_MAX
 
@@ -65,10 +65,10 @@ struct policy_terms {
 	struct policy_limits limits; /* of the rule; those of the sandbox are policy_limits() */
 	bool has_pin;		     /* `to:`: dial only this address, without resolving */
 	struct addr pin;
-	uint16_t pin_port;  /* the port to dial; equal to the target's if `to:` names none */
-	const char *ca;	    /* PEM: the only CA that may have issued the server's certificate */
-	const char *pool;   /* of proxies: never dial directly */
-	const char *secret; /* requests may carry it; denied if the sandbox was not granted it */
+	uint16_t pin_port;     /* the port to dial; equal to the target's if `to:` names none */
+	const char *ca;	       /* PEM: the only CA that may have issued the server's certificate */
+	const char *proxy_set; /* dial through it, never directly */
+	const char *secret;    /* requests may carry it; denied if the sandbox was not granted it */
 	/* name under which credentials that servers issue are stored; denied if nothing stores them */
 	const char *capture;
 	bool secret_ask; /* a person must approve before a request carries it; denied if nobody can be asked */
@@ -236,7 +236,7 @@ struct policy_proxy {
 
 /* Without credentials: coffer-dial receives those on a separate descriptor, or from the vault. */
 struct policy_proxies {
-	char name[POLICY_POOL_MAX + 1];
+	char name[POLICY_PROXY_SET_MAX + 1];
 	char secret[POLICY_SECRET_MAX + 1]; /* name in the vault; "": none */
 	enum policy_rotate rotate;
 	uint32_t sticky_seconds;  /* how long a (sandbox, registrable domain) keeps its proxy */

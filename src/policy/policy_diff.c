@@ -98,7 +98,7 @@ bool policy_terms_eq(const struct policy_verdict *a, const struct policy_verdict
 
 	return a->depth == b->depth && x->has_pin == y->has_pin &&
 	       (!x->has_pin || (addr_eq(&x->pin, &y->pin) && x->pin_port == y->pin_port)) &&
-	       is_same_text(x->ca, y->ca) && is_same_text(x->pool, y->pool) &&
+	       is_same_text(x->ca, y->ca) && is_same_text(x->proxy_set, y->proxy_set) &&
 	       is_same_text(x->secret, y->secret) && is_same_text(x->capture, y->capture) &&
 	       x->credentials_only == y->credentials_only && x->secret_ask == y->secret_ask &&
 	       x->limits.bytes_up == y->limits.bytes_up && x->limits.bandwidth == y->limits.bandwidth &&

@@ -27,8 +27,8 @@ struct policy {
 	size_t n_resolvers;
 	bool has_synthetic;
 	struct addr_range synthetic;
-	struct policy_proxies *pools;
-	size_t n_pools;
+	struct policy_proxies *proxy_sets;
+	size_t n_proxy_sets;
 	struct blocklist blocklists[POLICY_BLOCKLISTS_MAX];
 	size_t n_blocklists;
 	struct layer widened; /* rules that a person granted on top: policy_widen.c */

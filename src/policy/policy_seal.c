@@ -71,7 +71,7 @@ static const char *differing_term(const struct policy_rule *a, const struct poli
 		return "to";
 	if (!a->ca != !b->ca || (a->ca && !str_eq(a->ca, b->ca)))
 		return "ca";
-	return str_eq(a->pool, b->pool) ? NULL : "pool";
+	return str_eq(a->proxy_set, b->proxy_set) ? NULL : "pool";
 }
 
 /* build.B3: rules with the same host pattern and a common port must agree. They are adjacent in by_host. */
@@ -98,17 +98,17 @@ static int check_agreement(const struct layer *l, struct err *e)
 	return 0;
 }
 
-static int check_pool_name(const struct policy *p, const char *pool, struct err *e)
+static int check_proxy_set_name(const struct policy *p, const char *name, struct err *e)
 {
-	const char *names[POLICY_POOLS_MAX];
+	const char *names[POLICY_PROXY_SETS_MAX];
 	const char *near;
 
-	if (!pool[0] || policy_proxies_find(p, pool))
+	if (!name[0] || policy_proxies_find(p, name))
 		return 0;
-	for (size_t i = 0; i < p->n_pools; i++)
-		names[i] = p->pools[i].name;
-	near = str_nearest(pool, names, p->n_pools);
-	err_set(e, -ENOENT, "there is no pool '%s' under 'proxies:'", pool);
+	for (size_t i = 0; i < p->n_proxy_sets; i++)
+		names[i] = p->proxy_sets[i].name;
+	near = str_nearest(name, names, p->n_proxy_sets);
+	err_set(e, -ENOENT, "there is no proxy set '%s' under 'proxies:'", name);
 	return near ? err_hint(e, -ENOENT, "pool: %s", near) : -ENOENT;
 }
 
@@ -117,11 +117,11 @@ static int check_layer_rules(const struct policy *p, const struct layer *l, stru
 {
 	int r = check_agreement(l, e);
 
-	r = r < 0 ? r : check_pool_name(p, l->opts.pool, e);
+	r = r < 0 ? r : check_proxy_set_name(p, l->opts.proxy_set, e);
 	for (size_t i = 0; r == 0 && i < l->n; i++) {
 		char text[POLICY_RULE_TEXT_MAX];
 
-		r = check_pool_name(p, l->rules[i]->pool, e);
+		r = check_proxy_set_name(p, l->rules[i]->proxy_set, e);
 		if (r < 0)
 			err_wrap(e, r, "%s", policy_rule_text(l->rules[i], text));
 	}

@@ -27,15 +27,15 @@ static int check_granted_rule(const struct policy_rule *r, struct err *e)
 {
 	static const struct policy_limits none;
 
-	if (r->action != POLICY_ALLOW || r->has_pin || r->ca || r->pool[0] || r->secret[0] || r->capture[0] ||
-	    r->credentials_only || r->secret_ask || memcmp(&r->limits, &none, sizeof(none)) != 0)
-		return err_set(e, -EINVAL,
-			       "what is granted on top is a host, ports and requests, and nothing more");
+	if (r->action != POLICY_ALLOW || r->has_pin || r->ca || r->proxy_set[0] || r->secret[0] ||
+	    r->capture[0] || r->credentials_only || r->secret_ask ||
+	    memcmp(&r->limits, &none, sizeof(none)) != 0)
+		return err_set(e, -EINVAL, "a grant on top consists of a host, ports and requests only");
 	if (r->by_addr && r->range.bits != 128)
 		return err_set(e, -EINVAL, "a range of addresses cannot be requested, only a single address");
 	for (size_t i = 0; i < r->n_entries; i++) {
 		if (r->entries[i].kind != POLICY_HTTP || r->entries[i].action != POLICY_ALLOW)
-			return err_set(e, -EINVAL, "what is granted on top are requests by method and path");
+			return err_set(e, -EINVAL, "requests can be granted by method and path only");
 	}
 	return rule_check(r, e);
 }
@@ -110,10 +110,10 @@ bool widen_may_speak(const struct walk *w)
 static bool apply_grant(const struct layer *l, const struct walk *w, const struct policy_rule *r,
 			const struct policy_entry *en, struct policy_verdict *v)
 {
-	if (l->opts.require_pool && !l->opts.pool[0])
+	if (l->opts.require_proxy_set && !l->opts.proxy_set[0])
 		return false;
 	verdict_by_rule(v, w, r, en, POLICY_ALLOW);
-	v->terms.pool = l->opts.pool[0] ? l->opts.pool : NULL;
+	v->terms.proxy_set = l->opts.proxy_set[0] ? l->opts.proxy_set : NULL;
 	return true;
 }
 
@@ -124,7 +124,7 @@ static bool apply_grant_to_omitted(const struct walk *omitted, const struct walk
 {
 	const struct policy_terms terms = v->terms;
 
-	if (omitted->l->opts.require_pool && !terms.pool)
+	if (omitted->l->opts.require_proxy_set && !terms.proxy_set)
 		return false;
 	verdict_by_rule(v, w, r, en, POLICY_ALLOW);
 	v->terms = terms;
@@ -252,7 +252,7 @@ int policy_widen_check(const struct policy *p, const struct policy_rule *r, stru
 	if (x < 0)
 		return x;
 	if (sample_host(r, &host) < 0)
-		return err_set(e, -EINVAL, "no such name can be looked up");
+		return err_set(e, -EINVAL, "a name of this form cannot be looked up");
 	base.widened = (struct layer){ 0 };
 	t.name = &host;
 	t.port = r->ports[0].lo == 1 && r->ports[0].hi == 65535 ? 443 : r->ports[0].lo;
@@ -272,6 +272,6 @@ int policy_widen_check(const struct policy *p, const struct policy_rule *r, stru
 	if (policy_has_no_rule(&v) || v.is_omitted)
 		return 0;
 	policy_text_inside(v.why, &why); /* the agent that requests it reads this */
-	return err_set(e, -EPERM, "the policy says no, and nothing can be granted against it: %s",
+	return err_set(e, -EPERM, "the policy denies this, and a grant cannot override it: %s",
 		       buf_cstr(&why));
 }

@@ -60,7 +60,7 @@ static void decide_by_need(const struct walk *w, const struct rest *s, unsigned 
 
 	r = r ? r : walk_rule(w, &at);
 	verdict_by_rule(v, w, r, NULL, POLICY_DENY);
-	verdict_why(v, "what the request does stands in its body, which was not read");
+	verdict_why(v, "the effect of the request is in its body, which was not read");
 	v->need = need;
 }
 
@@ -77,10 +77,9 @@ static void deny_unlisted(const struct policy *p, const struct walk *w, const st
 		verdict_why(v, "the rule %s does not list %s %s", v->rule_text,
 			    slice_quote(req->method.p, req->method.len, method),
 			    slice_quote(req->path.p, req->path.len, path));
-	v->hint =
-		method_bit(req->method) == METHOD_WEBSOCKET
-			? "a websocket is allowed by its own word in the list, WEBSOCKET and the path; GET and * do not cover it"
-			: "a rule with requests denies all others; list this one too if it is wanted";
+	v->hint = method_bit(req->method) == METHOD_WEBSOCKET
+			  ? "to allow a websocket, list WEBSOCKET and the path; GET and * do not cover it"
+			  : "a rule with requests denies all others; list this one too if it is wanted";
 	v->is_omitted = !what[0];
 	if (p->mode == POLICY_OBSERVE)
 		verdict_observe(v);

@@ -141,7 +141,7 @@ static int check_deny_rule(const struct policy_rule *r, struct err *e)
 {
 	static const struct policy_limits none;
 
-	if (memcmp(&r->limits, &none, sizeof(none)) != 0 || r->has_pin || r->ca || r->pool[0] ||
+	if (memcmp(&r->limits, &none, sizeof(none)) != 0 || r->has_pin || r->ca || r->proxy_set[0] ||
 	    r->secret[0] || r->capture[0] || r->credentials_only || r->depth >= 0)
 		return err_set(e, -EINVAL,
 			       "a deny rule has a domain or address, ports and requests, and nothing more");
@@ -168,8 +168,7 @@ static bool is_field_pattern(const char *s)
 static int check_graphql_entry(const struct policy_entry *en, struct err *e)
 {
 	if (!en->name || !is_field_pattern(en->name) || strstr(en->name, "**"))
-		return err_set(e, -EINVAL,
-			       "a GraphQL field is letters, digits and _, where * stands for any");
+		return err_set(e, -EINVAL, "a GraphQL field is letters, digits and _, where * matches any");
 	if (en->acts == 0 || en->acts & ~POLICY_GRAPHQL_ALL)
 		return err_set(e, -EINVAL, "a GraphQL rule is about query, mutation or subscription");
 	return pathpat_check(en->path, strlen(en->path), e);

@@ -24,11 +24,11 @@ void verdict_why(struct policy_verdict *v, const char *fmt, ...)
 }
 
 /* The proxy set of the rule, otherwise that of its layer; NULL: none. */
-static const char *effective_pool(const struct layer *l, const struct policy_rule *r)
+static const char *effective_proxy_set(const struct layer *l, const struct policy_rule *r)
 {
-	if (r && r->pool[0])
-		return r->pool;
-	return l->opts.pool[0] ? l->opts.pool : NULL;
+	if (r && r->proxy_set[0])
+		return r->proxy_set;
+	return l->opts.proxy_set[0] ? l->opts.proxy_set : NULL;
 }
 
 /* Copies the terms of the deciding rule. */
@@ -39,7 +39,7 @@ static void set_terms(struct policy_terms *t, const struct walk *w, const struct
 	t->pin = r->pin;
 	t->pin_port = r->pin_port ? r->pin_port : w->port;
 	t->ca = r->ca;
-	t->pool = effective_pool(w->l, r);
+	t->proxy_set = effective_proxy_set(w->l, r);
 	t->secret = r->secret[0] ? r->secret : NULL;
 	t->capture = r->capture[0] ? r->capture : NULL;
 	t->credentials_only = r->credentials_only;
@@ -55,15 +55,15 @@ static void explain_ask(struct policy_verdict *v)
 	v->hint = "`coffer ask ls` shows what waits for an answer, `coffer approve ID` answers";
 }
 
-static bool lacks_pool(const struct policy_verdict *v, const struct walk *w, const struct policy_rule *r)
+static bool lacks_proxy_set(const struct policy_verdict *v, const struct walk *w, const struct policy_rule *r)
 {
-	return v->action != POLICY_DENY && w->l->opts.require_pool && !effective_pool(w->l, r);
+	return v->action != POLICY_DENY && w->l->opts.require_proxy_set && !effective_proxy_set(w->l, r);
 }
 
-static void deny_without_pool(struct policy_verdict *v)
+static void deny_without_proxy_set(struct policy_verdict *v)
 {
 	v->action = POLICY_DENY;
-	verdict_why(v, "%s: the policy requires a pool of proxies, and the rule names none", v->rule_text);
+	verdict_why(v, "%s: the policy requires a proxy set, and the rule names none", v->rule_text);
 	v->hint = "give the rule, or the whole policy, a 'pool:'";
 }
 
@@ -124,15 +124,15 @@ void verdict_by_rule(struct policy_verdict *v, const struct walk *w, const struc
 	*v = (struct policy_verdict){ .action = a, .rule = r, .entry = en, .rule_id = r->id };
 	v->depth = policy_rule_depth(r);
 	set_terms(&v->terms, w, r);
-	if (a == POLICY_ALLOW && !lacks_pool(v, w, r))
+	if (a == POLICY_ALLOW && !lacks_proxy_set(v, w, r))
 		return;
 	write_rule_text(v, v->rule_text);
 	verdict_why(v, "denied by the rule %s", v->rule_text);
 	if (a == POLICY_DENY)
 		v->hint = "the policy says so; 'coffer policy explain' shows how it was decided";
 	explain_ask(v);
-	if (lacks_pool(v, w, r))
-		deny_without_pool(v);
+	if (lacks_proxy_set(v, w, r))
+		deny_without_proxy_set(v);
 }
 
 /* The rule by which this layer alone would allow the target; NULL: none. */
@@ -217,7 +217,7 @@ static void explain_one_layer(struct policy_verdict *v, const struct policy *p, 
 			   : "it to that file",
 		    named ? option : "");
 	v->hint = need ? "--allow HOST opens one host of the policy file, --allow @policy all that it allows"
-		       : "what --allow or a profile names must be allowed by the policy file too";
+		       : "the policy file must also allow everything that --allow or a profile names";
 }
 
 /* Why nothing matches, if it is a common mistake. */
@@ -234,7 +234,7 @@ static void explain_default(struct policy_verdict *v, const struct policy *p, co
 	add_short_target(t, text, 200, &shown);
 	verdict_why(v, "no rule allows %s", buf_cstr(&shown));
 	v->hint = name ? "allow it: --allow HOST[:PORT], or a rule in the policy"
-		       : "programs are to use names; a rule with 'address:' allows an address";
+		       : "let the program use a name, or allow the address by a rule with 'address:'";
 	if (by < p->n_layers)
 		explain_one_layer(v, p, t, by, text);
 	if (!name)
@@ -288,7 +288,7 @@ bool verdict_blocked(const struct policy *p, const struct host *name, struct pol
 	*v = (struct policy_verdict){ .rule_id = POLICY_RULE_NONE };
 	snprintf(v->rule_text, sizeof(v->rule_text), "blocklist %s", category);
 	verdict_why(v, "%s is on the blocklist '%s'", name->text, category);
-	v->hint = "a blocklist holds whatever the rules allow";
+	v->hint = "a blocklist overrides all rules that allow";
 	return true;
 }
 
@@ -302,7 +302,7 @@ static bool terms_merge(struct policy_terms *t, const struct policy_terms *o)
 {
 	if (t->has_pin && o->has_pin && (!addr_eq(&t->pin, &o->pin) || t->pin_port != o->pin_port))
 		return false;
-	if (!agree_or_unset(t->ca, o->ca) || !agree_or_unset(t->pool, o->pool) ||
+	if (!agree_or_unset(t->ca, o->ca) || !agree_or_unset(t->proxy_set, o->proxy_set) ||
 	    !agree_or_unset(t->secret, o->secret))
 		return false;
 	if (o->has_pin) {
@@ -311,7 +311,7 @@ static bool terms_merge(struct policy_terms *t, const struct policy_terms *o)
 		t->pin_port = o->pin_port;
 	}
 	t->ca = t->ca ? t->ca : o->ca;
-	t->pool = t->pool ? t->pool : o->pool;
+	t->proxy_set = t->proxy_set ? t->proxy_set : o->proxy_set;
 	t->secret = t->secret ? t->secret : o->secret;
 	t->capture = t->capture ? t->capture : o->capture;
 	t->credentials_only = t->credentials_only || o->credentials_only;
@@ -340,9 +340,9 @@ void verdict_merge(struct policy_verdict *v, const struct policy_verdict *o)
 		verdict_words(v);
 		verdict_words(&other);
 		v->action = POLICY_DENY;
-		verdict_why(v, "%s and %s name different ways to it ('to', 'ca', 'pool' or 'secret')",
+		verdict_why(v, "%s and %s set different values of 'to', 'ca', 'pool' or 'secret'",
 			    v->rule_text, other.rule_text);
-		v->hint = "let only one of them say where it goes";
+		v->hint = "set these in one of the two rules only";
 		return;
 	}
 	/* The texts are those of the layer that asks. */

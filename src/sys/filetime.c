@@ -37,12 +37,12 @@ int filetime_between(uint64_t *ret, struct err *e)
 		r = change_and_stat(fd, &now);
 	while (r == 0 && now <= first) {
 		if (clock_nsec(CLOCK_MONOTONIC) > until)
-			return err_set(e, -ETIME, "the clock that dates files stands still");
+			return err_set(e, -ETIME, "the clock of the file times does not advance");
 		clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
 		r = change_and_stat(fd, &now);
 	}
 	if (r < 0)
-		return err_sys(e, r, "cannot tell the time that files are given");
+		return err_sys(e, r, "cannot determine the time that new files get");
 	*ret = now;
 	return 0;
 }

@@ -78,7 +78,7 @@ int mnt_pivot_here(struct err *e)
 	if (syscall(SYS_pivot_root, ".", ".") < 0)
 		return err_sys(e, -errno, "cannot change into the sandbox's own file system");
 	if (umount2(".", MNT_DETACH) < 0)
-		return err_sys(e, -errno, "cannot let go of the host's file system");
+		return err_sys(e, -errno, "cannot detach the host's file system");
 	if (chdir("/") < 0)
 		return err_sys(e, -errno, "cannot enter the sandbox's own file system");
 	return 0;

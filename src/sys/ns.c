@@ -66,7 +66,7 @@ int ns_deny_setgroups(const char *proc_dir, struct err *e)
 
 	snprintf(path, sizeof(path), "%s/setgroups", proc_dir);
 	r = fd_write_file(AT_FDCWD, path, "deny");
-	return r < 0 ? err_sys(e, r, "cannot give up setgroups") : 0;
+	return r < 0 ? err_sys(e, r, "cannot disable setgroups") : 0;
 }
 
 int ns_new_time(const char *proc, struct err *e)

@@ -250,7 +250,7 @@ static const struct {
 	[SPAWN_STEP_FDS] = { step_fds, "placing its descriptors" },
 	[SPAWN_STEP_LIMITS] = { step_limits, "setting its limits" },
 	[SPAWN_STEP_ID] = { step_id, "giving up identity and capabilities" },
-	[SPAWN_STEP_PRIVS] = { step_privs, "giving up new privileges" },
+	[SPAWN_STEP_PRIVS] = { step_privs, "setting no_new_privs" },
 	[SPAWN_STEP_DEATH] = { step_death, "tying it to its starter" },
 	[SPAWN_STEP_SIGNALS] = { step_signals, "resetting its signals" },
 	[SPAWN_STEP_EXEC] = { step_exec, "executing it" },

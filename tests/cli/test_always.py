@@ -123,19 +123,19 @@ def refused(tap, c, a):
     goes(*no(0, "pattern", argv=star), "a star")
     flow = "version: 1\nallow:\n- domain: api.github.test\n  http: [{ask: GET /x}, {ask: PUT /repos/*/*/pulls/*/merge}]\n"
     goes(*no(41, "several are in that line", flow), "several in one line")
-    goes(*no(42, "not to be written to", mode=0o444), "read-only")
+    goes(*no(42, "is not writable", mode=0o444), "read-only")
     # A link that leads elsewhere, and a second name.
     other = a.policy + ".other"
 
     def symlink():
         os.rename(a.policy, other)
         os.symlink(other, a.policy)
-    p, _ = no(43, "leads elsewhere", prepare=symlink)
+    p, _ = no(43, "a link in its path was changed", prepare=symlink)
     os.rename(other, a.policy)
     for q in a.pending():
         c("approve", q["id"])
     end(p)
-    p, _ = no(44, "another name", prepare=lambda: os.link(a.policy, other))
+    p, _ = no(44, "another hard link", prepare=lambda: os.link(a.policy, other))
     os.unlink(other)
     for q in a.pending():
         c("approve", q["id"])
@@ -174,7 +174,7 @@ def many(tap, c, a):
     p = a.start(curl("-X", "PUT", "https://a.wide.test/z/1"))
     q = a.pending()
     r = c("approve", q[0]["id"], "--always", "--yes")
-    tap.ok(r.code == 125 and "not the only one" in r.err and a.text() == beside.replace("PUT /x/*", "PUT /z/*"),
+    tap.ok(r.code == 125 and "another rule matches this one too" in r.err and a.text() == beside.replace("PUT /x/*", "PUT /z/*"),
            f"{c.who}: approve --always refuses to overrule another rule of the file", r)
     c("deny", q[0]["id"])
     end(p)
@@ -249,7 +249,7 @@ def full(tap, c):
             except OSError:
                 pass
             r = c("approve", q[0]["id"], "--always", "--yes")
-            tap.ok(r.code == 125 and "stays as it was" in r.err and a.text() == POLICY,
+            tap.ok(r.code == 125 and "it is unchanged" in r.err and a.text() == POLICY,
                    f"{c.who}: approve --always on a full disk leaves the file as it was", r)
             tap.eq(sorted(os.listdir(place)), ["filler", "policy.yaml"],
                    f"{c.who}: approve --always on a full disk leaves no temporary file")

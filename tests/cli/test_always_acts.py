@@ -100,11 +100,11 @@ def refused(tap, b):
                f"{c.who}: approve --always refuses with '{words}' and leaves the file", r)
 
     head = "version: 1\ntools:\n"
-    no(head + '- ask: "d*"\n- deny: "d*"\n  when: {env: production}\n', "deploy", "would overrule deny: d* when env=production")
-    no(head + '- ask: "d*"\n- ask: "dep*"\n  when: {env: production}\n', "deploy", "would overrule ask: dep*")
-    no(head + '- ask: "d*"\n  when: {env: a}\n- deny: "d*"\n  when: {env: b}\n', "deploy", "would overrule", '{"env":"a"}')
-    no(head + "- ask: deploy\n", "Deploy", "another spelling")
-    no(head + "- ask: deploy\n- ask: deploy\n", "deploy", "still")
+    no(head + '- ask: "d*"\n- deny: "d*"\n  when: {env: production}\n', "deploy", "would override deny: d* when env=production")
+    no(head + '- ask: "d*"\n- ask: "dep*"\n  when: {env: production}\n', "deploy", "would override ask: dep*")
+    no(head + '- ask: "d*"\n  when: {env: a}\n- deny: "d*"\n  when: {env: b}\n', "deploy", "would override", '{"env":"a"}')
+    no(head + "- ask: deploy\n", "Deploy", "spells the name")
+    no(head + "- ask: deploy\n- ask: deploy\n", "deploy", "would not end the question")
     b.file("team.yaml", TOOLS)
     # A file that has changed meanwhile: what it is now counts.
     p = c.popen(*b.call("deploy"))

@@ -277,7 +277,7 @@ def for_good(tap, c, net):
         p = a.start(call("/good/many", host="free.sec.test"))
         q = a.pending()
         r = c("approve", q[0]["id"], "--always", "--yes")
-        tap.ok(r.code == 125 and "more than this host and port" in r.err and text() == before,
+        tap.ok(r.code == 125 and "covers other hosts or ports" in r.err and text() == before,
                f"{c.who}: --always: approve refuses to edit a rule for many hosts", r)
         c("deny", q[0]["id"])
         tap.ok(" 403" in end(p), f"{c.who}: --always: a request that was denied after a refused edit gets 403")

@@ -72,7 +72,7 @@ REFUSED = {
     "sparse": ([raw(b"S")], "sparse"),
     "volume": ([raw(b"V")], "unknown kind"),
     "multi-volume": ([raw(b"M")], "unknown kind"),
-    "data-of-a-device": ([raw(tarfile.CHRTYPE, size=512)], "no data"),
+    "data-of-a-device": ([raw(tarfile.CHRTYPE, size=512)], "without data"),
 }
 
 
@@ -121,7 +121,7 @@ MALFORMED = {
     "pax-sparse": (layer(pax(b"22 GNU.sparse.major=1\n"), entry("a")), "sparse"),
     "pax-global-path": (layer(pax(b"10 path=x\n", b"g"), entry("a")), "global"),
     "pax-huge": (layer(pax(b"x" * (2 << 20)), entry("a")), "too large"),
-    "pax-at-end": (layer(pax(b"10 path=x\n")), "ends behind"),
+    "pax-at-end": (layer(pax(b"10 path=x\n")), "ends after"),
     "long-link": (layer(raw(b"L", data=b"a/" * 3000), entry("x")), "too long"),
     "not-tar": (b"hello world" * 1000, "checksum"),
     "gzip-cut": (gzip.compress(layer(entry("a", os.urandom(5000))))[:-100], "gzip"),

@@ -147,7 +147,7 @@ def refused(tap, c, m):
     c("deny", q[0]["id"], "--reason", "use the mirror")
     r = told(m, n)
     tap.ok(r.data["granted"] is False and "use the mirror" in r.data["answer"], f"{c.who}: a denied request_access tells the agent the reason", r)
-    for rule, why in (("evil.mcp.test", "says no"), ("*.com", "public suffix"), ("10.0.0.1", "grant"), ("given.mcp.test", "lists what"),
+    for rule, why in (("evil.mcp.test", "a grant cannot override"), ("*.com", "public suffix"), ("10.0.0.1", "grant"), ("given.mcp.test", "lists what"),
                       ("@npm", "preset")):
         r = told(m, ask(m, rule))
         tap.ok(r.data["granted"] is False and why in r.data["answer"], f"{c.who}: {rule} is refused without asking", r)

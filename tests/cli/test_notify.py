@@ -253,7 +253,7 @@ def bad_input(tap, c):
     text("expected an address", head + "- webhook: {url: https://example.com/, secret: a, to: example.com}\n")
     text("version: 1", "notify: []\n")
     for link in ("javascript:alert(1)", "https://a@b.test/", "https://b.test/?x", "'https://b.test/ x'"):
-        text("where the page is reached", f"version: 1\nui: {link}\nnotify: []\n")
+        text("the URL of the page", f"version: 1\nui: {link}\nnotify: []\n")
     text("write to", head + "- command: [a]\n", 0o666)
     r = c("notify", "test", "--config", conf(c, hook(c, "https://hooks.example.test/")), "--to", "nobody")
     tap.ok(r.code == 125 and "nobody" in r.err, "notify test --to names a target that does not exist", r)

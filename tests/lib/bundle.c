@@ -49,7 +49,7 @@ static int add_rule(struct policy *p, char **w, size_t n, struct err *e)
 	}
 	for (size_t i = 3; i < n && ret == 0; i++) {
 		if (str_starts(w[i], "pool=")) {
-			snprintf(r.pool, sizeof(r.pool), "%s", w[i] + 5);
+			snprintf(r.proxy_set, sizeof(r.proxy_set), "%s", w[i] + 5);
 		} else if (str_starts(w[i], "to=")) {
 			ret = host_port_parse(w[i] + 3, strlen(w[i] + 3), 0, &to, &r.pin_port, e);
 			r.has_pin = true;
@@ -67,20 +67,20 @@ static int add_resolver(struct policy *p, char **w, struct err *e)
 	return ret < 0 ? ret : policy_add_resolver(p, &r, e);
 }
 
-static int add_pool(struct policy *p, char **w, size_t n, struct err *e)
+static int add_proxy_set(struct policy *p, char **w, size_t n, struct err *e)
 {
 	static struct policy_proxy proxies[WORDS_MAX];
-	struct policy_proxies pool = { .proxies = proxies, .n_proxies = n - 6 };
+	struct policy_proxies set = { .proxies = proxies, .n_proxies = n - 6 };
 	int ret = 0;
 
-	snprintf(pool.name, sizeof(pool.name), "%s", w[1]);
-	pool.rotate = str_eq(w[2], "sticky")	   ? POLICY_ROTATE_STICKY
-		      : str_eq(w[2], "connection") ? POLICY_ROTATE_CONNECTION
-						   : POLICY_ROTATE_REQUEST;
-	pool.sticky_seconds = (uint32_t)strtoul(w[3], NULL, 10);
-	pool.check_seconds = (uint32_t)strtoul(w[4], NULL, 10);
+	snprintf(set.name, sizeof(set.name), "%s", w[1]);
+	set.rotate = str_eq(w[2], "sticky")	  ? POLICY_ROTATE_STICKY
+		     : str_eq(w[2], "connection") ? POLICY_ROTATE_CONNECTION
+						  : POLICY_ROTATE_REQUEST;
+	set.sticky_seconds = (uint32_t)strtoul(w[3], NULL, 10);
+	set.check_seconds = (uint32_t)strtoul(w[4], NULL, 10);
 	if (!str_eq(w[5], "-"))
-		snprintf(pool.check, sizeof(pool.check), "%s", w[5]);
+		snprintf(set.check, sizeof(set.check), "%s", w[5]);
 	for (size_t i = 6; i < n && ret == 0; i++) {
 		const char *colon = strchr(w[i], ':');
 		struct policy_proxy *x = &proxies[i - 6];
@@ -88,7 +88,7 @@ static int add_pool(struct policy *p, char **w, size_t n, struct err *e)
 		x->type = str_starts(w[i], "socks5:") ? POLICY_PROXY_SOCKS5 : POLICY_PROXY_CONNECT;
 		ret = host_port_parse(colon + 1, strlen(colon + 1), 0, &x->host, &x->port, e);
 	}
-	return ret < 0 ? ret : policy_add_proxies(p, &pool, e);
+	return ret < 0 ? ret : policy_add_proxies(p, &set, e);
 }
 
 static int add_line(struct policy *p, char **w, size_t n, struct err *e)
@@ -100,7 +100,7 @@ static int add_line(struct policy *p, char **w, size_t n, struct err *e)
 	else if (str_eq(w[0], "resolver"))
 		return add_resolver(p, w, e);
 	else if (str_eq(w[0], "pool"))
-		return add_pool(p, w, n, e);
+		return add_proxy_set(p, w, n, e);
 	else if (!str_eq(w[0], "mode") && !str_eq(w[0], "require"))
 		return err_set(e, -EINVAL, "not a line of ours");
 	return 0;
@@ -120,8 +120,8 @@ int main(void)
 	while (n < ARRAY_SIZE(lines) && fgets(lines[n], sizeof(lines[n]), stdin)) {
 		if (str_starts(lines[n], "mode observe"))
 			mode = POLICY_OBSERVE;
-		if (sscanf(lines[n], "require %31s", o.pool) == 1)
-			o.require_pool = true;
+		if (sscanf(lines[n], "require %31s", o.proxy_set) == 1)
+			o.require_proxy_set = true;
 		n++;
 	}
 	if (policy_new(mode, &p, &e) < 0 || policy_add_layer(p, &o, &layer, &e) < 0)

@@ -243,7 +243,7 @@ static void test_wrong(void)
 		{ "tools: [{allow: x, when: {}}]\n", ":1:26: ", "arguments", NULL },
 		{ "tools: [{allow: x, when: y}]\n", ":1:26: ", "arguments", NULL },
 		{ "tools: [{allow: x, when: {a: [b]}}]\n", ":1:30: ", "value of an argument", NULL },
-		{ "tools: [{allow: x, when: {a: b, a: c}}]\n", ":1:33: ", "second time", NULL },
+		{ "tools: [{allow: x, when: {a: b, a: c}}]\n", ":1:33: ", "is a duplicate", NULL },
 		{ "tools: [{allow: x, when: {a: 1, b: 1, c: 1, d: 1, e: 1, f: 1, g: 1, h: 1, i: 1}}]\n",
 		  ":1:", "at most 8", NULL },
 		{ "apply: maybe\n", ":1:8: ", "deny, ask or allow", NULL },

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A question in words: whatever an agent writes into it, each row is ours. */
 #include "audit/line.h"
+#include "base/jsonget.h"
 #include "cli/ask/ask_list.h"
 #include "cli/ask/ask_seen.h"
 #include "cli/common/ask_before.h"
@@ -86,7 +87,7 @@ static bool check(const json_t *ask, unsigned cols, const char *act)
 
 	cli_ask_show(ask, NULL, cols, &all);
 	cli_ask_show_prompt(ask, NULL, cols, true, &t);
-	cli_ask_line(ask, cli_ask_text(ask, "state"), false, cols, &line);
+	cli_ask_line(ask, jsonget_text(ask, "state"), false, cols, &line);
 	return count_rows(buf_cstr(&all), cols, "what     ") == 1 &&
 	       count_rows(buf_cstr(&all), cols, "question ") == 1 &&
 	       count_rows(buf_cstr(&all), cols, "preview\n") == 1 &&

@@ -80,12 +80,12 @@ static void test_fields(void)
 	CHECKF(!takes_req(q), "an address comes without a name");
 	set_host(&q, "");
 	CHECK(takes_req(q));
-	memcpy(q.pool, "res-1", 5);
+	memcpy(q.proxy_set, "res-1", 5);
 	CHECK(takes_req(q));
-	q.pool[7] = 1;
+	q.proxy_set[7] = 1;
 	CHECK(!takes_req(q));
 	q = good();
-	memcpy(q.pool, "a/b", 3);
+	memcpy(q.proxy_set, "a/b", 3);
 	CHECK(!takes_req(q));
 	q = good();
 	q.sticky[0] = 7;
@@ -96,7 +96,7 @@ static void test_sizes(void)
 {
 	struct dial_req q = good();
 	struct dial_cancel c = { .type = DIAL_CANCEL, .id = 7 };
-	struct dial_fault f = { .type = DIAL_FAULT, .pool = "p", .proxy = "h:1" };
+	struct dial_fault f = { .type = DIAL_FAULT, .proxy_set = "p", .proxy = "h:1" };
 	struct dial_rep r = { .type = DIAL_REP, .status = -13, .why = "no" };
 	union dial_msg m;
 	char big[sizeof(m) + 1] = { 0 };

@@ -20,6 +20,12 @@ int main(void)
 	json_object_set_new(o, "less", json_integer(-1));
 	CHECK(jsonget_u64(o, "number") == 1 && jsonget_u64(o, "less") == 0 && jsonget_u64(o, "text") == 0 &&
 	      jsonget_u64(o, "missing") == 0 && jsonget_u64(NULL, "number") == 0);
+	CHECK(jsonget_i64(o, "number") == 1 && jsonget_i64(o, "less") == -1 && jsonget_i64(o, "text") == 0 &&
+	      jsonget_i64(NULL, "number") == 0);
+	json_object_set_new(o, "yes", json_true());
+	json_object_set_new(o, "no", json_false());
+	CHECK(jsonget_bool(o, "yes") && !jsonget_bool(o, "no") && !jsonget_bool(o, "number") &&
+	      !jsonget_bool(o, "missing") && !jsonget_bool(NULL, "yes"));
 	json_decref(o);
 	json_decref(list);
 	return tap_done();

@@ -108,9 +108,8 @@ static void test_odd(void)
 	learn_write(&l, &opts, &out);
 	CHECK(has(&out, "LOOK: a label that looks like encoded data\n    - domain: \"mzxw6"));
 	CHECK(has(&out, "LOOK: hardly used, and much was sent there\n    - domain: \"drop.example\""));
-	CHECK(has(
-		&out,
-		"LOOK: an address instead of a name: nothing says whose it is\n    - address: \"5.5.5.5\""));
+	CHECK(has(&out,
+		  "LOOK: an address instead of a name: its owner is unknown\n    - address: \"5.5.5.5\""));
 	CHECK(has(&out, "port: 22\n      depth: tunnel\n"));
 	CHECKF(has(&out, "0 B down\n    - domain: \"registry.npmjs.example\"") ||
 		       has(&out, "t1\n    - domain: \"registry.npmjs.example\""),
@@ -197,7 +196,7 @@ static void test_http(void)
 	       "a host whose connections were looked into and had no request allows none: %s",
 	       buf_cstr(&out));
 	CHECKF(has(&out,
-		   "    # LOOK: its connections were not looked into, so no request is known and this rule allows any: "
+		   "    # LOOK: its connections were not inspected, so no request is known and this rule allows any: "
 		   "add http:, or run with depth: inspect and learn again\n    - domain: \"unseen.example\"\n"),
 	       "a rule that allows more than was seen says so");
 	CHECK(has(&out, "        - allow: \"GET /repos/o/r/issues/**\" # 40 paths\n"));
@@ -212,10 +211,10 @@ static void test_http(void)
 	CHECKF(has(&out, "# left out: GET /lll") && !has(&out, "\"GET /lll"),
 	       "a path that is too long for a rule is left out");
 	CHECKF(has(&out,
-		   "        # left out: X-Y /odd (rules do not know that method)\n        - deny: \"*,WEBSOCKET /**\"\n"),
+		   "        # left out: X-Y /odd (rules do not support that method)\n        - deny: \"*,WEBSOCKET /**\"\n"),
 	       "where nothing can be named nothing is allowed");
 	learn_write(&l, &opts, &plain);
-	CHECKF(!has(&plain, "http:") && !has(&plain, "looked into"), "without --http there are no paths");
+	CHECKF(!has(&plain, "http:") && !has(&plain, "not inspected"), "without --http there are no paths");
 }
 
 int main(void)

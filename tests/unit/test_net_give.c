@@ -78,7 +78,7 @@ static unsigned count_in_heap(const char *word)
 int main(void)
 {
 	char path[] = "/tmp/test_net_give-XXXXXX", word[16];
-	struct config_proxy_secret s = { .pool = "eu", .file = path };
+	struct config_proxy_secret s = { .proxy_set = "eu", .file = path };
 	struct config_policy cp = { .proxy_secrets = &s, .n_proxy_secrets = 1 };
 	struct err e = ERR_INIT;
 	autoclose int fd = mkstemp(path), mem = -1;

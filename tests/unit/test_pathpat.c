@@ -122,7 +122,7 @@ static void test_check(void)
 		{ "/@types%2Fnode", NULL },
 		{ "x", "begins with /" },
 		{ "/***", "three stars" },
-		{ "/a?b", "behind ?" },
+		{ "/a?b", "the query after ?" },
 		{ "/a/../b", "write /b" },
 		{ "/%61", "write /a" },
 		{ "", "missing" },

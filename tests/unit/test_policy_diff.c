@@ -29,7 +29,7 @@ static const struct {
 	TERM(pin_port),
 	TERM(has_pin), /* after the pin, which counts only with it */
 	TERM(ca),
-	TERM(pool),
+	TERM(proxy_set),
 	TERM(secret),
 	TERM(capture),
 	TERM(secret_ask),

@@ -343,9 +343,9 @@ static void test_apply(void)
 
 	CHECK(is("egress: {}\napply:   ask # a person\n", &apply, "egress: {}\napply:   allow # a person\n"));
 	CHECK(is("{\"tools\": [], \"apply\": \"ask\"}", &apply, "{\"tools\": [], \"apply\": \"allow\"}"));
-	CHECK(refused("apply: deny\n", &apply, "does not say"));
-	CHECK(refused("egress: {allow: []}\n", &apply, "does not say"));
-	CHECK(refused("apply: |\n  ask\n", &apply, "does not say"));
+	CHECK(refused("apply: deny\n", &apply, "does not contain"));
+	CHECK(refused("egress: {allow: []}\n", &apply, "does not contain"));
+	CHECK(refused("apply: |\n  ask\n", &apply, "does not contain"));
 	CHECK(refused("apply: |-\n  ask\n", &apply, "expected"));
 }
 

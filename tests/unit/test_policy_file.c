@@ -14,8 +14,8 @@ static const struct wrong {
 	{ "allow:\n  - domain: *.github.com\n", ":2:", "quotes", NULL },
 	{ "allow: !!seq []\n", ":1:8: ", "tags", NULL },
 	{ "allow: []\n---\nallow: []\n", ":2:1: ", "second document", NULL },
-	{ "allow: []\nallow: []\n", ":2:1: ", "second time", NULL },
-	{ "allow:\n  - {domain: a.com, domain: b.com}\n", ":2:21: ", "second time", NULL },
+	{ "allow: []\nallow: []\n", ":2:1: ", "is a duplicate", NULL },
+	{ "allow:\n  - {domain: a.com, domain: b.com}\n", ":2:21: ", "is a duplicate", NULL },
 	{ "? [a]\n: b\n", ":1:3: ", "plain word", NULL },
 	{ "- a\n", ":1:1: ", "a mapping", NULL },
 	{ "just text\n", ":1:1: ", "a mapping", NULL },
@@ -134,7 +134,7 @@ static const struct wrong {
 	{ "allow: [{domain: a.com, http: [{allow: GET x}]}]\n", ":1:40: ", "begins with /", NULL },
 	{ "allow: [{domain: a.com, http: [{allow: GET /a/../b}]}]\n", ":1:40: ", "write /b", NULL },
 	{ "allow: [{domain: a.com, http: [{allow: GET //x}]}]\n", ":1:40: ", "", NULL },
-	{ "allow: [{domain: a.com, http: [{allow: \"GET /x?y\"}]}]\n", ":1:40: ", "behind ?", NULL },
+	{ "allow: [{domain: a.com, http: [{allow: \"GET /x?y\"}]}]\n", ":1:40: ", "the query after ?", NULL },
 	{ "allow: [{domain: a.com, http: [{permit: GET /x}]}]\n", ":1:33: ", "' of a request; valid keys",
 	  NULL },
 	{ "allow: [{domain: a.com, http: []}]\n", ":1:31: ", "the list is empty", NULL },
@@ -163,9 +163,9 @@ static const struct wrong {
 	{ "resolvers: [\"224.0.0.251:5353\"]\n", ":1:13: ", "a multicast address", NULL },
 	{ "synthetic: 127.0.0.0/8\n", ":1:12: ", "a loopback address", NULL },
 	{ "synthetic: 11.0.0.0/24\n", ":1:12: ", "from /8 to /20", NULL },
-	{ "pool: nowhere\n", "", "no pool 'nowhere'", NULL },
+	{ "pool: nowhere\n", "", "no proxy set 'nowhere'", NULL },
 	{ "allow: [{domain: a.com, pool: fst}]\nproxies: {fast: {urls: [\"http://p.example.com:3128\"]}}\n",
-	  "", "no pool 'fst'", "pool: fast" },
+	  "", "no proxy set 'fst'", "pool: fast" },
 	{ "proxies: {p: {urls: [\"http://u:pw@p.example.com:3128\"]}}\n", ":1:22: ", "'secret: NAME'", NULL },
 	{ "proxies: {p: {urls: [\"http://p.example.com\"], secret: a/b}}\n", ":1:55: ", "", NULL },
 	{ "proxies: {p: {urls: [\"http://p.example.com\"], secret: x, credentials_file: y}}\n",
@@ -223,7 +223,7 @@ static const struct {
 	{ "allow: [{domain: a.com}]\ndeny: [{domain: \"*\"}]\n", NULL },
 	{ "allow: [{domain: a.com}]\ndeny: [{domain: a.com}]\n", "never allowed" },
 	{ "allow: [{domain: a.com, port: 443}]\ndeny: [{domain: a.com}]\n", "still allows" },
-	{ "allow: [{domain: a.com}, {domain: a.com}]\n", "second time" },
+	{ "allow: [{domain: a.com}, {domain: a.com}]\n", "is a duplicate" },
 	{ "allow: [{domain: a.com, port: 22}]\n", NULL },
 	{ "allow: [{domain: a.com, port: 25}]\n", "depth: tunnel" },
 	{ "allow: [{domain: a.com, secret: {name: k, as: ssh}}]\n", NULL },
@@ -314,7 +314,7 @@ static void test_resolvers(void)
 	policy_free(p);
 	a.resolvers = both + 1;
 	a.n_resolvers = 1;
-	CHECKF(load_args(&a) == NULL && strstr(last_err.msg, "none that both allow"),
+	CHECKF(load_args(&a) == NULL && strstr(last_err.msg, "no resolver is in both lists"),
 	       "nothing left is an error");
 	a.n_files = 0;
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
@@ -441,7 +441,7 @@ static void test_whole(void)
 		"  allow:\n"
 		"    - domain: a.example.com\n");
 	const struct policy_resolver *res;
-	const struct policy_proxies *pools;
+	const struct policy_proxies *sets;
 	struct addr_range syn;
 
 	CHECK(policy_limits(p).bytes_up == 1u << 30 && policy_limits(p).bandwidth == 10u << 20);
@@ -449,14 +449,14 @@ static void test_whole(void)
 	CHECK(policy_resolvers(p, &res) == 3 && res[1].port == 5353 && res[0].port == 53);
 	CHECK(policy_synthetic(p, &syn) && addr_range_len(&syn) == 8);
 	CHECK(policy_is_browser(p) && policy_needs_proxies(p));
-	CHECK(policy_proxies(p, &pools) == 1 && pools[0].n_proxies == 2 && pools[0].proxies[1].port == 1080);
-	CHECK(pools[0].rotate == POLICY_ROTATE_CONNECTION && pools[0].sticky_seconds == 600);
+	CHECK(policy_proxies(p, &sets) == 1 && sets[0].n_proxies == 2 && sets[0].proxies[1].port == 1080);
+	CHECK(sets[0].rotate == POLICY_ROTATE_CONNECTION && sets[0].sticky_seconds == 600);
 	CHECK(connect_is(p, "a.example.com:443", POLICY_ALLOW));
-	CHECK_STR(last.terms.pool, "fast");
+	CHECK_STR(last.terms.proxy_set, "fast");
 	CHECK(policy_generation(p) == 7);
 	policy_free(p);
 	p = policy_of("require_pool: true\nallow: [a.example.com]\n");
-	CHECK(connect_is(p, "a.example.com:443", POLICY_DENY) && strstr(last.why, "pool"));
+	CHECK(connect_is(p, "a.example.com:443", POLICY_DENY) && strstr(last.why, "proxy set"));
 	policy_free(p);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks of a pool's proxies, and that none begins on pools that a new policy has replaced. */
+/* Checks of the proxies of a set, and that none begins on sets that a new policy has replaced. */
 #include "base/cleanup.h"
 #include "dial/proxy/proxy.h"
 #include "policy/build.h"
@@ -12,23 +12,23 @@ static struct loop loop;
 static struct policy *make_policy(void)
 {
 	static struct policy_proxy proxy = { .port = 1 };
-	struct policy_proxies pool = { .name = "p",
-				       .proxies = &proxy,
-				       .n_proxies = 1,
-				       .sticky_seconds = 60,
-				       .check = "check.test:443" };
+	struct policy_proxies set = { .name = "p",
+				      .proxies = &proxy,
+				      .n_proxies = 1,
+				      .sticky_seconds = 60,
+				      .check = "check.test:443" };
 	struct policy_layer_opts o = { 0 };
 	struct policy *p = NULL;
 	unsigned layer;
 
 	if (host_canon("127.0.0.1", 9, &proxy.host, NULL) < 0 || policy_new(POLICY_ENFORCE, &p, NULL) < 0 ||
-	    policy_add_layer(p, &o, &layer, NULL) < 0 || policy_add_proxies(p, &pool, NULL) < 0 ||
+	    policy_add_layer(p, &o, &layer, NULL) < 0 || policy_add_proxies(p, &set, NULL) < 0 ||
 	    policy_seal(p, NULL) < 0)
 		return NULL;
 	return p;
 }
 
-static struct proxy_sets *make_pools(const struct policy *p)
+static struct proxy_sets *make_sets(const struct policy *p)
 {
 	const struct proxy_env env = { .loop = &loop };
 	struct proxy_sets *s = NULL;
@@ -49,19 +49,19 @@ int main(void)
 	struct proxy_set *p;
 
 	CHECK(sodium_init() >= 0 && policy && loop_open(&loop, NULL) == 0);
-	s = make_pools(policy);
+	s = make_sets(policy);
 	be_silent(proxy_sets_find(s, "p"));
 	CHECKF(proxy_sets_find(s, "p")->member[0].check, "a proxy that was silent is checked");
 	CHECKF(loop.timers, "in the next round");
 	proxy_sets_free(s);
-	CHECKF(!loop.timers, "a check ends with its pools");
+	CHECKF(!loop.timers, "a check ends with its sets");
 
-	s = make_pools(policy);
+	s = make_sets(policy);
 	p = proxy_sets_find(s, "p");
 	proxy_ref(p); /* a connection through it is being made */
 	proxy_sets_free(s);
 	be_silent(p);
-	CHECKF(!p->member[0].check && !loop.timers, "no check begins on pools that are over");
+	CHECKF(!p->member[0].check && !loop.timers, "no check begins on sets that are over");
 	proxy_unref(p);
 	policy_free(policy);
 	loop_close(&loop);

@@ -5,11 +5,11 @@
 
 static const char text[] = "p\tann:one\np\tbob:t:w o\nq\tx:y\n";
 
-static bool is(const char *pool, size_t i, const char *user, const char *password)
+static bool is(const char *set, size_t i, const char *user, const char *password)
 {
 	struct slice u, pw;
 
-	return proxy_credentials_find(text, sizeof(text) - 1, pool, i, &u, &pw) && slice_eq(u, user) &&
+	return proxy_credentials_find(text, sizeof(text) - 1, set, i, &u, &pw) && slice_eq(u, user) &&
 	       slice_eq(pw, password);
 }
 

@@ -606,7 +606,7 @@ static void test_failures(void)
 		fail_in(SYS_setresgid, other, SPAWN_STEP_ID, -EXDEV, "giving up identity");
 		fail_in(SYS_setresuid, other, SPAWN_STEP_ID, -EXDEV, "giving up identity");
 	}
-	fail_in(SYS_prctl, same, SPAWN_STEP_PRIVS, -EXDEV, "giving up new privileges");
+	fail_in(SYS_prctl, same, SPAWN_STEP_PRIVS, -EXDEV, "setting no_new_privs");
 	s = same;
 	s.flags |= SPAWN_MAY_GAIN;
 	fail_in(SYS_prctl, s, SPAWN_STEP_DEATH, -EXDEV, "tying it to its starter");

@@ -137,7 +137,7 @@ static bool no_looser(const struct policy_terms *t, const struct policy_terms *o
 	       no_higher(t->limits.requests_per_minute, of->limits.requests_per_minute) &&
 	       no_higher(t->limits.connections, of->limits.connections) && t->has_pin == of->has_pin &&
 	       (!of->has_pin || (addr_eq(&t->pin, &of->pin) && t->pin_port == of->pin_port)) &&
-	       (!of->pool || (t->pool && str_eq(t->pool, of->pool))) &&
+	       (!of->proxy_set || (t->proxy_set && str_eq(t->proxy_set, of->proxy_set))) &&
 	       (!of->secret || (t->secret && str_eq(t->secret, of->secret))) &&
 	       (!of->capture || t->capture) && t->secret_ask >= of->secret_ask &&
 	       t->credentials_only >= of->credentials_only;
@@ -216,7 +216,7 @@ static void test_terms_random(void)
 	CHECK(good);
 }
 
-/* All layers have to let it through, and have nothing to say; blocklists and pools hold. */
+/* All layers have to let it through, and have nothing to say; blocklists and proxy sets hold. */
 static void test_layers(void)
 {
 	struct policy *w = WITH(kept(policy_of2("allow:\n  - a.example.com\n",

@@ -95,11 +95,6 @@ static int check_members(json_t *o, enum askp_type type, struct err *e)
 	return 0;
 }
 
-static uint64_t member_number(const json_t *o, const char *key)
-{
-	return (uint64_t)json_integer_value(json_object_get(o, key));
-}
-
 static int parse_answer(const json_t *o, struct ask_answer *n, struct err *e)
 {
 	int scope = json_object_get(o, "scope") ? ask_scope_parse(jsonget_text(o, "scope")) : ASK_ONCE;
@@ -109,10 +104,10 @@ static int parse_answer(const json_t *o, struct ask_answer *n, struct err *e)
 	if (strlen(jsonget_text(o, "reason")) >= sizeof(n->reason))
 		return err_set(e, -EPROTO, "'reason' of an answer has at most %zu bytes",
 			       sizeof(n->reason) - 1);
-	n->allow = json_is_true(json_object_get(o, "allow"));
+	n->allow = jsonget_bool(o, "allow");
 	n->scope = (enum ask_scope)scope;
-	n->seconds = member_number(o, "seconds");
-	n->uses = member_number(o, "uses");
+	n->seconds = jsonget_u64(o, "seconds");
+	n->uses = jsonget_u64(o, "uses");
 	snprintf(n->reason, sizeof(n->reason), "%s", jsonget_text(o, "reason"));
 	return 0;
 }
@@ -124,11 +119,11 @@ static int parse_submission(const json_t *o, struct askp_request *ret, struct er
 	/* Questions about network traffic are asked only by coffer-egress, which holds the request. */
 	if (kind != ASK_APPLY && kind != ASK_TOOL && kind != ASK_QUESTION && kind != ASK_WIDEN)
 		return err_set(e, -EPROTO, "'kind' is one of apply, tool, widen, question");
-	ret->seconds = member_number(o, "seconds");
+	ret->seconds = jsonget_u64(o, "seconds");
 	if (ret->seconds > ASKS_TIMEOUT_MAX)
 		return err_set(e, -EPROTO, "a question waits at most %d s", ASKS_TIMEOUT_MAX);
 	ret->q = (struct ask_question){ .kind = (enum ask_kind)kind,
-					.port = (uint16_t)member_number(o, "port"),
+					.port = (uint16_t)jsonget_u64(o, "port"),
 					.host = jsonget_text(o, "host"),
 					.method = "",
 					.path = "",
@@ -148,7 +143,7 @@ static int parse_submission(const json_t *o, struct askp_request *ret, struct er
 	    hash_unhex(jsonget_text(o, "body"), HASH_LEN, ret->q.body) < 0)
 		return err_set(e, -EPROTO, "'body' is a SHA-256 in hex");
 	ret->q.has_body = true;
-	ret->q.body_len = member_number(o, "body_len");
+	ret->q.body_len = jsonget_u64(o, "body_len");
 	return 0;
 }
 
@@ -165,7 +160,7 @@ int askp_request_parse(const struct frame *f, struct askp_request *ret, struct e
 		return err_set(e, -EPROTO, "it is not a JSON object");
 	}
 	r = check_members(q.json, q.type, e);
-	q.all = json_is_true(json_object_get(q.json, "all"));
+	q.all = jsonget_bool(q.json, "all");
 	q.id = jsonget_text(q.json, "id");
 	q.digest = jsonget_text(q.json, "digest");
 	snprintf(q.answer.who.name, sizeof(q.answer.who.name), "%s", jsonget_text(q.json, "name"));

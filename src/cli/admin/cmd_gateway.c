@@ -34,19 +34,14 @@ static const struct opt gateway_opts[] = {
 #define LISTEN_FILE_MAX 65536
 #define NOT_RUNNING 3 /* exit code of status, as systemctl(1) has it */
 
-static long long status_number(const json_t *o, const char *key)
-{
-	return (long long)json_integer_value(json_object_get(o, key));
-}
-
 static void add_vault_status(const json_t *v, struct buf *out)
 {
-	long long n = status_number(v, "sandboxes");
+	long long n = jsonget_i64(v, "sandboxes");
 
 	buf_addf(out, "  vault: %s", jsonget_text(v, "state"));
-	if (json_is_true(json_object_get(v, "running")))
+	if (jsonget_bool(v, "running"))
 		buf_addf(out, ", used by %lld sandbox%s, pid %lld", n, n == 1 ? "" : "es",
-			 status_number(v, "pid"));
+			 jsonget_i64(v, "pid"));
 	else if (str_eq(jsonget_text(v, "state"), "locked"))
 		buf_adds(out, "; coffer secret unlock asks for its passphrase");
 	else if (str_eq(jsonget_text(v, "state"), "unlocked"))
@@ -61,21 +56,19 @@ static void add_secret_dates(const json_t *o, struct buf *out)
 {
 	const json_t *rotation = json_object_get(o, "rotation"), *list = json_object_get(o, "expiring");
 
-	if (json_is_true(json_object_get(rotation, "locked")))
+	if (jsonget_bool(rotation, "locked"))
 		buf_adds(
 			out,
 			"  a secret is due for rotation, and the vault has a passphrase: coffer secret rotate --due\n");
 	else if (*jsonget_text(rotation, "next"))
 		buf_addf(out, "  rotation of secrets: %s %.16s\n",
-			 json_is_true(json_object_get(rotation, "running")) ? "under way, due since"
-									    : "next on",
+			 jsonget_bool(rotation, "running") ? "under way, due since" : "next on",
 			 jsonget_text(rotation, "next"));
 	for (size_t i = 0; i < json_array_size(list); i++) {
 		const json_t *x = json_array_get(list, i);
 
 		buf_addf(out, "  the secret '%s' %s on %.10s: coffer secret rotate %s --expires DATE\n",
-			 jsonget_text(x, "secret"),
-			 json_is_true(json_object_get(x, "expired")) ? "has expired" : "expires",
+			 jsonget_text(x, "secret"), jsonget_bool(x, "expired") ? "has expired" : "expires",
 			 jsonget_text(x, "expires"), jsonget_text(x, "secret"));
 	}
 }
@@ -85,26 +78,24 @@ static void add_cofferd_status(const json_t *o, struct buf *out)
 	char span[CLOCK_TEXT_LEN], size[16];
 	const json_t *pool = json_object_get(o, "pool"), *db = json_object_get(o, "database");
 
-	buf_addf(out, "cofferd %s, pid %lld, up %s, %s\n", jsonget_text(o, "version"),
-		 status_number(o, "pid"),
-		 clock_span((uint64_t)status_number(o, "uptime_s") * NSEC_PER_SEC, span),
-		 json_is_true(json_object_get(o, "stays")) ? "stays until it is stopped" : "exits when idle");
-	if (json_is_true(json_object_get(o, "replaced")))
+	buf_addf(out, "cofferd %s, pid %lld, up %s, %s\n", jsonget_text(o, "version"), jsonget_i64(o, "pid"),
+		 clock_span(jsonget_u64(o, "uptime_s") * NSEC_PER_SEC, span),
+		 jsonget_bool(o, "stays") ? "stays until it is stopped" : "exits when idle");
+	if (jsonget_bool(o, "replaced"))
 		buf_adds(out, "  coffer was replaced since it was started: coffer gateway reload\n");
-	buf_addf(out, "  pool: %lld ready, %lld being made, about %s\n", status_number(pool, "ready"),
-		 status_number(pool, "starting"),
-		 str_from_size((uint64_t)status_number(pool, "bytes"), size));
+	buf_addf(out, "  pool: %lld ready, %lld being made, about %s\n", jsonget_i64(pool, "ready"),
+		 jsonget_i64(pool, "starting"), str_from_size(jsonget_u64(pool, "bytes"), size));
 	add_vault_status(json_object_get(o, "vault"), out);
 	add_secret_dates(o, out);
 	if (json_is_object(db))
-		buf_addf(out, "  %lld start%s, %lld unclean; schema %lld\n", status_number(db, "starts"),
-			 status_number(db, "starts") == 1 ? "" : "s", status_number(db, "crashes"),
-			 status_number(db, "schema"));
+		buf_addf(out, "  %lld start%s, %lld unclean; schema %lld\n", jsonget_i64(db, "starts"),
+			 jsonget_i64(db, "starts") == 1 ? "" : "s", jsonget_i64(db, "crashes"),
+			 jsonget_i64(db, "schema"));
 	if (*jsonget_text(db, "kept_copy"))
 		buf_addf(
 			out,
 			"  the database was brought forward from schema %lld; %s is a copy of it as it was\n",
-			status_number(db, "from_schema"), jsonget_text(db, "kept_copy"));
+			jsonget_i64(db, "from_schema"), jsonget_text(db, "kept_copy"));
 	if (*jsonget_text(db, "moved_aside"))
 		buf_addf(out, "  a damaged database was moved to %s: history and back-off are lost\n",
 			 jsonget_text(db, "moved_aside"));
@@ -119,10 +110,10 @@ static int add_kept_sandbox_row(struct table *t, const json_t *x)
 	char restarts[32], last[64] = "-";
 	int r;
 
-	snprintf(restarts, sizeof(restarts), "%lld", status_number(x, "restarts"));
+	snprintf(restarts, sizeof(restarts), "%lld", jsonget_i64(x, "restarts"));
 	if (*jsonget_text(x, "cause"))
 		snprintf(last, sizeof(last), "%.40s (%lld)", jsonget_text(x, "cause"),
-			 status_number(x, "exit"));
+			 jsonget_i64(x, "exit"));
 	r = table_add(t, jsonget_text(x, "id"), 0);
 	r = r < 0 ? r : table_add(t, jsonget_text(x, "name"), 24);
 	r = r < 0 ? r : table_add(t, jsonget_text(x, "restart"), 0);
@@ -165,7 +156,7 @@ static int format_status(const struct state *st, const json_t *o, struct buf *ou
 		const json_t *h = json_array_get(helpers, i);
 
 		buf_addf(out, "  %s died %lld time%s: %s\n", jsonget_text(h, "name"),
-			 status_number(h, "deaths"), status_number(h, "deaths") == 1 ? "" : "s",
+			 jsonget_i64(h, "deaths"), jsonget_i64(h, "deaths") == 1 ? "" : "s",
 			 jsonget_text(h, "why"));
 	}
 	if (json_array_size(list) == 0)

@@ -9,6 +9,7 @@
 #include "approval/list/granted.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/jsonget.h"
 #include "base/str.h"
 #include "cli/ask/ask_past.h"
 #include "cli/common/ask_show.h"
@@ -49,7 +50,7 @@ struct listing {
 
 static bool is_open_question(const json_t *ask)
 {
-	const char *s = cli_ask_text(ask, "state");
+	const char *s = jsonget_text(ask, "state");
 
 	return str_eq(s, "pending") || str_eq(s, "granted") || str_eq(s, "parked");
 }
@@ -75,11 +76,11 @@ static int add_question_row(struct listing *l, const json_t *ask)
 	int r;
 
 	cli_ask_act(ask, max_act_bytes((unsigned)l->t.width), &act);
-	snprintf(when, sizeof(when), "%.8s", time_of_day(cli_ask_text(ask, "asked")));
-	r = table_add(&l->t, cli_ask_text(ask, "id"), 0);
-	r = r < 0 ? r : table_add(&l->t, cli_ask_text(ask, "state"), 0);
+	snprintf(when, sizeof(when), "%.8s", time_of_day(jsonget_text(ask, "asked")));
+	r = table_add(&l->t, jsonget_text(ask, "id"), 0);
+	r = r < 0 ? r : table_add(&l->t, jsonget_text(ask, "state"), 0);
 	r = r < 0 ? r : table_add(&l->t, when, 0);
-	r = r < 0 ? r : table_add(&l->t, cli_ask_text(ask, "kind"), 0);
+	r = r < 0 ? r : table_add(&l->t, jsonget_text(ask, "kind"), 0);
 	return r < 0 ? r : table_add(&l->t, buf_cstr(&act), 0);
 }
 
@@ -236,7 +237,7 @@ static enum say_color color_of_state(const char *state)
 void cli_ask_line(const json_t *ask, const char *state, bool color, unsigned cols, struct buf *out)
 {
 	const json_t *n = json_object_get(ask, "answer");
-	const char *by = cli_ask_text(n, "name");
+	const char *by = jsonget_text(n, "name");
 	bool answered = json_is_object(n);
 	autobuf struct buf head = BUF_INIT, who = BUF_INIT, act = BUF_INIT;
 	char cell[24];
@@ -244,14 +245,14 @@ void cli_ask_line(const json_t *ask, const char *state, bool color, unsigned col
 
 	/* The agent's text comes last, so that it cannot imitate any of our own columns after it. */
 	buf_addf(&head, "%.8s  %-10s ",
-		 time_of_day(cli_ask_text(answered ? n : ask, answered ? "at" : "asked")),
-		 cli_ask_text(ask, "id"));
+		 time_of_day(jsonget_text(answered ? n : ask, answered ? "at" : "asked")),
+		 jsonget_text(ask, "id"));
 	snprintf(cell, sizeof(cell), "%-8s", state);
 	if (answered && *by) {
 		buf_adds(&who, " by ");
 		termrows_plain(&who, by, strlen(by) < 64 ? strlen(by) : 64);
 	}
-	buf_addf(&who, " %-8s ", cli_ask_text(ask, "kind"));
+	buf_addf(&who, " %-8s ", jsonget_text(ask, "kind"));
 	used = head.len + strlen(cell) + who.len;
 	buf_add(out, buf_cstr(&head), head.len);
 	say_add(out, color, color_of_state(state), cell);

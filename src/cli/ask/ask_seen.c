@@ -7,6 +7,7 @@
 #include "cli/ask/ask_seen.h"
 
 #include "base/cleanup.h"
+#include "base/jsonget.h"
 #include "cli/common/ask_show.h"
 
 #include <stdlib.h>
@@ -16,11 +17,6 @@ void cli_ask_seen_release(struct ask_seen *s)
 {
 	free(s->v);
 	*s = ASK_SEEN_INIT;
-}
-
-static uint64_t ask_member_u64(const json_t *ask, const char *key)
-{
-	return (uint64_t)json_integer_value(json_object_get(ask, key));
 }
 
 static struct ask_seen_one *find_seen(const struct ask_seen *s, uint64_t n)
@@ -61,12 +57,12 @@ static struct ask_seen_one *add_seen(struct ask_seen *s)
 
 void cli_ask_seen_note(struct ask_seen *s, const json_t *ask, struct ask_news *ret)
 {
-	const struct ask_seen_one now = { .number = ask_member_u64(ask, "number"),
-					  .state = ask_state_parse(cli_ask_text(ask, "state")),
+	const struct ask_seen_one now = { .number = jsonget_u64(ask, "number"),
+					  .state = ask_state_parse(jsonget_text(ask, "state")),
 					  .answered = json_is_object(json_object_get(ask, "answer")),
-					  .times = ask_member_u64(ask, "times"),
-					  .waiters = ask_member_u64(ask, "waiters"),
-					  .used = ask_member_u64(ask, "used") };
+					  .times = jsonget_u64(ask, "times"),
+					  .waiters = jsonget_u64(ask, "waiters"),
+					  .used = jsonget_u64(ask, "used") };
 	struct ask_seen_one *o = find_seen(s, now.number);
 
 	ret->state = !o || o->state != now.state;

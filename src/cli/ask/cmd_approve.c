@@ -7,6 +7,7 @@
 #include "approval/server/askback.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/jsonget.h"
 #include "base/str.h"
 #include "cli/ask/ask_past.h"
 #include "cli/common/approve_how.h"
@@ -85,7 +86,7 @@ static int take_answer_option(struct answer_args *a, int id, const char *value, 
 /* An ask with an answer in force: denying it revokes that answer. */
 static bool is_granted_or_parked(const json_t *ask)
 {
-	return str_eq(cli_ask_text(ask, "state"), "granted") || str_eq(cli_ask_text(ask, "state"), "parked");
+	return str_eq(jsonget_text(ask, "state"), "granted") || str_eq(jsonget_text(ask, "state"), "parked");
 }
 
 static int show_and_confirm(const json_t *ask, struct state *st, bool allow, struct err *e)
@@ -113,8 +114,8 @@ static bool is_decided_by_policy(int r)
 static int send_answer_or_revoke(struct askc *c, const json_t *ask, const struct answer_args *a,
 				 struct err *e)
 {
-	const char *id = cli_ask_text(ask, "id"),
-		   *digest = a->digest ? a->digest : cli_ask_text(ask, "digest");
+	const char *id = jsonget_text(ask, "id"),
+		   *digest = a->digest ? a->digest : jsonget_text(ask, "digest");
 	bool always = a->n.allow && a->n.scope == ASK_ALWAYS;
 	int r;
 
@@ -131,7 +132,7 @@ static void say_answered(const json_t *ask, const struct ask_answer *n)
 	autobuf struct buf act = BUF_INIT, said = BUF_INIT;
 
 	cli_ask_act(ask, ASK_WHAT_MAX, &act);
-	buf_addf(&said, "%s %s%s%s: ", cli_ask_text(ask, "id"), n->allow ? "allowed" : "denied",
+	buf_addf(&said, "%s %s%s%s: ", jsonget_text(ask, "id"), n->allow ? "allowed" : "denied",
 		 n->allow ? ", " : "", n->allow ? ask_scope_name(n->scope) : "");
 	termrows_quote(&said, buf_cstr(&act), act.len);
 	buf_clear(&act);
@@ -151,10 +152,10 @@ static int confirm_and_answer(struct askc *c, struct state *st, int run_fd, cons
 	 * --digest.
 	 */
 	if (r == 0 && a->n.allow && a->n.scope == ASK_ALWAYS && a->digest &&
-	    !str_eq(a->digest, cli_ask_text(ask, "digest")))
+	    !str_eq(a->digest, jsonget_text(ask, "digest")))
 		r = err_set(e, -ESTALE,
 			    "question %s has another digest than --digest: it has changed since it was shown",
-			    cli_ask_text(ask, "id"));
+			    jsonget_text(ask, "id"));
 	if (r == 0 && a->n.allow && a->n.scope == ASK_ALWAYS)
 		r = cli_approve_always(c, st, run_fd, ask, &a->n.who, a->yes, e);
 	r = r < 0 ? r : send_answer_or_revoke(c, ask, a, e);
@@ -206,7 +207,7 @@ static int match_past_ask(void *ctx, json_t *ask)
 {
 	struct wanted *w = ctx;
 
-	if (!w->found && str_eq(cli_ask_text(ask, "id"), w->id))
+	if (!w->found && str_eq(jsonget_text(ask, "id"), w->id))
 		w->found = json_incref(ask);
 	return 0;
 }
@@ -220,7 +221,7 @@ static int refuse_unknown_question(struct state *st, const char *id, struct err 
 
 	if (cli_ask_past(st, match_past_ask, &w, &more, &ignored) >= 0 && w.found) {
 		*e = ERR_INIT;
-		err_set(e, -ENOENT, "question %s is over (%s)", id, cli_ask_text(w.found, "state"));
+		err_set(e, -ENOENT, "question %s is over (%s)", id, jsonget_text(w.found, "state"));
 		err_hint(e, -ENOENT, "coffer ask show %s", id);
 	}
 	json_decref(w.found);

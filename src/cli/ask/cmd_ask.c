@@ -5,6 +5,7 @@
  */
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/jsonget.h"
 #include "base/str.h"
 #include "cli/ask/ask_list.h"
 #include "cli/ask/ask_new.h"
@@ -99,9 +100,9 @@ static int print_followed_ask(void *ctx, json_t *ask)
 		 * An answer that is used at once goes straight to "spent": print the "allowed" that was
 		 * skipped.
 		 */
-		if (news.answered && str_eq(cli_ask_text(ask, "state"), "spent"))
+		if (news.answered && str_eq(jsonget_text(ask, "state"), "spent"))
 			cli_ask_line(ask, "allowed", f->color, cols, &out);
-		cli_ask_line(ask, cli_ask_text(ask, "state"), f->color, cols, &out);
+		cli_ask_line(ask, jsonget_text(ask, "state"), f->color, cols, &out);
 	}
 	return out.len ? say_out(&out) : 0;
 }
@@ -197,7 +198,7 @@ static int match_ask(void *ctx, json_t *ask)
 	const char *dash = strchr(o->id, '-');
 	uint64_t n = 0;
 
-	if (o->whole && !str_eq(cli_ask_text(ask, "id"), o->id))
+	if (o->whole && !str_eq(jsonget_text(ask, "id"), o->id))
 		return 0;
 	if (str_to_u64(dash ? dash + 1 : o->id, &n) == 0 &&
 	    (uint64_t)json_integer_value(json_object_get(ask, "number")) == n) {

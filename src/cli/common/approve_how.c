@@ -8,6 +8,7 @@
 
 #include "always/always.h"
 #include "base/fd.h"
+#include "base/jsonget.h"
 #include "base/str.h"
 #include "cli/common/ask_show.h"
 #include "cli/core/say.h"
@@ -104,10 +105,10 @@ static int collect_question_id(void *ctx, json_t *ask)
 	struct id_candidates *c = ctx;
 
 	if (!ask || (uint64_t)json_integer_value(json_object_get(ask, "number")) != c->number ||
-	    !str_eq(cli_ask_text(ask, "state"), "pending"))
+	    !str_eq(jsonget_text(ask, "state"), "pending"))
 		return 0;
 	if (c->n < IDS_SHOWN)
-		buf_addf(&c->ids, "%s%s", c->n ? ", " : "", cli_ask_text(ask, "id"));
+		buf_addf(&c->ids, "%s%s", c->n ? ", " : "", jsonget_text(ask, "id"));
 	c->n++;
 	return 0;
 }
@@ -168,9 +169,9 @@ static int check_still_pending(struct askc *c, const char *id, struct err *e)
 	json_t *ask = NULL;
 	int r = askc_show(c, id, &ask, e);
 
-	if (r == 0 && !str_eq(cli_ask_text(ask, "state"), "pending"))
+	if (r == 0 && !str_eq(jsonget_text(ask, "state"), "pending"))
 		r = err_set(e, -ECANCELED, "%s is %s by now, so the policy file was not edited", id,
-			    cli_ask_text(ask, "state"));
+			    jsonget_text(ask, "state"));
 	json_decref(ask);
 	return r;
 }
@@ -198,7 +199,7 @@ static int edit_policy_once(struct askc *c, struct audit *audit, int run_fd, con
 		return err_hint(e, -EINVAL, "look at the change above, then add --yes");
 	}
 	r = yes ? 0 : cli_approve_confirm("Edit the policy file like this?", e);
-	r = r < 0 ? r : check_still_pending(c, cli_ask_text(ask, "id"), e);
+	r = r < 0 ? r : check_still_pending(c, jsonget_text(ask, "id"), e);
 	return r < 0 ? r : always_commit(&a, audit, who, e);
 }
 
@@ -206,7 +207,7 @@ int cli_approve_always(struct askc *c, struct state *st, int run_fd, const json_
 		       const struct ask_who *who, bool yes, struct err *e)
 {
 	CLEANUP(audit_freep) struct audit *audit = NULL;
-	int r = check_still_pending(c, cli_ask_text(ask, "id"), e);
+	int r = check_still_pending(c, jsonget_text(ask, "id"), e);
 
 	r = r < 0 ? r : audit_open(&audit, st->fd, e);
 	for (int i = 0; r == 0 || (r == -EAGAIN && i < TRIES); i++) {

@@ -26,18 +26,6 @@
 #include <string.h>
 #include <unistd.h>
 
-const char *cli_ask_text(const json_t *ask, const char *key)
-{
-	const char *s = jsonget_text_or_null(ask, key);
-
-	return s ? s : "";
-}
-
-static uint64_t ask_number(const json_t *ask, const char *key)
-{
-	return (uint64_t)json_integer_value(json_object_get(ask, key));
-}
-
 unsigned cli_ask_cols(int fd)
 {
 	unsigned rows, cols;
@@ -61,18 +49,18 @@ static void add_shortened(struct buf *out, const char *s, size_t max)
 /* The target of the act, without its content: method, host, port and path. */
 static void add_ask_target(const json_t *ask, size_t max, struct buf *out)
 {
-	const char *method = cli_ask_text(ask, "method");
-	bool tls = json_is_true(json_object_get(ask, "tls"));
-	uint64_t port = ask_number(ask, "port");
+	const char *method = jsonget_text(ask, "method");
+	bool tls = jsonget_bool(ask, "tls");
+	uint64_t port = jsonget_u64(ask, "port");
 
 	if (method[0]) {
 		add_shortened(out, method, 32);
 		buf_adds(out, tls ? " https://" : " http://");
 	}
-	add_shortened(out, cli_ask_text(ask, "host"), 255);
+	add_shortened(out, jsonget_text(ask, "host"), 255);
 	if (port && (!method[0] || port != (tls ? 443 : 80)))
 		buf_addf(out, ":%llu", (unsigned long long)port);
-	add_shortened(out, cli_ask_text(ask, "path"), max);
+	add_shortened(out, jsonget_text(ask, "path"), max);
 }
 
 void cli_ask_act(const json_t *ask, size_t max, struct buf *out)
@@ -80,9 +68,9 @@ void cli_ask_act(const json_t *ask, size_t max, struct buf *out)
 	autobuf struct buf raw = BUF_INIT;
 
 	add_ask_target(ask, max, &raw);
-	if (cli_ask_text(ask, "what")[0]) {
+	if (jsonget_text(ask, "what")[0]) {
 		buf_adds(&raw, raw.len ? "  " : "");
-		add_shortened(&raw, cli_ask_text(ask, "what"), max);
+		add_shortened(&raw, jsonget_text(ask, "what"), max);
 	}
 	termrows_plain(out, buf_cstr(&raw), raw.len);
 }
@@ -132,13 +120,13 @@ static void cut_to_one_row(const struct ask_form *f, size_t before)
  */
 static bool has_separate_body_text(const json_t *ask)
 {
-	return cli_ask_text(ask, "method")[0] && cli_ask_text(ask, "what")[0];
+	return jsonget_text(ask, "method")[0] && jsonget_text(ask, "what")[0];
 }
 
 static void add_with_row(const json_t *ask, const struct ask_form *f)
 {
 	if (has_separate_body_text(ask))
-		add_ask_row(f, "with", "%s", cli_ask_text(ask, "what"));
+		add_ask_row(f, "with", "%s", jsonget_text(ask, "what"));
 }
 
 static void add_what_row(const json_t *ask, const struct ask_form *f)
@@ -146,9 +134,9 @@ static void add_what_row(const json_t *ask, const struct ask_form *f)
 	autobuf struct buf raw = BUF_INIT;
 
 	add_ask_target(ask, ASK_PATH_MAX, &raw);
-	if (!has_separate_body_text(ask) && cli_ask_text(ask, "what")[0])
-		buf_addf(&raw, "%s%s", raw.len ? "  " : "", cli_ask_text(ask, "what"));
-	add_ask_row(f, "what", "%s  %s", cli_ask_text(ask, "kind"), buf_cstr(&raw));
+	if (!has_separate_body_text(ask) && jsonget_text(ask, "what")[0])
+		buf_addf(&raw, "%s%s", raw.len ? "  " : "", jsonget_text(ask, "what"));
+	add_ask_row(f, "what", "%s  %s", jsonget_text(ask, "kind"), buf_cstr(&raw));
 	if (buf_error(&raw))
 		f->out->error = buf_error(&raw);
 }
@@ -159,18 +147,18 @@ static void add_what_row(const json_t *ask, const struct ask_form *f)
 /* Is the body longer than its preview? */
 static bool preview_is_cut(const json_t *ask, size_t len)
 {
-	uint64_t bytes = ask_number(ask, "preview_bytes");
+	uint64_t bytes = jsonget_u64(ask, "preview_bytes");
 
 	/* The list of files to apply has its own last line that says how many more there are. */
-	if (str_eq(cli_ask_text(ask, "kind"), "apply"))
+	if (str_eq(jsonget_text(ask, "kind"), "apply"))
 		return false;
-	return ask_number(ask, "body_len") > (bytes ? bytes : len);
+	return jsonget_u64(ask, "body_len") > (bytes ? bytes : len);
 }
 
 /* The preview is the agent's own bytes, so it is never printed raw. Returns whether rows were left out. */
 static bool add_preview_rows(const json_t *ask, const struct ask_form *f)
 {
-	const char *p = cli_ask_text(ask, "preview");
+	const char *p = jsonget_text(ask, "preview");
 	size_t len = strlen(p), left_out;
 
 	if (!len)
@@ -191,18 +179,18 @@ static bool add_preview_rows(const json_t *ask, const struct ask_form *f)
 
 static void add_body_row(const json_t *ask, const struct ask_form *f)
 {
-	const char *digest = cli_ask_text(ask, "body"), *type = cli_ask_text(ask, "type");
+	const char *digest = jsonget_text(ask, "body"), *type = jsonget_text(ask, "type");
 	char size[16];
 
 	if (digest[0])
 		add_ask_row(f, "body", "%s, %.128s, sha256 %.*s%s",
-			    str_from_size(ask_number(ask, "body_len"), size), type[0] ? type : "of no type",
+			    str_from_size(jsonget_u64(ask, "body_len"), size), type[0] ? type : "of no type",
 			    f->brief ? 16 : HASH_HEX_LEN, digest, f->brief ? "…" : "");
 }
 
 static void add_sandbox_row(const json_t *ask, struct state *st, const struct ask_form *f)
 {
-	const char *run = cli_ask_text(ask, "sandbox");
+	const char *run = jsonget_text(ask, "sandbox");
 	CLEANUP(state_meta_release) struct run_meta m = { 0 };
 	autoclose int fd =
 		st ? openat(st->runs_fd, run, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW) : -1;
@@ -219,11 +207,11 @@ static void add_sandbox_row(const json_t *ask, struct state *st, const struct as
 
 static void add_allowing_rows(const json_t *ask, const struct ask_form *f)
 {
-	int kind = ask_kind_parse(cli_ask_text(ask, "kind"));
+	int kind = ask_kind_parse(jsonget_text(ask, "kind"));
 	const struct ask_means *m = kind < 0 ? NULL : ask_kind_means((enum ask_kind)kind);
 	bool rule = kind == ASK_WIDEN;
 
-	if (!m || !str_eq(cli_ask_text(ask, "state"), "pending"))
+	if (!m || !str_eq(jsonget_text(ask, "state"), "pending"))
 		return;
 	if (!rule)
 		add_ask_row(f, "allowing", "once: %s, one time", m->once);
@@ -242,24 +230,23 @@ static void add_approver_name(const json_t *a, struct buf *out)
 	char name[ASK_NAME_MAX];
 
 	buf_addf(out, "%.64s",
-		 cli_ask_text(a, "name")[0]				     ? cli_ask_text(a, "name")
-		 : cli_ask_user_name((uid_t)ask_number(a, "uid"), name) == 0 ? name
-									     : "somebody");
+		 jsonget_text(a, "name")[0]				      ? jsonget_text(a, "name")
+		 : cli_ask_user_name((uid_t)jsonget_u64(a, "uid"), name) == 0 ? name
+									      : "somebody");
 }
 
 static void add_answer_row(const json_t *ask, const struct ask_form *f)
 {
 	const json_t *a = json_object_get(ask, "answer");
-	const char *scope = cli_ask_text(a, "scope"), *reason = cli_ask_text(a, "reason");
+	const char *scope = jsonget_text(a, "scope"), *reason = jsonget_text(a, "reason");
 	autobuf struct buf name = BUF_INIT;
 
 	add_approver_name(a, &name);
 	if (json_is_object(a))
 		add_ask_row(f, "answer", "%s%s%s by %s (uid %llu, %.24s) at %.19s%s%.256s",
-			    json_is_true(json_object_get(a, "allow")) ? "allow" : "deny",
-			    scope[0] ? ", " : "", scope, buf_cstr(&name),
-			    (unsigned long long)ask_number(a, "uid"), cli_ask_text(a, "via"),
-			    cli_ask_text(a, "at"), reason[0] ? ": " : "", reason);
+			    jsonget_bool(a, "allow") ? "allow" : "deny", scope[0] ? ", " : "", scope,
+			    buf_cstr(&name), (unsigned long long)jsonget_u64(a, "uid"),
+			    jsonget_text(a, "via"), jsonget_text(a, "at"), reason[0] ? ": " : "", reason);
 }
 
 /* ---- The sandbox's last events before the question. ---- */
@@ -312,16 +299,16 @@ static const char *format_count(uint64_t n, char text[OFTEN_LEN])
 
 static void add_asked_row(const json_t *ask, const struct ask_form *f)
 {
-	const char *expires = cli_ask_text(ask, "expires");
-	uint64_t times = ask_number(ask, "times");
+	const char *expires = jsonget_text(ask, "expires");
+	uint64_t times = jsonget_u64(ask, "times");
 	autobuf struct buf b = BUF_INIT;
 	char often[OFTEN_LEN];
 
-	buf_addf(&b, "%.19sZ", cli_ask_text(ask, "asked"));
+	buf_addf(&b, "%.19sZ", jsonget_text(ask, "asked"));
 	/* Unknown for a question that comes from the log, because its sandbox was removed. */
 	if (times)
 		buf_addf(&b, ", %s, %llu waiting", format_count(times, often),
-			 (unsigned long long)ask_number(ask, "waiters"));
+			 (unsigned long long)jsonget_u64(ask, "waiters"));
 	if (expires[0])
 		buf_addf(&b, ", until %.19sZ", expires);
 	add_ask_row(f, "asked", "%s", buf_cstr(&b));
@@ -330,24 +317,24 @@ static void add_asked_row(const json_t *ask, const struct ask_form *f)
 void cli_ask_show(const json_t *ask, struct state *st, unsigned cols, struct buf *out)
 {
 	const struct ask_form f = { .out = out, .cols = cols, .preview_rows = SIZE_MAX };
-	const char *why = cli_ask_text(ask, "why");
+	const char *why = jsonget_text(ask, "why");
 	char often[OFTEN_LEN];
 
-	add_ask_row(&f, "question", "%s", cli_ask_text(ask, "id"));
-	add_ask_row(&f, "state", "%s%s%.256s", cli_ask_text(ask, "state"), why[0] ? ": " : "", why);
+	add_ask_row(&f, "question", "%s", jsonget_text(ask, "id"));
+	add_ask_row(&f, "state", "%s%s%.256s", jsonget_text(ask, "state"), why[0] ? ": " : "", why);
 	add_sandbox_row(ask, st, &f);
 	add_what_row(ask, &f);
 	add_with_row(ask, &f);
 	add_body_row(ask, &f);
 	(void)add_preview_rows(ask, &f);
-	add_ask_row(&f, "why", "%s", cli_ask_text(ask, "rule"));
-	add_ask_row(&f, "reason", "%s", cli_ask_text(ask, "reason"));
-	add_ask_row(&f, "by", "%s", cli_ask_text(ask, "by"));
+	add_ask_row(&f, "why", "%s", jsonget_text(ask, "rule"));
+	add_ask_row(&f, "reason", "%s", jsonget_text(ask, "reason"));
+	add_ask_row(&f, "by", "%s", jsonget_text(ask, "by"));
 	add_asked_row(ask, &f);
 	add_answer_row(ask, &f);
-	if (ask_number(ask, "used"))
-		add_ask_row(&f, "used", "%s", format_count(ask_number(ask, "used"), often));
-	add_ask_row(&f, "digest", "%s", cli_ask_text(ask, "digest"));
+	if (jsonget_u64(ask, "used"))
+		add_ask_row(&f, "used", "%s", format_count(jsonget_u64(ask, "used"), often));
+	add_ask_row(&f, "digest", "%s", jsonget_text(ask, "digest"));
 	add_allowing_rows(ask, &f);
 	if (st)
 		add_before_rows(ask, st, &f);
@@ -356,13 +343,13 @@ void cli_ask_show(const json_t *ask, struct state *st, unsigned cols, struct buf
 void cli_ask_show_act(const json_t *ask, unsigned cols, struct buf *out)
 {
 	const struct ask_form f = { .out = out, .cols = cols };
-	const char *expires = cli_ask_text(ask, "expires");
+	const char *expires = jsonget_text(ask, "expires");
 
 	add_what_row(ask, &f);
 	/* The operation or the git refs: the path alone does not tell what the act does. */
-	if (!str_eq(cli_ask_text(ask, "kind"), "request"))
+	if (!str_eq(jsonget_text(ask, "kind"), "request"))
 		add_with_row(ask, &f);
-	add_ask_row(&f, "question", "%s%s%.19s%s", cli_ask_text(ask, "id"),
+	add_ask_row(&f, "question", "%s%s%.19s%s", jsonget_text(ask, "id"),
 		    expires[0] ? "; denied after " : "", expires, expires[0] ? "Z" : "");
 }
 
@@ -377,13 +364,13 @@ void cli_ask_show_prompt(const json_t *ask, struct state *st, unsigned cols, boo
 	prompt_text_release(ret);
 	cli_ask_show_act(ask, cols, &ret->act);
 	add_sandbox_row(ask, st, &f);
-	if (str_eq(cli_ask_text(ask, "kind"), "request"))
+	if (str_eq(jsonget_text(ask, "kind"), "request"))
 		add_with_row(ask, &f);
 	add_body_row(ask, &f);
 	ret->cut = add_preview_rows(ask, &f);
-	add_ask_row(&f, "why", "%s", cli_ask_text(ask, "rule"));
-	add_ask_row(&f, "reason", "%s", cli_ask_text(ask, "reason"));
-	add_ask_row(&f, "by", "%s", cli_ask_text(ask, "by"));
+	add_ask_row(&f, "why", "%s", jsonget_text(ask, "rule"));
+	add_ask_row(&f, "reason", "%s", jsonget_text(ask, "reason"));
+	add_ask_row(&f, "by", "%s", jsonget_text(ask, "by"));
 	if (st)
 		add_before_rows(ask, st, &f);
 }

@@ -24,8 +24,6 @@ void cli_ask_show_prompt(const json_t *ask, struct state *st, unsigned cols, boo
 unsigned cli_ask_cols(int fd);
 /* The columns to cut the lines of a list at; 0 if the fd is no terminal, and lines are not cut. */
 unsigned cli_ask_line_cols(int fd);
-/* A member that is a string; "" if it is missing. */
-const char *cli_ask_text(const json_t *ask, const char *key);
 /* The name of a user of this machine; -ENOENT if /etc/passwd has none. */
 int cli_ask_user_name(uid_t uid, char ret[ASK_NAME_MAX]) MUST_CHECK;
 /* Describes the user of this process as the approver; `via` is the way of answering, such as "terminal". */

@@ -87,8 +87,8 @@ size_t cli_policy_acts_diff(const struct acts *from, const struct acts *to, stru
 	size_t n = add_missing_rules(to, from, "no longer", out) + add_missing_rules(from, to, "now", out);
 
 	if (from->has_tools != to->has_tools) {
-		buf_adds(out, to->has_tools ? "~ tools: what no rule covers is denied now\n"
-					    : "~ tools: there is no list any more, and all are allowed\n");
+		buf_adds(out, to->has_tools ? "~ tools: tools not covered by a rule are denied now\n"
+					    : "~ tools: the list is gone; all tools are allowed\n");
 		n++;
 	}
 	if (!str_eq(apply_action_name(from), apply_action_name(to))) {

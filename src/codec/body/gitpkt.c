@@ -115,7 +115,7 @@ static int take_capability(struct gitpkt_push *g, struct slice s, bool *has_form
 		return 0;
 	g->sha256 = slice_eq(s, "object-format=sha256");
 	if (*has_format || (!g->sha256 && !slice_eq(s, "object-format=sha1")))
-		return push_is_malformed(g, "it names two object formats, or one that is not known");
+		return push_is_malformed(g, "it names two object formats, or an unknown one");
 	*has_format = true;
 	return 0;
 }
@@ -130,8 +130,7 @@ static int take_capabilities(struct gitpkt_push *g, struct slice s)
 		return push_is_malformed(g, "its capabilities are too long");
 	for (size_t i = 0; i <= s.len; i++) {
 		if (i < s.len && (s.p[i] < 0x20 || s.p[i] > 0x7e))
-			return push_is_malformed(g,
-						 "its capabilities have a byte in them that none may have");
+			return push_is_malformed(g, "its capabilities contain an invalid byte");
 		if (i < s.len && s.p[i] != ' ')
 			continue;
 		r = take_capability(g, (struct slice){ s.p + start, i - start }, &has_format);
@@ -172,7 +171,7 @@ static int take_command(struct gitpkt_push *g, struct slice line)
 		caps = (struct slice){ nul + 1, line.len - ref.len - 1 };
 	}
 	if (nul && g->n_commands)
-		return push_is_malformed(g, "capabilities stand behind a command that is not the first");
+		return push_is_malformed(g, "capabilities follow a command that is not the first");
 	if (!take_oid(g, &ref, &is_create) || !take_oid(g, &ref, &is_delete))
 		return push_is_malformed(g, "a command does not begin with two object ids of one kind");
 	if (!is_ref(ref))
@@ -181,7 +180,7 @@ static int take_command(struct gitpkt_push *g, struct slice line)
 	if (r < 0)
 		return r;
 	if (g->oid_len != (g->sha256 ? SHA256_LEN : SHA1_LEN))
-		return push_is_malformed(g, "object ids are not of the object format that is named");
+		return push_is_malformed(g, "object ids do not match the named object format");
 	return add_ref_command(g, ref, is_create, is_delete);
 }
 
@@ -197,8 +196,8 @@ static int take_command_line(struct gitpkt_push *g, struct slice line)
 		if (!slice_eq(line, "ci.skip"))
 			return push_is_malformed(
 				g,
-				"it has a push option, by which servers do more than take a push; ci.skip is the "
-				"only one that is let through");
+				"it has a push option that can make servers do more than accept a push; only "
+				"ci.skip is allowed");
 		return ++g->options > GITPKT_OPTIONS_MAX
 			       ? push_is_malformed(g, "it has too many push options")
 			       : 0;
@@ -209,7 +208,7 @@ static int take_command_line(struct gitpkt_push *g, struct slice line)
 		return take_command(g, line);
 	line = (struct slice){ line.p + 8, line.len - 8 };
 	if (g->n_commands || !take_oid(g, &line, &zero) || line.len)
-		return push_is_malformed(g, "a shallow line is malformed or comes behind a command");
+		return push_is_malformed(g, "a shallow line is malformed or follows a command");
 	return ++g->shallows > GITPKT_SHALLOW_MAX ? push_is_malformed(g, "it has too many shallow lines") : 0;
 }
 

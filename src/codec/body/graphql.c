@@ -51,7 +51,7 @@ static int next(struct parser *p)
 static int expect(struct parser *p, char punct)
 {
 	if (!gql_is(&p->lex, punct))
-		return graphql_fail(p, -EINVAL, "it is not by the grammar");
+		return graphql_fail(p, -EINVAL, "it does not match the grammar");
 	return next(p);
 }
 
@@ -432,7 +432,7 @@ static int add_op(struct parser *p, enum graphql_type type, struct slice name)
 	for (unsigned i = 0; i < d->n_ops; i++) {
 		if (name.len == 0 || d->ops[i].name.len == 0 || slice_same(name, d->ops[i].name))
 			return graphql_fail(p, -EINVAL,
-					    "it has several operations, and not each a name of its own");
+					    "it has several operations, and not all have names of their own");
 	}
 	d->ops[d->n_ops++] = (struct graphql_op){ .type = type, .name = name, .at = (uint32_t)offset(p) };
 	return take_set(p, NULL);
@@ -476,7 +476,7 @@ static int take_fragment(struct parser *p)
 	if (r == 0)
 		r = expect_name(p, &name);
 	if (r == 0 && !gql_is_name(&p->lex, "on"))
-		return graphql_fail(p, -EINVAL, "a fragment does not say on what it is");
+		return graphql_fail(p, -EINVAL, "a fragment does not name its type");
 	if (r == 0)
 		r = next(p);
 	if (r == 0)
@@ -496,7 +496,8 @@ static int take_definition(struct parser *p)
 		if (gql_is_name(&p->lex, type_names[t]))
 			return take_operation(p, (enum graphql_type)t);
 	}
-	return graphql_fail(p, -EINVAL, "it has something in it that is neither an operation nor a fragment");
+	return graphql_fail(p, -EINVAL,
+			    "it contains a definition that is neither an operation nor a fragment");
 }
 
 static int take_document(struct parser *p)
@@ -542,14 +543,14 @@ static int select_op(struct parser *p, struct slice name)
 
 	if (name.len == 0 && d->n_ops > 1)
 		return graphql_fail(p, -EINVAL,
-				    "it has several operations, and the request does not say which");
+				    "it has several operations, and the request does not select one");
 	for (unsigned i = 0; i < d->n_ops; i++) {
 		if (name.len && !slice_same(name, d->ops[i].name))
 			continue;
 		d->selected = (int)i;
 		return 0;
 	}
-	return graphql_fail(p, -EINVAL, "it has no operation of the name that the request asks for");
+	return graphql_fail(p, -EINVAL, "it has no operation with the name in the request");
 }
 
 static int parse_document(struct parser *p, struct slice op_name)

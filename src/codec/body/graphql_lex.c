@@ -123,7 +123,7 @@ static void take_string(struct gql_lex *l)
 		if (c == '\\') {
 			l->at++;
 			if (!take_escape(l)) {
-				token_is_malformed(l, "a string has an escape in it that is none");
+				token_is_malformed(l, "a string has an invalid escape");
 				return;
 			}
 			l->at--;
@@ -172,7 +172,7 @@ static void take_next_token(struct gql_lex *l, char c)
 		l->token = GQL_PUNCT;
 		l->at++;
 	} else {
-		token_is_malformed(l, "a character stands where none may");
+		token_is_malformed(l, "an unexpected character");
 	}
 }
 

@@ -190,7 +190,7 @@ static int take_number(struct tar *t, const char *v, size_t len, uint64_t *ret, 
 	int64_t n = 0;
 
 	if (decimal(v, len, false, &n) < 0)
-		return tar_is_malformed(t, "a number in an extended header is not one");
+		return tar_is_malformed(t, "a number in an extended header is invalid");
 	*ret = (uint64_t)n;
 	*has = true;
 	return 0;
@@ -232,7 +232,7 @@ static int take_record(struct tar *t, const char *key, size_t key_len, const cha
 		return take_number(t, v, len, &t->gid, &t->has_gid);
 	if (key_is(key, key_len, "mtime")) {
 		if (decimal(v, len, true, &t->mtime) < 0)
-			return tar_is_malformed(t, "a time in an extended header is not one");
+			return tar_is_malformed(t, "a time in an extended header is invalid");
 		t->has_mtime = true;
 	}
 	return 0;
@@ -336,7 +336,7 @@ static int entry_names(struct tar *t, struct tar_entry *e)
 		else
 			t->text[1][add_field(t->text[1], 0, t->block, F_LINK, NAME_LEN)] = '\0';
 		if (!t->text[1][0])
-			return tar_is_malformed(t, "a link leads nowhere");
+			return tar_is_malformed(t, "a link has no target");
 	}
 	if (!t->text[0][0])
 		return tar_is_malformed(t, "an entry has no name");
@@ -373,11 +373,11 @@ static int entry_numbers(struct tar *t, struct tar_entry *e)
 	if (unsigned_field(t->block, F_MODE, 8, &mode) < 0 ||
 	    unsigned_field(t->block, F_UID, 8, &e->uid) < 0 ||
 	    unsigned_field(t->block, F_GID, 8, &e->gid) < 0 || field(t->block, F_MTIME, 12, true, &mtime) < 0)
-		return tar_is_malformed(t, "a number in a header is not one");
+		return tar_is_malformed(t, "a number in a header is invalid");
 	if ((e->type == TAR_CHAR || e->type == TAR_BLOCKDEV) &&
 	    (unsigned_field(t->block, F_MAJOR, 8, &e->dev_major) < 0 ||
 	     unsigned_field(t->block, F_MINOR, 8, &e->dev_minor) < 0))
-		return tar_is_malformed(t, "a number in a header is not one");
+		return tar_is_malformed(t, "a number in a header is invalid");
 	e->mode = (uint32_t)(mode & 07777);
 	e->mtime = t->has_mtime ? t->mtime : mtime;
 	e->uid = t->has_uid ? t->uid : e->uid;
@@ -404,11 +404,11 @@ static int begin_entry(struct tar *t, uint64_t size, struct tar_entry *e)
 		size = t->size;
 	/* Only files have data. Some writers give a directory or a hard link a size all the same: ignored. */
 	if (e->type != TAR_FILE && size != 0 && e->type != TAR_HARDLINK && e->type != TAR_DIR)
-		return tar_is_malformed(t, "an entry that can have no data has some");
+		return tar_is_malformed(t, "an entry of a kind without data has data");
 	if (e->type != TAR_FILE)
 		size = 0;
 	if (size > INT64_MAX)
-		return tar_is_malformed(t, "a file is larger than any file can be");
+		return tar_is_malformed(t, "the size of a file is out of range");
 	e->size = size;
 	t->left = size;
 	t->pad = pad_of(size);
@@ -426,14 +426,14 @@ static int take_header(struct tar *t, struct tar_entry *e)
 	t->have = 0;
 	if (all_zero(t->block, TAR_BLOCK)) {
 		if (t->has_path || t->has_link || t->has_size)
-			return tar_is_malformed(t, "it ends behind an extended header");
+			return tar_is_malformed(t, "it ends after an extended header");
 		t->state = AT_DONE;
 		return TAR_END;
 	}
 	if (!checksum_fits(t->block))
 		return tar_is_malformed(t, "a header's checksum is wrong: damaged, or not a tar archive");
 	if (unsigned_field(t->block, F_SIZE, 12, &size) < 0)
-		return tar_is_malformed(t, "a number in a header is not one");
+		return tar_is_malformed(t, "a number in a header is invalid");
 	if (type && strchr("xgLK", type))
 		return begin_meta(t, size);
 	return begin_entry(t, size, e);

@@ -29,7 +29,7 @@ static int add_credentials(struct buf *out, const char *user, const char *passwo
 	if (!is_plain(user, true) || !is_plain(password, false))
 		return err_set(
 			e, -EINVAL,
-			"the proxy's user name has a colon, or it or the password a control byte or more than %d bytes",
+			"the proxy's user name has a colon, or the user name or the password has a control byte or more than %d bytes",
 			CONNECT_CREDENTIAL_MAX);
 	n = snprintf(both, sizeof(both), "%s:%s", user, password);
 	buf_adds(out, "Proxy-Authorization: Basic ");
@@ -80,6 +80,6 @@ long connect_parse_reply(struct connect_reply *c, const char *data, size_t len, 
 	if (h.status / 100 == 1)
 		return err_set(e, -EBADMSG, "the proxy sent status %u instead of a final response", h.status);
 	if (h.status == 407)
-		return err_set(e, -EACCES, "the proxy wants other credentials (407)");
+		return err_set(e, -EACCES, "the proxy requires other credentials (407)");
 	return err_set(e, -ECONNREFUSED, "the proxy refused with status %u", h.status);
 }

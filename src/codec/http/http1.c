@@ -111,7 +111,7 @@ static int take_request_line(struct http1_head *h, struct slice line)
 	h->method = (struct slice){ line.p, (size_t)(first - line.p) };
 	h->target = (struct slice){ first + 1, (size_t)(last - first) - 1 };
 	if (h->method.len > HTTP1_METHOD_MAX || !http1_is_token(h->method))
-		return http1_fail(h, 400, "the method is not one");
+		return http1_fail(h, 400, "the method is invalid");
 	if (h->target.len > HTTP1_TARGET_MAX)
 		return http1_fail(h, 414, "the request target is too long");
 	if (!is_target(h->target))
@@ -141,7 +141,7 @@ static int take_absolute(struct http1_head *h)
 		return http1_fail(h, 400, "the request target has a query and no path");
 	h->path = n < rest.len ? (struct slice){ rest.p + n, rest.len - n } : slice_of("/");
 	if (host_port_parse(rest.p, n, scheme == 4 ? 80 : 443, &h->host, &h->port, NULL) < 0)
-		return http1_fail(h, 400, "the host in the request target is not a valid one");
+		return http1_fail(h, 400, "the host in the request target is invalid");
 	return 0;
 }
 
@@ -150,7 +150,7 @@ static int take_target(struct http1_head *h)
 	if (slice_eq(h->method, "CONNECT")) {
 		h->form = HTTP1_AUTHORITY;
 		if (host_port_parse(h->target.p, h->target.len, 0, &h->host, &h->port, NULL) < 0)
-			return http1_fail(h, 400, "CONNECT wants a valid host and a port");
+			return http1_fail(h, 400, "CONNECT requires a valid host and a port");
 		return 0;
 	}
 	if (h->target.p[0] == '/') {
@@ -160,7 +160,8 @@ static int take_target(struct http1_head *h)
 	}
 	if (slice_eq(h->target, "*")) {
 		h->form = HTTP1_ASTERISK;
-		return slice_eq(h->method, "OPTIONS") ? 0 : http1_fail(h, 400, "* stands with OPTIONS only");
+		return slice_eq(h->method, "OPTIONS") ? 0
+						      : http1_fail(h, 400, "* is only valid with OPTIONS");
 	}
 	return take_absolute(h);
 }

@@ -69,15 +69,15 @@ const char *http1_split_field(struct slice line, struct http1_field *ret)
 	struct http1_field f;
 
 	if (line.len && is_space(line.p[0]))
-		return "a header is folded over two lines, or has a space in front";
+		return "a header is folded over two lines, or begins with a space";
 	if (!colon)
 		return "a header has no colon";
 	f.name = (struct slice){ line.p, (size_t)(colon - line.p) };
 	f.value = http1_trim((struct slice){ colon + 1, line.len - f.name.len - 1 });
 	if (f.name.len && is_space(colon[-1]))
-		return "a space stands between a header's name and its colon";
+		return "there is a space between a header's name and its colon";
 	if (!http1_is_token(f.name))
-		return "a header's name has a character in it that none may have";
+		return "a header's name contains an invalid character";
 	if (!http1_is_value(f.value))
 		return "a header's value has a control byte in it";
 	*ret = f;
@@ -183,8 +183,7 @@ static int take_connection(struct http1_head *h, struct slice v)
 		if (token.len && !http1_is_token(token))
 			return http1_fail(h, 400, "Connection is not a list of names");
 		if (!is_response(h) && is_vital(token))
-			return http1_fail(h, 400,
-					  "Connection names a header that the message cannot do without");
+			return http1_fail(h, 400, "Connection names a header that the message requires");
 	}
 	return 0;
 }
@@ -211,7 +210,8 @@ static int take_expect(struct http1_head *h, struct slice v)
 static int take_lookalike(struct http1_head *h, struct slice v)
 {
 	(void)v;
-	return http1_fail(h, 400, "a header looks like Content-Length or Transfer-Encoding and is not");
+	return http1_fail(h, 400,
+			  "a header's name resembles Content-Length or Transfer-Encoding but is neither");
 }
 
 static const struct {

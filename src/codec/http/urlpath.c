@@ -88,7 +88,7 @@ static int take_encoded(struct walk *w, struct err *e)
 	int c = encoded_byte(w->s + w->at, w->len - w->at);
 
 	if (c < 0)
-		return refuse_path(w, "has a percent sign that two hexadecimal digits do not follow", e);
+		return refuse_path(w, "has a percent sign without two hexadecimal digits after it", e);
 	if (is_control(c) || c == '\\')
 		return refuse_path(w, "has an encoded control byte or backslash in it", e);
 	if (c == '/' && !w->keep_slash)
@@ -215,12 +215,12 @@ static const char *part_fault(const struct part *p, bool whole)
 	if (p->others)
 		return NULL;
 	if (p->dots)
-		return "has a segment of dots with parameters, with spaces, in another script or more than two";
+		return "has a segment of more than two dots, or of dots with parameters, with spaces or of another script";
 	if (p->blanks)
-		return "has a segment in which there is nothing to be seen";
+		return "has a segment of invisible characters only";
 	if (p->params)
 		return "has a segment that is empty before its parameters (;)";
-	return whole ? NULL : "has an encoded slash (%2F) beside nothing or beside dots";
+	return whole ? NULL : "has an encoded slash (%2F) next to another slash or to dots";
 }
 
 /*
@@ -310,7 +310,7 @@ static int take_slash(struct walk *w, struct err *e)
 	int r;
 
 	if (w->at && w->s[w->at - 1] == '/')
-		return refuse_path(w, "has two slashes behind each other", e);
+		return refuse_path(w, "has two slashes in a row", e);
 	r = w->at ? end_segment(w, e) : 0;
 	if (r < 0)
 		return r;

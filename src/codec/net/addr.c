@@ -335,7 +335,7 @@ static int refuse_host_bits(const struct addr_range *r, unsigned len, struct err
 	char a[ADDR_TEXT_LEN], t[ADDR_RANGE_TEXT_LEN];
 
 	return err_set(e, -EINVAL,
-		       "%s/%u has bits set behind its prefix; write %s, or %s alone for the one address",
+		       "%s/%u has bits set after its prefix; write %s, or %s for the single address",
 		       addr_format(&r->base, a), len, addr_range_format(&right, t), a);
 }
 
@@ -355,7 +355,7 @@ int addr_range_parse(const char *s, size_t len, struct addr_range *ret, struct e
 	if (slash)
 		bits = parse_bits(slash + 1, len - alen - 1, max);
 	if (bits < 0)
-		return err_set(e, -EINVAL, "'%s': behind the slash stands a number from 0 to %u",
+		return err_set(e, -EINVAL, "'%s': after the slash, expected a number from 0 to %u",
 			       slice_quote(s, len, q), max);
 	range.bits = (uint8_t)(as_v6 ? bits : bits + MAPPED_BITS);
 	struct addr base = masked(&range.base, range.bits);

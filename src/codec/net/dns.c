@@ -5,6 +5,8 @@
  */
 #include "codec/net/dns.h"
 
+#include "base/hex.h"
+
 #include <errno.h>
 #include <string.h>
 
@@ -109,8 +111,7 @@ static bool ptr_v6(const char *text, struct addr *ret)
 	if (before(text, ".ip6.arpa") != 63)
 		return false;
 	for (size_t i = 0; i < 32; i++) {
-		char c = text[2 * i];
-		int digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+		int digit = hex_digit(text[2 * i]); /* in lower case, as all of the text is */
 
 		if (digit < 0 || (i < 31 && text[2 * i + 1] != '.'))
 			return false;

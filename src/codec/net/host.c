@@ -41,10 +41,10 @@ static const char *why_no_host_byte(unsigned char c)
 	if (c == '@')
 		return "has a user name in front of it (@)";
 	if (c == '*')
-		return "has a * in it; only a pattern may";
+		return "has a *, which is valid in patterns only";
 	if (c >= 0x80)
 		return "is not in ASCII; write its xn-- form";
-	return "has a character in it that no host name has";
+	return "has a character that is not valid in host names";
 }
 
 /* Would inet_aton() or a URL parser read this as a number? Digits, or 0x and any number of hex digits. */
@@ -70,7 +70,7 @@ static const char *label_fault(const char *s, size_t len, bool last)
 	if (len >= 4 && memcmp(s, "xn--", 4) == 0 && !punycode_is_valid(s + 4, len - 4))
 		return "has an xn-- label that does not decode";
 	if (last && looks_numeric(s, len))
-		return "ends like an IPv4 address and is none: write four decimal numbers without leading zeros";
+		return "looks like an IPv4 address but is not valid: write four decimal numbers without leading zeros";
 	return NULL;
 }
 
@@ -114,7 +114,7 @@ static int canon_v6(const char *in, size_t len, struct host *ret, struct err *e)
 		n -= 2;
 		if (n == 0 || !memchr(s, ':', n))
 			return host_is_malformed(e, in, len,
-						 "has brackets around something that is no IPv6 address");
+						 "has brackets around text that is not an IPv6 address");
 	}
 	r = addr_parse(s, n, &a, e);
 	if (r < 0)
@@ -190,7 +190,7 @@ static int host_end(const char *in, size_t len, size_t *ret, struct err *e)
 	if (len && in[0] == '[' && p)
 		end++;
 	if (end < len && in[end] != ':')
-		return host_is_malformed(e, in, len, "has something behind its bracket that is no port");
+		return host_is_malformed(e, in, len, "has text after its bracket that is not a port");
 	if (end < len && in[0] != '[' && memchr(in + end + 1, ':', len - end - 1))
 		return host_is_malformed(e, in, len,
 					 "has more than one colon; write an IPv6 address in brackets");
@@ -215,7 +215,7 @@ int host_port_parse(const char *in, size_t len, int default_port, struct host *r
 	if (end < len)
 		r = host_parse_port(in + end + 1, len - end - 1, &port, e);
 	else if (!default_port)
-		r = host_is_malformed(e, in, len, "has no port; write it behind a colon");
+		r = host_is_malformed(e, in, len, "has no port; add it after a colon");
 	if (r < 0)
 		return r;
 	*ret = h;

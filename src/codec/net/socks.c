@@ -85,8 +85,8 @@ static long take_method(struct socks *s, const uint8_t *p, size_t len, struct bu
 		return 0;
 	if (p[1] == METHOD_REFUSED)
 		return err_set(e, -EACCES,
-			       s->user ? "the proxy takes neither a user name with password nor none"
-				       : "the proxy wants credentials");
+			       s->user ? "the proxy accepts neither password nor anonymous login"
+				       : "the proxy requires credentials");
 	if (p[1] == METHOD_PASSWORD && s->user) {
 		s->wants_auth = true;
 		buf_addc(out, AUTH_VERSION);

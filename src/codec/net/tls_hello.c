@@ -162,7 +162,7 @@ static const char *take_extensions(struct tls_hello *h, struct part all)
 		if (!take_hello_int(&all, 2, &type) || !take_vector(&all, 2, &ext))
 			return "an extension is malformed";
 		if (seen[type / 64] >> (type % 64) & 1)
-			return "an extension comes twice";
+			return "an extension is repeated";
 		seen[type / 64] |= (uint64_t)1 << (type % 64);
 		why = take_extension(h, type, ext);
 		if (why)
@@ -185,7 +185,7 @@ static const char *take_message(struct tls_hello *h, struct part m)
 	h->legacy_version = (uint16_t)version;
 	h->max_version = version < 0x0303 ? (uint16_t)version : 0x0303;
 	if (m.len && (!take_vector(&m, 2, &extensions) || m.len))
-		return "its extensions do not end where it does";
+		return "the length of its extensions is wrong";
 	return take_extensions(h, extensions);
 }
 
@@ -205,7 +205,7 @@ static enum tls_hello_result check_message(struct tls_hello *h)
 	size_t len;
 
 	if (buf_error(&h->msg))
-		return hello_is_malformed(h, "there is no memory left");
+		return hello_is_malformed(h, "out of memory");
 	if (h->msg.len && h->msg.data[0] != CLIENT_HELLO)
 		return hello_is_malformed(h, "the handshake does not begin with a ClientHello");
 	if (h->msg.len < MESSAGE_HEAD)
@@ -216,7 +216,7 @@ static enum tls_hello_result check_message(struct tls_hello *h)
 	if (h->msg.len < len)
 		return TLS_HELLO_MORE;
 	if (h->msg.len > len || h->left)
-		return hello_is_malformed(h, "something follows the ClientHello in its record");
+		return hello_is_malformed(h, "data follows the ClientHello in its record");
 	why = take_message(h,
 			   (struct part){ (const uint8_t *)h->msg.data + MESSAGE_HEAD, len - MESSAGE_HEAD });
 	if (why)
@@ -240,7 +240,7 @@ static enum tls_hello_result check_head(struct tls_hello *h, const uint8_t *p, s
 	}
 	if (!is_tls)
 		return hello_is_malformed(
-			h, "a record that is no handshake comes before the end of the ClientHello");
+			h, "a record that is not a handshake comes before the end of the ClientHello");
 	if (len < RECORD_HEAD)
 		return TLS_HELLO_MORE;
 	n = (size_t)p[3] << 8 | p[4];

@@ -254,10 +254,9 @@ int edit_check_text(struct edit *d, const char *s, bool star)
 		return err_set(d->e, -EOPNOTSUPP, "it is too long for a rule");
 	for (const char *p = s; *p; p++) {
 		if (*p == '*' && !star)
-			return err_set(d->e, -EOPNOTSUPP,
-				       "it has a * in it, which a rule would take for a pattern");
+			return err_set(d->e, -EOPNOTSUPP, "it has a *, which a rule would read as a pattern");
 		if (*p < ' ' || *p == '"' || *p == '\\' || (unsigned char)*p >= 0x7f)
-			return err_set(d->e, -EOPNOTSUPP, "it has a character in it that no rule may have");
+			return err_set(d->e, -EOPNOTSUPP, "it has a character that is not valid in a rule");
 	}
 	return 0;
 }
@@ -356,7 +355,7 @@ int config_edit_policy(const char *name, const char *text, size_t len, const str
 
 	static_assert(ARRAY_SIZE(ways) == POLICY_EDIT_ACT_COUNT, "one for each");
 	if (r == 0 && (d.tree->kind != YNODE_MAP || edit_section(&d)->kind != YNODE_MAP))
-		return edit_cannot(&d, 1, "there is no policy in it to add a rule to");
+		return edit_cannot(&d, 1, "the file has no policy that a rule could be added to");
 	r = r < 0 ? r : split_into_lines(&d);
 	r = r < 0 ? r : ways[ed->act](&d);
 	if (r < 0)

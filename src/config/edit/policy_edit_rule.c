@@ -91,7 +91,7 @@ int edit_find_entry(struct edit *d, bool lines, struct ynode **ret_rules, size_t
 		return r < 0 ? r : edit_cannot(d, d->ed->rule_line, NO_RULE);
 	list = edit_child(rules->items[at], d->ed->list);
 	if (!list || list->kind != YNODE_SEQ)
-		return edit_cannot(d, d->ed->entry_line, "there is no list there");
+		return edit_cannot(d, d->ed->entry_line, "there is no list in that line");
 	for (size_t i = 0; i < list->n; i++) {
 		if (d->ed->entry_line ? element_asks_in(list->items[i], d->ed->entry_line)
 				      : i + 1 == list->n) {
@@ -127,7 +127,7 @@ int edit_check_host(struct edit *d, const char *s)
 
 	s += d->ed->pattern && str_starts(s, "*.") ? 2 : 0;
 	if (!*s || strspn(s, may) != strlen(s))
-		return err_set(d->e, -EOPNOTSUPP, "that is not a host name that a rule may have");
+		return err_set(d->e, -EOPNOTSUPP, "the host name is not valid in a rule");
 	return 0;
 }
 
@@ -282,7 +282,7 @@ static int begin_allow_list(struct edit *d, struct ynode **ret, struct buf *befo
 		return edit_cannot(d, sec->line,
 				   "allow: is in brackets; write it as lines that begin with '-'");
 	if (!by || (!list && edit_has_literal(ask)))
-		return edit_cannot(d, sec->line ? sec->line : 1, "it has no 'allow:' to write to; add one");
+		return edit_cannot(d, sec->line ? sec->line : 1, "the file has no 'allow:' list; add one");
 	if (list && !ynode_is_null(list))
 		return edit_cannot(d, by->line, "allow: is not a list");
 	r = edit_margin(d, by, false, &in);

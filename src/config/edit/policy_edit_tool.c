@@ -227,6 +227,6 @@ int edit_turn_apply(struct edit *d)
 	struct ynode *apply = edit_child(d->tree, "apply");
 
 	if (!apply || apply->kind != YNODE_TEXT || !str_eq(apply->text, "ask"))
-		return edit_cannot(d, 1, "it does not say 'apply: ask'");
+		return edit_cannot(d, 1, "the file does not contain 'apply: ask'");
 	return edit_word(d, apply, "ask", "allow");
 }

@@ -117,7 +117,7 @@ static int parse_widen_request(const char *text, const char *space, struct polic
 	/* The text must not show one scheme and open the other's port. */
 	shown = scheme_for_port(r->ports[0].lo);
 	if (shown->port && shown != scheme)
-		return err_set(e, -EINVAL, "%s does not go to port %u", scheme->text, shown->port);
+		return err_set(e, -EINVAL, "%s cannot be used with port %u", scheme->text, shown->port);
 	if (!r->ports[0].lo)
 		return err_set(e, -EINVAL, "%s needs a port", scheme->text);
 	en.path = (char *)path;

@@ -16,7 +16,7 @@
 
 struct proxy_sets {
 	struct proxy_env env;
-	struct proxy_set *pool;
+	struct proxy_set *v;
 	size_t n;
 	unsigned refs; /* the owner, and each use */
 	bool is_over;  /* the owner has released it: running uses end, and none begins */
@@ -33,7 +33,7 @@ static void wipe_string(char *s)
 static void proxy_sets_release(struct proxy_sets *s)
 {
 	for (size_t i = 0; i < s->n; i++) {
-		struct proxy_set *p = &s->pool[i];
+		struct proxy_set *p = &s->v[i];
 
 		for (size_t k = 0; k < p->n; k++) {
 			wipe_string(p->member[k].user);
@@ -42,18 +42,18 @@ static void proxy_sets_release(struct proxy_sets *s)
 		free(p->member);
 		free(p->score);
 	}
-	free(s->pool);
+	free(s->v);
 	free(s);
 }
 
 void proxy_ref(struct proxy_set *p)
 {
-	p->set->refs++;
+	p->sets->refs++;
 }
 
 void proxy_unref(struct proxy_set *p)
 {
-	struct proxy_sets *s = p->set;
+	struct proxy_sets *s = p->sets;
 
 	if (--s->refs == 0)
 		proxy_sets_release(s);
@@ -61,7 +61,7 @@ void proxy_unref(struct proxy_set *p)
 
 const struct proxy_env *proxy_env(const struct proxy_set *p)
 {
-	return &p->set->env;
+	return &p->sets->env;
 }
 
 void proxy_sets_free(struct proxy_sets *s)
@@ -70,7 +70,7 @@ void proxy_sets_free(struct proxy_sets *s)
 		return;
 	s->is_over = true;
 	for (size_t i = 0; i < s->n; i++)
-		proxy_check_stop(&s->pool[i]);
+		proxy_check_stop(&s->v[i]);
 	if (--s->refs == 0)
 		proxy_sets_release(s);
 }
@@ -81,7 +81,7 @@ uint64_t proxy_hash(const struct proxy_set *p, const char *text)
 	uint64_t h;
 
 	static_assert(sizeof(h) == sizeof(out), "siphash");
-	crypto_shorthash(out, (const unsigned char *)text, strlen(text), p->set->key);
+	crypto_shorthash(out, (const unsigned char *)text, strlen(text), p->sets->key);
 	memcpy(&h, out, sizeof(h));
 	return h ? h : 1; /* 0 means none */
 }
@@ -113,8 +113,8 @@ static int set_member_credential(struct proxy_set *p, size_t i, const char *text
 static const struct proxy_set *find_old_set(const struct proxy_sets *old, const char *name)
 {
 	for (size_t i = 0; old && i < old->n; i++) {
-		if (str_eq(old->pool[i].name, name))
-			return &old->pool[i];
+		if (str_eq(old->v[i].name, name))
+			return &old->v[i];
 	}
 	return NULL;
 }
@@ -150,7 +150,7 @@ static int fill_proxy_members(struct proxy_set *p, const struct policy_proxies *
 		size_t at = 0;
 		int r;
 
-		m->pool = p;
+		m->set = p;
 		m->def = def->proxies[i];
 		set_member_label(m);
 		was = find_proxy_member(old, m->label, &at);
@@ -202,8 +202,8 @@ int proxy_sets_new(struct proxy_sets **ret, const struct proxy_env *env, const s
 		return err_set(e, -EINVAL, "the proxies' credentials cannot be read: line %zu", bad);
 	}
 	if (s)
-		s->pool = calloc(n ? n : 1, sizeof(*s->pool));
-	if (!s || !s->pool) {
+		s->v = calloc(n ? n : 1, sizeof(*s->v));
+	if (!s || !s->v) {
 		free(s);
 		return err_set(e, -ENOMEM, "no memory");
 	}
@@ -214,17 +214,17 @@ int proxy_sets_new(struct proxy_sets **ret, const struct proxy_env *env, const s
 	else
 		randombytes_buf(s->key, sizeof(s->key));
 	for (size_t i = 0; r == 0 && i < n; i++) {
-		s->pool[i].set = s;
+		s->v[i].sets = s;
 		s->n = i + 1;
-		r = fill_proxy_set(&s->pool[i], &def[i], credentials, len, find_old_set(old, def[i].name));
+		r = fill_proxy_set(&s->v[i], &def[i], credentials, len, find_old_set(old, def[i].name));
 	}
 	if (r < 0) {
 		proxy_sets_release(s);
-		return err_set(e, r, "a pool of proxies cannot be set up: %s",
+		return err_set(e, r, "a proxy set cannot be set up: %s",
 			       r == -E2BIG ? "it has too many proxies" : strerror(-r));
 	}
 	for (size_t i = 0; i < n; i++)
-		proxy_check_arm(&s->pool[i]);
+		proxy_check_arm(&s->v[i]);
 	*ret = s;
 	return 0;
 }
@@ -232,8 +232,8 @@ int proxy_sets_new(struct proxy_sets **ret, const struct proxy_env *env, const s
 struct proxy_set *proxy_sets_find(struct proxy_sets *s, const char *name)
 {
 	for (size_t i = 0; s && i < s->n; i++) {
-		if (str_eq(s->pool[i].name, name))
-			return &s->pool[i];
+		if (str_eq(s->v[i].name, name))
+			return &s->v[i];
 	}
 	return NULL;
 }
@@ -242,13 +242,13 @@ void proxy_fill_tunnel(const struct proxy_set *p, size_t member, struct tunnel *
 {
 	const struct proxy_member *m = &p->member[member];
 
-	t->loop = p->set->env.loop;
-	t->resolver = p->set->env.resolver;
+	t->loop = p->sets->env.loop;
+	t->resolver = p->sets->env.resolver;
 	t->proxy = &m->def;
 	t->user = m->user;
 	t->password = m->password;
 	t->secret = p->secret[0] ? p->secret : NULL;
-	t->vault = p->set->env.vault;
+	t->vault = p->sets->env.vault;
 }
 
 /* proxy.O3. Silence towards two different targets in a row is more likely the proxy's fault. */
@@ -280,16 +280,16 @@ void proxy_outcome(struct proxy_set *p, size_t i, enum tunnel_end end, bool is_c
 	} else {
 		score_neutral(p->score, i, now, end == TUNNEL_REFUSED);
 	}
-	if (p->score[i].state != was && p->set->env.on_state)
-		p->set->env.on_state(p->set->env.ctx, p, i, why);
+	if (p->score[i].state != was && p->sets->env.on_state)
+		p->sets->env.on_state(p->sets->env.ctx, p, i, why);
 	/* A check holds no reference: started now, it would outlive its proxy set. */
-	if (end == TUNNEL_SILENT && !is_check && p->has_check && !p->set->is_over)
+	if (end == TUNNEL_SILENT && !is_check && p->has_check && !p->sets->is_over)
 		proxy_check_now(p, i);
 }
 
-void proxy_sets_fault(struct proxy_sets *s, const char *pool, const char *proxy)
+void proxy_sets_fault(struct proxy_sets *s, const char *set, const char *proxy)
 {
-	struct proxy_set *p = proxy_sets_find(s, pool);
+	struct proxy_set *p = proxy_sets_find(s, set);
 	size_t i = 0;
 
 	if (p && find_proxy_member(p, proxy, &i))
@@ -332,8 +332,8 @@ void proxy_sets_add_stats(const struct proxy_sets *s, struct json *j, const char
 
 	json_arr(j, key);
 	for (size_t i = 0; s && i < s->n; i++) {
-		for (size_t k = 0; k < s->pool[i].n && j->out->len + MEMBER_MAX < end; k++)
-			add_member_stats(&s->pool[i], k, now, j);
+		for (size_t k = 0; k < s->v[i].n && j->out->len + MEMBER_MAX < end; k++)
+			add_member_stats(&s->v[i], k, now, j);
 	}
 	json_end_arr(j);
 }

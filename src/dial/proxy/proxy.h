@@ -35,12 +35,12 @@ struct proxy_member {
 	uint64_t suspect;      /* hash of the target that met silence, 0: none */
 	struct tunnel *check;  /* running */
 	uint64_t check_began;
-	struct proxy_set *pool;
+	struct proxy_set *set;
 };
 
 struct proxy_set {
-	struct proxy_sets *set;
-	char name[POLICY_POOL_MAX + 1];
+	struct proxy_sets *sets;
+	char name[POLICY_PROXY_SET_MAX + 1];
 	char secret[POLICY_SECRET_MAX + 1]; /* in the vault, for every member */
 	enum policy_rotate rotate;
 	uint64_t sticky_ns, check_ns;
@@ -78,7 +78,7 @@ int proxy_sets_new(struct proxy_sets **ret, const struct proxy_env *env, const s
 void proxy_sets_free(struct proxy_sets *s);
 struct proxy_set *proxy_sets_find(struct proxy_sets *s, const char *name);
 /* O3, for a fault that egress saw. An unknown name is ignored. */
-void proxy_sets_fault(struct proxy_sets *s, const char *pool, const char *proxy);
+void proxy_sets_fault(struct proxy_sets *s, const char *set, const char *proxy);
 /* An array with an object for each proxy, as many as fit into `room` bytes. */
 void proxy_sets_add_stats(const struct proxy_sets *s, struct json *j, const char *key, size_t room);
 
@@ -101,7 +101,7 @@ struct proxy_use {
 	/* The owner gets fd; or a status with `why`. `proxy` is the last member tried, "" when none was. */
 	void (*done)(struct proxy_use *u, int status, int fd, const char *proxy, const char *why);
 	void *ctx;
-	struct proxy_set *pool; /* NULL while it does not run */
+	struct proxy_set *set; /* NULL while it does not run */
 	struct host target;
 	uint16_t port;
 	uint64_t key; /* hash of the text that stays with one proxy */

@@ -21,7 +21,7 @@ static void free_check(struct proxy_member *m)
 static void on_check_done(struct tunnel *t, enum tunnel_end end, int status, int fd, const char *why)
 {
 	struct proxy_member *m = t->ctx;
-	struct proxy_set *p = m->pool;
+	struct proxy_set *p = m->set;
 
 	(void)status;
 	fd_close(fd);

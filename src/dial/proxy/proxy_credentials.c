@@ -9,7 +9,7 @@
 #include "base/str.h"
 
 struct credential_line {
-	struct slice pool, user, password;
+	struct slice set, user, password;
 };
 
 /* Parses one line at *at, and advances *at past it. */
@@ -25,7 +25,7 @@ static bool next_credential_line(const char **at, const char *end, struct creden
 	colon = tab ? memchr(tab, ':', (size_t)(nl - tab)) : NULL;
 	if (!colon)
 		return false;
-	*ret = (struct credential_line){ .pool = { start, (size_t)(tab - start) },
+	*ret = (struct credential_line){ .set = { start, (size_t)(tab - start) },
 					 .user = { tab + 1, (size_t)(colon - tab - 1) },
 					 .password = { colon + 1, (size_t)(nl - colon - 1) } };
 	return true;
@@ -46,36 +46,36 @@ size_t proxy_credentials_check(const char *text, size_t len)
 	struct credential_line l;
 
 	for (size_t n = 1; at < end; n++) {
-		if (!next_credential_line(&at, end, &l) || l.pool.len == 0 || l.pool.len > 31 ||
+		if (!next_credential_line(&at, end, &l) || l.set.len == 0 || l.set.len > 31 ||
 		    !is_credential_half(l.user) || !is_credential_half(l.password))
 			return n;
 	}
 	return 0;
 }
 
-static size_t count_credentials(const char *text, size_t len, const char *pool)
+static size_t count_credentials(const char *text, size_t len, const char *set)
 {
 	const char *at = text, *end = text + len;
 	struct credential_line l;
 	size_t n = 0;
 
 	while (at < end && next_credential_line(&at, end, &l))
-		n += slice_eq(l.pool, pool);
+		n += slice_eq(l.set, set);
 	return n;
 }
 
-bool proxy_credentials_find(const char *text, size_t len, const char *pool, size_t i, struct slice *ret_user,
+bool proxy_credentials_find(const char *text, size_t len, const char *set, size_t i, struct slice *ret_user,
 			    struct slice *ret_password)
 {
 	const char *at = text, *end = text + len;
-	size_t n = count_credentials(text, len, pool);
+	size_t n = count_credentials(text, len, set);
 	struct credential_line l;
 
 	if (n == 0)
 		return false;
 	i %= n;
 	while (next_credential_line(&at, end, &l)) {
-		if (!slice_eq(l.pool, pool) || i-- > 0)
+		if (!slice_eq(l.set, set) || i-- > 0)
 			continue;
 		*ret_user = l.user;
 		*ret_password = l.password;

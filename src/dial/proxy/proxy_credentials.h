@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The proxies' credentials as coffer-dial gets them on DIAL_FD_POOLS. Lines of text:
+ * The proxies' credentials as coffer-dial gets them on DIAL_FD_PROXY_SETS. Lines of text:
  *
- *	POOL TAB USER:PASSWORD NEWLINE
+ *	SET TAB USER:PASSWORD NEWLINE
  *
- * in the order of the credentials file of the pool (the proxy set). The first line is for its first proxy,
- * and so on; with fewer lines than proxies they are reused from the first. A pool without a line has no
+ * in the order of the credentials file of the proxy set. The first line is for its first proxy,
+ * and so on; with fewer lines than proxies they are reused from the first. A set without a line has no
  * credentials. Pure.
  */
 #ifndef DIAL_PROXY_CREDENTIALS_H
@@ -21,8 +21,8 @@
 /* Does every line have this form? Returns the number of the first that has not, 0: all have. */
 size_t proxy_credentials_check(const char *text, size_t len);
 
-/* The credential of proxy `i` of a pool. False when it has none. Only for text that was checked. */
-bool proxy_credentials_find(const char *text, size_t len, const char *pool, size_t i, struct slice *ret_user,
+/* The credential of proxy `i` of a set. False when it has none. Only for text that was checked. */
+bool proxy_credentials_find(const char *text, size_t len, const char *set, size_t i, struct slice *ret_user,
 			    struct slice *ret_password);
 
 #endif

@@ -34,11 +34,11 @@ static uint64_t sticky_key(const struct proxy_set *p, const char *name)
 
 static size_t take_sticky_member(struct proxy_use *u, uint64_t now)
 {
-	size_t i = sticky_find(&u->pool->sticky, u->key, now);
+	size_t i = sticky_find(&u->set->sticky, u->key, now);
 
-	if (i >= u->pool->n || member_was_tried(u, i) || u->pool->score[i].state != SCORE_CLOSED)
+	if (i >= u->set->n || member_was_tried(u, i) || u->set->score[i].state != SCORE_CLOSED)
 		return SCORE_NONE;
-	score_begin(&u->pool->score[i], now);
+	score_begin(&u->set->score[i], now);
 	return i;
 }
 
@@ -47,10 +47,10 @@ static size_t choose_member(struct proxy_use *u)
 	uint64_t now = clock_nsec(CLOCK_MONOTONIC);
 	size_t i = SCORE_NONE;
 
-	if (u->pool->rotate == POLICY_ROTATE_STICKY)
+	if (u->set->rotate == POLICY_ROTATE_STICKY)
 		i = take_sticky_member(u, now);
 	if (i == SCORE_NONE)
-		i = score_pick(u->pool->score, u->pool->n, u->tried, now, random_dice, NULL);
+		i = score_pick(u->set->score, u->set->n, u->tried, now, random_dice, NULL);
 	return i;
 }
 
@@ -59,13 +59,13 @@ static void remember_sticky(struct proxy_use *u)
 	uint64_t now = clock_nsec(CLOCK_MONOTONIC);
 
 	/* Use does not extend the time. */
-	if (u->pool->rotate == POLICY_ROTATE_STICKY && sticky_find(&u->pool->sticky, u->key, now) != u->at)
-		sticky_keep(&u->pool->sticky, u->key, u->at, now + u->pool->sticky_ns);
+	if (u->set->rotate == POLICY_ROTATE_STICKY && sticky_find(&u->set->sticky, u->key, now) != u->at)
+		sticky_keep(&u->set->sticky, u->key, u->at, now + u->set->sticky_ns);
 }
 
 static void proxy_use_finish(struct proxy_use *u, int status, int fd)
 {
-	struct proxy_set *p = u->pool;
+	struct proxy_set *p = u->set;
 	const char *proxy = u->tries ? p->member[u->at].label : "";
 	char label[sizeof(p->member->label)], why[sizeof(u->why)];
 
@@ -74,7 +74,7 @@ static void proxy_use_finish(struct proxy_use *u, int status, int fd)
 	loop_timer_off(proxy_env(p)->loop, &u->later);
 	free(u->tunnel);
 	u->tunnel = NULL;
-	u->pool = NULL;
+	u->set = NULL;
 	proxy_unref(p);
 	u->done(u, status, fd, label, why);
 }
@@ -94,7 +94,7 @@ static void proxy_use_set_error(struct proxy_use *u, int status, const char *why
 
 static void proxy_use_fail_later(struct proxy_use *u)
 {
-	loop_timer(proxy_env(u->pool)->loop, &u->later, clock_nsec(CLOCK_MONOTONIC));
+	loop_timer(proxy_env(u->set)->loop, &u->later, clock_nsec(CLOCK_MONOTONIC));
 }
 
 static void proxy_use_try_next(struct proxy_use *u);
@@ -102,10 +102,10 @@ static void proxy_use_try_next(struct proxy_use *u);
 static void on_use_tunnel(struct tunnel *t, enum tunnel_end end, int status, int fd, const char *why)
 {
 	struct proxy_use *u = t->ctx;
-	uint64_t target = proxy_hash(u->pool, u->target.text);
+	uint64_t target = proxy_hash(u->set, u->target.text);
 
 	proxy_use_set_error(u, status, why);
-	proxy_outcome(u->pool, u->at, end, false, target, clock_nsec(CLOCK_MONOTONIC) - u->began, why);
+	proxy_outcome(u->set, u->at, end, false, target, clock_nsec(CLOCK_MONOTONIC) - u->began, why);
 	free(u->tunnel);
 	u->tunnel = NULL;
 	if (end == TUNNEL_OPEN)
@@ -124,7 +124,7 @@ static void proxy_use_try_next(struct proxy_use *u)
 	if (i == SCORE_NONE) {
 		/* The last member's error is more useful. */
 		if (!u->tries)
-			proxy_use_set_error(u, -ENOTCONN, "no proxy of the pool can be used now");
+			proxy_use_set_error(u, -ENOTCONN, "no proxy of the set can be used now");
 		proxy_use_fail_later(u);
 		return;
 	}
@@ -138,7 +138,7 @@ static void proxy_use_try_next(struct proxy_use *u)
 	u->tried[i / 64] |= 1ULL << (i % 64);
 	u->tries++;
 	u->began = clock_nsec(CLOCK_MONOTONIC);
-	proxy_fill_tunnel(u->pool, i, u->tunnel);
+	proxy_fill_tunnel(u->set, i, u->tunnel);
 	u->tunnel->done = on_use_tunnel;
 	u->tunnel->ctx = u;
 	u->tunnel->target = u->target;
@@ -150,7 +150,7 @@ void proxy_use_start(struct proxy_use *u, struct proxy_set *p, const struct host
 		     const char *sticky)
 {
 	proxy_ref(p);
-	u->pool = p;
+	u->set = p;
 	u->target = *target;
 	u->port = port;
 	u->later = (struct timer){ .fn = on_use_failed, .ctx = u };
@@ -161,7 +161,7 @@ void proxy_use_start(struct proxy_use *u, struct proxy_set *p, const struct host
 
 void proxy_use_cancel(struct proxy_use *u)
 {
-	struct proxy_set *p = u->pool;
+	struct proxy_set *p = u->set;
 
 	if (!p)
 		return;
@@ -173,6 +173,6 @@ void proxy_use_cancel(struct proxy_use *u)
 		free(u->tunnel);
 	}
 	u->tunnel = NULL;
-	u->pool = NULL;
+	u->set = NULL;
 	proxy_unref(p);
 }

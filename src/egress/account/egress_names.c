@@ -64,7 +64,8 @@ static uint32_t *egress_names_bucket(const struct egress_names *n, const char *t
 	}
 }
 
-/* The tables grow with their content: a sandbox that looks up ten names costs a few KiB. */
+/* The tables grow with their content: a sandbox that looks up ten names costs a few KiB. Not by
+ * base/vec.h: the three have one capacity. */
 static int egress_names_grow(struct egress_names *n)
 {
 	uint32_t cap = n->cap ? n->cap * 2 : 256;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The pool of pipes.h. A pair that may still hold bytes of one connection is closed, never lent to another.
+ * The stock of pipes.h. A pair that may still hold bytes of one connection is closed, never lent to another.
  */
 #include "egress/account/pipes.h"
 

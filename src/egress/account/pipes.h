@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A small pool of pipes for splice(): lent to connections that move much data, so that the kernel moves it
+ * A small stock of pipes for splice(): lent to connections that move much data, so that the kernel moves it
  * without copying.
  */
 #ifndef EGRESS_PIPES_H

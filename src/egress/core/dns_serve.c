@@ -395,8 +395,8 @@ static struct dns_pending *new_pending(struct dns_serve *s, const struct host *h
 	p->s = s;
 	p->host = *h;
 	p->lookup = (struct dialc_request){ .done = on_resolved, .ctx = p };
-	if (dialc_dial(&s->eg->dial, &p->lookup, h, 0, DIAL_RESOLVE_ONLY, s->eg->generation, v->terms.pool,
-		       NULL) < 0) {
+	if (dialc_dial(&s->eg->dial, &p->lookup, h, 0, DIAL_RESOLVE_ONLY, s->eg->generation,
+		       v->terms.proxy_set, NULL) < 0) {
 		free(p);
 		return NULL;
 	}

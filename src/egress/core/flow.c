@@ -304,7 +304,7 @@ static void flow_dial(struct flow *f, const struct policy_verdict *v)
 	f->dial.done = on_dialled;
 	f->dial.ctx = f;
 	flow_set_timeout(f, 2 * DIAL_TIMEOUT_MS / 1000 + 15);
-	r = dialc_dial(&f->eg->dial, &f->dial, &h, f->port, 0, f->generation, v->terms.pool, NULL);
+	r = dialc_dial(&f->eg->dial, &f->dial, &h, f->port, 0, f->generation, v->terms.proxy_set, NULL);
 	if (r < 0)
 		flow_reset(f,
 			   r == -EBUSY ? "error: too many connections are being opened" : "error: no memory");

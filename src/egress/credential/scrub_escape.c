@@ -3,6 +3,7 @@
 #include "egress/credential/scrub_escape.h"
 
 #include "base/cleanup.h"
+#include "base/hex.h"
 
 #include <stdbool.h>
 #include <string.h>
@@ -10,22 +11,14 @@
 #define NONE (-1)
 #define CUT SCRUB_ESCAPE_CUT
 
-int scrub_hex(unsigned char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c |= 32;
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* Two hex digits at p[at]. */
 static int hex_pair_at(const unsigned char *p, size_t left, size_t at, size_t *ret_len)
 {
-	int a = left > at ? scrub_hex(p[at]) : CUT, b;
+	int a = left > at ? hex_digit((char)p[at]) : CUT, b;
 
 	if (a < 0)
 		return a;
-	b = left > at + 1 ? scrub_hex(p[at + 1]) : CUT;
+	b = left > at + 1 ? hex_digit((char)p[at + 1]) : CUT;
 	*ret_len = at + 2;
 	return b < 0 ? b : a << 4 | b;
 }
@@ -67,7 +60,7 @@ static int html_number_at(const unsigned char *p, size_t left, size_t *ret_len)
 
 	at += is_hex;
 	for (first = at; at < left && at < SCRUB_ESCAPE_MAX; at++) {
-		int digit = scrub_hex(p[at]);
+		int digit = hex_digit((char)p[at]);
 
 		if (digit < 0 || (!is_hex && digit > 9))
 			break;

@@ -22,6 +22,5 @@ int scrub_escape_at(const unsigned char *p, size_t left, size_t *ret_len);
  * number afterwards; max + 1 when they do not fit.
  */
 size_t scrub_escape_letters(unsigned char c, char *out, size_t n, size_t max);
-int scrub_hex(unsigned char c); /* -1: not a hex digit */
 
 #endif

@@ -11,6 +11,9 @@
 #include "egress/credential/scrub_escape.h"
 #include "egress/credential/scrub_int.h"
 
+#include "base/hex.h"
+#include "base/vec.h"
+
 #include <endian.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -22,24 +25,24 @@ int scrub_set_add_loose(struct scrub_set *s, struct slice find, const char *put,
 {
 	uint32_t n = s->n, joints = s->cap_joints + (uint32_t)find.len;
 	struct scrub_joint *j;
-	struct scrub_loose *v;
 	int r = scrub_set_add(s, find, put);
 
 	/* A string that was in the set already was added as loose, too. */
 	if (r < 0 || s->n == n || find.len > SCRUB_LOOSE_MAX)
 		return r;
-	v = reallocarray(s->loose, (size_t)s->n_loose + 1, sizeof(*v));
-	s->loose = v ? v : s->loose;
-	j = reallocarray(s->joints, joints, sizeof(*j));
-	s->joints = j ? j : s->joints;
-	if (!v || !j)
+	if (VEC_MORE(s->loose, s->n_loose, VEC_NO_MAX) < 0)
 		return -ENOMEM;
+	/* Not by base/vec.h: a string adds as many joints as it has bytes. */
+	j = reallocarray(s->joints, joints, sizeof(*j));
+	if (!j)
+		return -ENOMEM;
+	s->joints = j;
 	s->cap_joints = joints;
-	v[s->n_loose++] = (struct scrub_loose){ .find = s->v[n].find,
-						.put = s->v[n].put,
-						.len = s->v[n].len,
-						.kind = (uint8_t)kind,
-						.tag = s->tag };
+	s->loose[s->n_loose++] = (struct scrub_loose){ .find = s->v[n].find,
+						       .put = s->v[n].put,
+						       .len = s->v[n].len,
+						       .kind = (uint8_t)kind,
+						       .tag = s->tag };
 	return 0;
 }
 
@@ -134,7 +137,8 @@ static int loose_unit_len(const struct scrub_loose *v, const unsigned char *f, s
 	if (c == f[k])
 		return (int)len;
 	/* The first digit of %XX may suffice to rule it out. */
-	if (c == SCRUB_ESCAPE_CUT && !last && !(left == 2 && p[0] == '%' && scrub_hex(p[1]) != f[k] >> 4))
+	if (c == SCRUB_ESCAPE_CUT && !last &&
+	    !(left == 2 && p[0] == '%' && hex_digit((char)p[1]) != f[k] >> 4))
 		return MORE;
 	return p[0] == f[k];
 }
@@ -351,7 +355,6 @@ void scrub_loose_next(const struct scrub_pass *s, size_t from, size_t end, struc
 
 void scrub_loose_strike(struct scrub_pass *s, const struct scrub_hit *h)
 {
-	static const char digits[] = "0123456789ABCDEF";
 	const struct scrub_loose *v = h->loose;
 	const unsigned char *f = scrub_text(s->set, v->find);
 	const bool has_put = v->put != SCRUB_NO_PUT && h->at >= s->cover;
@@ -367,8 +370,8 @@ void scrub_loose_strike(struct scrub_pass *s, const struct scrub_hit *h)
 		if (at <= s->cover)
 			continue;
 		if (is_escaped && has_put && (e[0] == '%' || e[1] == 'u' || e[1] == 'x')) {
-			s->to[at - 2] = digits[c >> 4];
-			s->to[at - 1] = digits[c & 15];
+			s->to[at - 2] = HEX_UPPER[c >> 4];
+			s->to[at - 1] = HEX_UPPER[c & 15];
 		} else if (is_escaped) {
 			size_t from = at - (size_t)n > s->cover ? at - (size_t)n : s->cover;
 

@@ -246,7 +246,7 @@ static bool prefers_h2(const struct exch *e)
 static void upstream_open(struct exch *e, const struct upstream_key *k, uint64_t hash)
 {
 	struct upstream *u = calloc(1, sizeof(*u));
-	const char *pool = e->verdict.terms.pool;
+	const char *proxy_set = e->verdict.terms.proxy_set;
 	struct inspect *in = e->in;
 
 	if (!u) {
@@ -270,7 +270,8 @@ static void upstream_open(struct exch *e, const struct upstream_key *k, uint64_t
 	in->dialled++;
 	u->first = e;
 	e->state = EXCH_WAIT;
-	if (dialc_dial(&in->eg->dial, &u->dial, &k->host, k->port, 0, in->eg->generation, pool, NULL) < 0)
+	if (dialc_dial(&in->eg->dial, &u->dial, &k->host, k->port, 0, in->eg->generation, proxy_set, NULL) <
+	    0)
 		upstream_fail(u, false, "too many connections are being opened");
 }
 

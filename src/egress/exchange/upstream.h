@@ -54,7 +54,7 @@ struct upstream {
 	bool one_request; /* the proxy set rotates by request */
 	bool is_io;	  /* io is open */
 	bool verified;	  /* U2, by TLS: its chain and its name */
-	char pool[DIAL_POOL_LEN];
+	char proxy_set[DIAL_PROXY_SET_LEN];
 	struct dialc_request dial;
 	struct io io;
 	struct h1_client *h1;

@@ -262,7 +262,7 @@ int dialc_replace(struct dialc *d, int fd, struct err *e)
 
 // NOLINTNEXTLINE(readability-function-size): a request has as many parts
 int dialc_dial(struct dialc *d, struct dialc_request *a, const struct host *h, uint16_t port, unsigned flags,
-	       uint32_t generation, const char *pool, const char *sticky)
+	       uint32_t generation, const char *proxy_set, const char *sticky)
 {
 	if (d->fresh.n + d->ready.n >= DIALC_WAIT_MAX)
 		return -EBUSY;
@@ -271,8 +271,8 @@ int dialc_dial(struct dialc *d, struct dialc_request *a, const struct host *h, u
 		return -ENOMEM;
 	dialproto_request(a->req, 0, h, port, flags);
 	a->req->generation = generation;
-	if (pool)
-		strncpy(a->req->pool, pool, sizeof(a->req->pool) - 1);
+	if (proxy_set)
+		strncpy(a->req->proxy_set, proxy_set, sizeof(a->req->proxy_set) - 1);
 	if (sticky)
 		strncpy(a->req->sticky, sticky, sizeof(a->req->sticky) - 1);
 	a->resolve_only = flags & DIAL_RESOLVE_ONLY;
@@ -296,11 +296,11 @@ void dialc_cancel(struct dialc *d, struct dialc_request *a)
 	free_unsent_message(a);
 }
 
-void dialc_fault(struct dialc *d, const char *pool, const char *proxy)
+void dialc_fault(struct dialc *d, const char *proxy_set, const char *proxy)
 {
 	struct dial_fault f = { .type = DIAL_FAULT };
 
-	strncpy(f.pool, pool, sizeof(f.pool) - 1);
+	strncpy(f.proxy_set, proxy_set, sizeof(f.proxy_set) - 1);
 	strncpy(f.proxy, proxy, sizeof(f.proxy) - 1);
 	if (d->w.fd >= 0 && d->more.len < sizeof(f) * DIAL_IN_FLIGHT_MAX)
 		buf_add(&d->more, &f, sizeof(f));

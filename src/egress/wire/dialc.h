@@ -60,13 +60,13 @@ int dialc_replace(struct dialc *d, int fd,
 		  struct err *e) MUST_CHECK; /* connects to a new coffer-dial; takes fd */
 
 /*
- * Queues a request. `generation` is of the policy that allowed it; pool and sticky may be NULL. With
+ * Queues a request. `generation` is of the policy that allowed it; proxy_set and sticky may be NULL. With
  * DIAL_RESOLVE_ONLY port may be 0. -EBUSY when too many are queued already, -ENOMEM.
  */
 int dialc_dial(struct dialc *d, struct dialc_request *a, const struct host *h, uint16_t port, unsigned flags,
-	       uint32_t generation, const char *pool, const char *sticky) MUST_CHECK;
-void dialc_cancel(struct dialc *d, struct dialc_request *a);		/* no effect when it is not queued */
-void dialc_fault(struct dialc *d, const char *pool, const char *proxy); /* DIAL_FAULT */
+	       uint32_t generation, const char *proxy_set, const char *sticky) MUST_CHECK;
+void dialc_cancel(struct dialc *d, struct dialc_request *a); /* no effect when it is not queued */
+void dialc_fault(struct dialc *d, const char *proxy_set, const char *proxy); /* DIAL_FAULT */
 
 /*
  * Releases the queued requests for sending; with `status` < 0 (the journal could not be written) fails them

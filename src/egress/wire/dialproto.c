@@ -45,7 +45,7 @@ static bool is_all_zero(const void *data, size_t len)
 /* Empty, or a name that a policy may give to a proxy set. */
 static bool is_proxy_set_name(const char *s)
 {
-	return is_padded_text(s, DIAL_POOL_LEN) && (!*s || str_is_name(s));
+	return is_padded_text(s, DIAL_PROXY_SET_LEN) && (!*s || str_is_name(s));
 }
 
 static bool is_wire_host(const char *s, size_t size)
@@ -62,7 +62,7 @@ static bool is_good_req(const union dial_msg *m)
 
 	if ((r->flags & ~REQ_FLAGS) || (r->port == 0 && !(r->flags & DIAL_RESOLVE_ONLY)))
 		return false;
-	if (!is_proxy_set_name(r->pool) || !is_padded_text(r->sticky, sizeof(r->sticky)))
+	if (!is_proxy_set_name(r->proxy_set) || !is_padded_text(r->sticky, sizeof(r->sticky)))
 		return false;
 	if (r->kind == DIAL_NAME)
 		return is_wire_host(r->host, sizeof(r->host)) && is_all_zero(r->addr, sizeof(r->addr));
@@ -87,7 +87,7 @@ static bool is_good_fault(const union dial_msg *m)
 {
 	const struct dial_fault *f = &m->fault;
 
-	return f->reserved == 0 && *f->pool && is_proxy_set_name(f->pool) && *f->proxy &&
+	return f->reserved == 0 && *f->proxy_set && is_proxy_set_name(f->proxy_set) && *f->proxy &&
 	       is_padded_text(f->proxy, sizeof(f->proxy));
 }
 

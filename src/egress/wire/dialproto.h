@@ -28,7 +28,7 @@
 
 #define DIAL_IN_FLIGHT_MAX 4096 /* a REQ beyond that is refused with -EBUSY */
 #define DIAL_TIMEOUT_MS 10000	/* from REQ to REP, in all; 30 s through a proxy */
-#define DIAL_POOL_LEN 32
+#define DIAL_PROXY_SET_LEN 32
 #define DIAL_STICKY_LEN 64
 #define DIAL_PROXY_LEN 64
 #define DIAL_WHY_LEN 160
@@ -65,7 +65,7 @@ struct dial_req {
 	 * requires takes precedence; a set named here is never dropped in favour of a direct connection.
 	 * Empty: as dial's policy says.
 	 */
-	char pool[DIAL_POOL_LEN];
+	char proxy_set[DIAL_PROXY_SET_LEN];
 	char sticky
 		[DIAL_STICKY_LEN]; /* for proxy sets with `rotate: sticky`; empty: the registrable domain of host */
 };
@@ -99,7 +99,7 @@ struct dial_cancel {
 struct dial_fault {
 	uint32_t type; /* DIAL_FAULT */
 	uint32_t reserved;
-	char pool[DIAL_POOL_LEN];
+	char proxy_set[DIAL_PROXY_SET_LEN];
 	char proxy[DIAL_PROXY_LEN];
 };
 

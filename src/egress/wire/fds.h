@@ -37,10 +37,10 @@ enum dial_fd {
 	DIAL_FD_JOURNAL = 4,
 	DIAL_FD_EGRESS = 5,
 	DIAL_FD_CONTROL = 6,
-	DIAL_FD_POOLS = 7,   /* memfd: proxies with their credentials */
-	DIAL_FD_RESOLV = 8,  /* memfd: the contents of resolv.conf */
-	DIAL_FD_SECRETS = 9, /* memfd: which secrets are for which proxies, struct secrets_head */
-	DIAL_FD_VAULT = 10,  /* SOCK_SEQPACKET to coffer-vault: vault/common/vaultproto.h */
+	DIAL_FD_PROXY_SETS = 7, /* memfd: proxies with their credentials */
+	DIAL_FD_RESOLV = 8,	/* memfd: the contents of resolv.conf */
+	DIAL_FD_SECRETS = 9,	/* memfd: which secrets are for which proxies, struct secrets_head */
+	DIAL_FD_VAULT = 10,	/* SOCK_SEQPACKET to coffer-vault: vault/common/vaultproto.h */
 	DIAL_FD_END
 };
 

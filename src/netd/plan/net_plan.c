@@ -8,6 +8,7 @@
 #include "base/fd.h"
 #include "base/jsonget.h"
 #include "config/edit/widen.h"
+#include "crypto/hash.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -19,12 +20,11 @@
 static void format_policy_digest(const struct policy *p, char ret[72])
 {
 	unsigned char d[POLICY_DIGEST_LEN];
-	char *out = ret;
+	static const char name[] = "sha256:";
 
 	policy_digest(p, d);
-	out += sprintf(out, "sha256:");
-	for (size_t i = 0; i < sizeof(d); i++)
-		out += sprintf(out, "%02x", d[i]);
+	memcpy(ret, name, sizeof(name));
+	hash_hex(d, sizeof(d), ret + sizeof(name) - 1);
 }
 
 static bool is_at_or_below(const char *path, const char *dir)

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-static int add_proxy_binding(struct vault_grant *g, const struct policy_proxies *pool,
+static int add_proxy_binding(struct vault_grant *g, const struct policy_proxies *set,
 			     const struct policy_proxy *x, struct err *e)
 {
 	struct binding b = { .port = x->port, .as = BINDING_AS_PROXY, .path = "/" };
@@ -22,37 +22,37 @@ static int add_proxy_binding(struct vault_grant *g, const struct policy_proxies 
 			return 0;
 	}
 	if (g->n_bindings == GRANTS_BINDINGS_MAX)
-		return err_set(e, -E2BIG, "the pool '%s': one secret is for at most %d proxies", pool->name,
-			       GRANTS_BINDINGS_MAX);
+		return err_set(e, -E2BIG, "the proxy set '%s': one secret is for at most %d proxies",
+			       set->name, GRANTS_BINDINGS_MAX);
 	g->bindings[g->n_bindings++] = b;
 	return 0;
 }
 
 static struct vault_grant *find_or_add_proxy_ask(struct net_secrets *s, const char *name)
 {
-	for (size_t i = 0; i < s->pools.n; i++) {
-		if (str_eq(s->pools.v[i].name, name))
-			return &s->pools.v[i];
+	for (size_t i = 0; i < s->proxies.n; i++) {
+		if (str_eq(s->proxies.v[i].name, name))
+			return &s->proxies.v[i];
 	}
-	return grants_add(&s->pools);
+	return grants_add(&s->proxies);
 }
 
 int net_proxy_ask(struct net_secrets *s, const struct policy *p, struct err *e)
 {
-	const struct policy_proxies *pools = NULL;
-	size_t n = policy_proxies(p, &pools);
+	const struct policy_proxies *sets = NULL;
+	size_t n = policy_proxies(p, &sets);
 	int r = 0;
 
 	for (size_t i = 0; i < n && r == 0; i++) {
-		struct vault_grant *g = pools[i].secret[0] ? find_or_add_proxy_ask(s, pools[i].secret) : NULL;
+		struct vault_grant *g = sets[i].secret[0] ? find_or_add_proxy_ask(s, sets[i].secret) : NULL;
 
-		if (!pools[i].secret[0])
+		if (!sets[i].secret[0])
 			continue;
 		if (!g)
 			return err_set(e, -E2BIG, "too many secrets for proxies");
-		snprintf(g->name, sizeof(g->name), "%s", pools[i].secret);
-		for (size_t k = 0; k < pools[i].n_proxies && r == 0; k++)
-			r = add_proxy_binding(g, &pools[i], &pools[i].proxies[k], e);
+		snprintf(g->name, sizeof(g->name), "%s", sets[i].secret);
+		for (size_t k = 0; k < sets[i].n_proxies && r == 0; k++)
+			r = add_proxy_binding(g, &sets[i], &sets[i].proxies[k], e);
 	}
 	return r;
 }
@@ -105,29 +105,30 @@ int net_proxy_check(struct net_secrets *s, const char *id, struct err *e)
 	autoclose int ours = -1, theirs = -1;
 	int r;
 
-	if (s->pools.n == 0)
+	if (s->proxies.n == 0)
 		return 0;
 	r = make_vault_pair(&ours, &theirs, e);
 	if (r == 0)
-		r = grant_proxy_secrets(s, &s->pools, id, theirs, &got, e);
-	for (size_t i = 0; r == 0 && i < s->pools.n; i++) {
-		const struct vault_grant *a = &s->pools.v[i];
+		r = grant_proxy_secrets(s, &s->proxies, id, theirs, &got, e);
+	for (size_t i = 0; r == 0 && i < s->proxies.n; i++) {
+		const struct vault_grant *a = &s->proxies.v[i];
 
 		if (i < got.n && covers_all_proxies(a, &got.v[i]))
 			continue;
-		r = err_set(e, -EACCES, "the secret '%s' is not bound to every proxy of its pool", a->name);
+		r = err_set(e, -EACCES, "the secret '%s' is not bound to every proxy of its proxy set",
+			    a->name);
 	}
 	if (r == -EACCES)
-		err_hint(e, r, "coffer secret bind %s --host HOST:PORT --as proxy", s->pools.v[0].name);
+		err_hint(e, r, "coffer secret bind %s --host HOST:PORT --as proxy", s->proxies.v[0].name);
 	return r < 0 ? err_wrap(e, r, "a proxy's credential") : 0;
 }
 
 /* The credentials available now: one that was removed or unbound does not affect the others. */
 static int collect_available(struct net_secrets *s, const char *id, struct vault_grants *ask, struct err *e)
 {
-	for (size_t i = 0; i < s->pools.n; i++) {
+	for (size_t i = 0; i < s->proxies.n; i++) {
 		autogrants struct vault_grants got = GRANTS_INIT;
-		struct vault_grants one = { .v = &s->pools.v[i], .n = 1 };
+		struct vault_grants one = { .v = &s->proxies.v[i], .n = 1 };
 		autoclose int ours = -1, theirs = -1;
 		struct vault_grant *g;
 		int r = make_vault_pair(&ours, &theirs, e);
@@ -142,7 +143,7 @@ static int collect_available(struct net_secrets *s, const char *id, struct vault
 		g = grants_add(ask);
 		if (!g)
 			return err_set(e, -ENOMEM, "out of memory");
-		*g = s->pools.v[i];
+		*g = s->proxies.v[i];
 	}
 	return 0;
 }

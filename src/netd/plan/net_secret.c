@@ -160,10 +160,10 @@ int net_secrets_plan(struct net_plan *p, struct spec *spec, const struct strv *n
 
 	s->offers = offers;
 	r = net_secret_ask(s, &p->cp, named, e);
-	if (r < 0 || s->ask.n + s->pools.n == 0)
+	if (r < 0 || s->ask.n + s->proxies.n == 0)
 		return r;
 	r = vault_files_open(&s->files, st->fd, &want, VAULT_FILES_NO_KEY, e);
-	if (r == -ENOENT && s->by_line == 0 && s->pools.n == 0) {
+	if (r == -ENOENT && s->by_line == 0 && s->proxies.n == 0) {
 		/* Only the policy or the profile names them (net_secret.S1). */
 		*e = ERR_INIT;
 		net_offer_say(s, NULL);
@@ -173,7 +173,7 @@ int net_secrets_plan(struct net_plan *p, struct spec *spec, const struct strv *n
 		r = net_issue_without_file(s, e);
 	} else if (r == -ENOENT) {
 		return err_hint(e, r, "coffer secret set %s",
-				s->pools.n ? s->pools.v[0].name : s->ask.v[0].name);
+				s->proxies.n ? s->proxies.v[0].name : s->ask.v[0].name);
 	} else if (r == 0) {
 		r = net_secret_take_key(s, st, e);
 	}
@@ -186,7 +186,7 @@ int net_secrets_plan(struct net_plan *p, struct spec *spec, const struct strv *n
 	if (s->ask.n || s->sign.n) {
 		spec->ca = p->needs_ca = true;
 		spec->ca_later = false;
-	} else if (s->pools.n == 0) {
+	} else if (s->proxies.n == 0) {
 		net_secrets_close_vault(s);
 	}
 	return 0;
@@ -215,6 +215,6 @@ void net_secrets_release(struct net_secrets *s)
 	s->agent = fd_close(s->agent);
 	s->idle = fd_close(s->idle);
 	grants_release(&s->issued);
-	grants_release(&s->pools);
+	grants_release(&s->proxies);
 	*s = NET_SECRETS_INIT;
 }

@@ -38,7 +38,7 @@ struct net_secrets {
 	struct vault_grants ask;     /* requested */
 	struct vault_grants granted; /* in the same order, with the placeholders used inside */
 	struct vault_grants issued;  /* credentials issued by servers, as the vault last reported them */
-	struct vault_grants pools;   /* credentials of proxies, for coffer-dial */
+	struct vault_grants proxies; /* credentials of proxies, for coffer-dial */
 	struct vault_grants rules;   /* restrictions by rules for secrets that others name too (net_rule.h) */
 	const struct net_offers *offers; /* the profile's; used until the run is started */
 	uint64_t vague;	  /* bit i: a rule says `ask: true` without a form; not enough for a key that signs */
@@ -113,7 +113,7 @@ int net_proxy_grant(struct net_secrets *s, const char *id, struct vault_grants *
 /* Is there anything that the run may use? */
 static inline bool net_secrets_has_any(const struct net_secrets *s)
 {
-	return s->granted.n || s->sign.n || s->pools.n;
+	return s->granted.n || s->sign.n || s->proxies.n;
 }
 
 void net_secrets_forget(struct net_secrets *s); /* closes our copies: another process has the descriptors */

@@ -157,7 +157,7 @@ int net_secrets_start(struct net_secrets *s, struct spec *spec, const struct sta
 
 	if (ret < 0)
 		return err_wrap(e, ret, "the vault");
-	if (s->ask.n + s->sign.n + s->pools.n == 0)
+	if (s->ask.n + s->sign.n + s->proxies.n == 0)
 		return 0;
 	s->vault.patience = PATIENCE_MS;
 	ret = net_issue_keep(s, spec, e);

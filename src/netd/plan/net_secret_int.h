@@ -27,8 +27,8 @@ struct looked {
 	const struct vault_grants *ask;
 	uint64_t now; /* s */
 	uint64_t signs;
-	struct buf *known;		  /* gets the host keys for keys that sign; NULL: not wanted */
-	const struct vault_grants *pools; /* requested too */
+	struct buf *known;		    /* gets the host keys for keys that sign; NULL: not wanted */
+	const struct vault_grants *proxies; /* requested too */
 	uint64_t by_line;
 	struct net_say *say; /* NULL: report nothing */
 	uint8_t lacks
@@ -36,7 +36,7 @@ struct looked {
 	struct net_found f;
 };
 
-/* net_secret_ask.c: fills in s->ask and its bits, s->rules and s->pools. */
+/* net_secret_ask.c: fills in s->ask and its bits, s->rules and s->proxies. */
 int net_secret_ask(struct net_secrets *s, const struct config_policy *cp, const struct strv *named,
 		   struct err *e) MUST_CHECK;
 

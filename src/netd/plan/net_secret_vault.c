@@ -134,9 +134,9 @@ static int report_secret(const struct vault_msg *m, const struct binding *own, s
 
 static int report_proxy_expiry(const struct vault_msg *m, const struct looked *l)
 {
-	for (size_t i = 0; i < l->pools->n; i++) {
-		if (slice_eq(m->text[0], l->pools->v[i].name) &&
-		    net_secret_say_expiry(l->say, l->pools->v[i].name, m->num[3], l->now) < 0)
+	for (size_t i = 0; i < l->proxies->n; i++) {
+		if (slice_eq(m->text[0], l->proxies->v[i].name) &&
+		    net_secret_say_expiry(l->say, l->proxies->v[i].name, m->num[3], l->now) < 0)
 			return -ENOMEM;
 	}
 	return 0;
@@ -181,7 +181,7 @@ int net_secret_look(struct net_secrets *s, struct buf *known, struct net_say *sa
 
 	*ret = (struct looked){ .ask = &s->ask,
 				.known = known,
-				.pools = &s->pools,
+				.proxies = &s->proxies,
 				.by_line = s->by_line,
 				.say = say,
 				.now = clock_nsec(CLOCK_REALTIME) / NSEC_PER_SEC };
@@ -233,7 +233,7 @@ static int hold_cofferd_vault(struct net_secrets *s, struct state *st, const cha
 	if (r == 0)
 		r = add_missing_grants(&all, &s->sign, &s->ask, e);
 	if (r == 0)
-		r = add_missing_grants(&all, &s->pools, NULL, e);
+		r = add_missing_grants(&all, &s->proxies, NULL, e);
 	return r < 0 ? r : cofferd_hold(st, id, &all, patience, &s->vault, &s->lease, e);
 }
 

@@ -256,7 +256,7 @@ static int start_dial(struct net_guard *g, int link, struct err *e)
 	int r = ctl < 0 ? ctl : resolv < 0 ? resolv : net_journal_open(g, NET_DIAL, &journal, e);
 
 	/* An earlier reader left the file position at its end. */
-	if (r == 0 && g->pools >= 0 && lseek(g->pools, 0, SEEK_SET) < 0)
+	if (r == 0 && g->proxy_sets >= 0 && lseek(g->proxy_sets, 0, SEEK_SET) < 0)
 		r = err_sys(e, -errno, "cannot hand over the proxies' credentials");
 	if (r == 0)
 		r = net_vault_give_dial(g, &list, &vault, e);
@@ -268,7 +268,7 @@ static int start_dial(struct net_guard *g, int link, struct err *e)
 	fds[DIAL_FD_JOURNAL] = journal;
 	fds[DIAL_FD_EGRESS] = link;
 	fds[DIAL_FD_CONTROL] = ctl;
-	fds[DIAL_FD_POOLS] = g->pools;
+	fds[DIAL_FD_PROXY_SETS] = g->proxy_sets;
 	fds[DIAL_FD_RESOLV] = resolv;
 	r = net_proc_start(p, fds, DIAL_FD_END, e);
 	return r < 0 ? r : watch_program(p, e);
@@ -287,8 +287,8 @@ static int prepare_shared_files(struct net_guard *g, struct err *e)
 		r = g->names = memfile_make("names", NULL, 0, false, e);
 	if (r >= 0 && g->ca < 0)
 		r = g->ca = memfile_make("ca", NULL, 0, false, e);
-	if (r >= 0 && g->pools < 0 && policy_needs_proxies(g->c.plan->cp.policy))
-		r = g->pools = net_give_proxies(&g->c.plan->cp, e);
+	if (r >= 0 && g->proxy_sets < 0 && policy_needs_proxies(g->c.plan->cp.policy))
+		r = g->proxy_sets = net_give_proxies(&g->c.plan->cp, e);
 	if (r < 0)
 		return r;
 	if (g->store < 0)
@@ -567,7 +567,7 @@ bool net_guard(const struct net_config *c, int launcher, const struct net_calls 
 				.ca = -1,
 				.room = { -1, -1 },
 				.store = -1,
-				.pools = -1 };
+				.proxy_sets = -1 };
 	if (net_guard_open(&g, launcher) == 0)
 		(void)!loop_run(&g.loop, &e);
 	else

@@ -51,7 +51,8 @@ static int add_proxy_credentials(struct buf *b, const struct config_proxy_secret
 	int r;
 
 	if (fd < 0 || fstat(fd, &st) < 0)
-		return err_sys(e, -errno, "cannot read the credentials of pool %s, %s", s->pool, s->file);
+		return err_sys(e, -errno, "cannot read the credentials of the proxy set %s, %s", s->proxy_set,
+			       s->file);
 	if (!S_ISREG(st.st_mode) || st.st_mode & 077 || (st.st_uid != geteuid() && st.st_uid != 0)) {
 		err_set(e, -EPERM, "will not use the credentials in %s: others may read them", s->file);
 		return err_hint(e, -EPERM, "chmod 600 %s", s->file);
@@ -64,7 +65,7 @@ static int add_proxy_credentials(struct buf *b, const struct config_proxy_secret
 	for (char *l = text.data ? strtok_r(text.data, "\r\n", &save) : NULL; l;
 	     l = strtok_r(NULL, "\r\n", &save)) {
 		if (*l != '#')
-			buf_addf(b, "%s\t%s\n", s->pool, l);
+			buf_addf(b, "%s\t%s\n", s->proxy_set, l);
 	}
 	return buf_error(b) ? err_set(e, -ENOMEM, "out of memory") : 0;
 }
@@ -76,5 +77,5 @@ int net_give_proxies(const struct config_policy *cp, struct err *e)
 
 	for (size_t i = 0; r == 0 && i < cp->n_proxy_secrets; i++)
 		r = add_proxy_credentials(&b, &cp->proxy_secrets[i], e);
-	return r < 0 ? r : memfile_make("pools", buf_cstr(&b), b.len, true, e);
+	return r < 0 ? r : memfile_make("proxy-sets", buf_cstr(&b), b.len, true, e);
 }

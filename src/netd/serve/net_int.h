@@ -85,10 +85,10 @@ struct net_guard {
 	struct cgroup_host cgroup_host;
 	struct cgroup cg;
 	bool has_cgroup;
-	int bundle, names, ca, store, pools; /* -1: none */
-	uint32_t generation;		     /* of the bundle's policy */
-	bool started;			     /* after the first packet */
-	bool is_up;			     /* both are running and ready */
+	int bundle, names, ca, store, proxy_sets; /* -1: none */
+	uint32_t generation;			  /* of the bundle's policy */
+	bool started;				  /* after the first packet */
+	bool is_up;				  /* both are running and ready */
 	bool ca_told;
 	int room[2]; /* files for the certificate in a sandbox made without one; -1: none, or written */
 	bool was_up, failed, ending;

@@ -51,7 +51,7 @@ static void refuse_broken_policy(struct net_guard *g, const struct err *e)
 /* Sends the bundle to both, and to dial the credentials of proxies. */
 static void send_bundle(struct net_guard *g)
 {
-	const int fds[] = { g->bundle, g->pools };
+	const int fds[] = { g->bundle, g->proxy_sets };
 
 	/* coffer-dial first: it is asked for what coffer-egress lets through next. */
 	for (int i = NET_PARTS - 1; i >= 0; i--) {
@@ -60,7 +60,7 @@ static void send_bundle(struct net_guard *g)
 		/* A program that is not ready reads the bundle it was started with; it gets the new one in
 		 * any case. */
 		if (p->pid >= 0 &&
-		    net_ctl_send(p, CTL_NEW_BUNDLE, fds, i == NET_DIAL && g->pools >= 0 ? 2 : 1) < 0)
+		    net_ctl_send(p, CTL_NEW_BUNDLE, fds, i == NET_DIAL && g->proxy_sets >= 0 ? 2 : 1) < 0)
 			net_down(g, p, "it does not take the new policy");
 	}
 }
@@ -73,8 +73,8 @@ static int make_new_bundle(struct net_guard *g, struct err *e)
 		fd = net_give_proxies(&g->c.plan->cp, e);
 		if (fd < 0)
 			return fd;
-		fd_close(g->pools);
-		g->pools = fd;
+		fd_close(g->proxy_sets);
+		g->proxy_sets = fd;
 		if (!g->t_stats.armed && g->started)
 			loop_timer(&g->loop, &g->t_stats, clock_nsec(CLOCK_MONOTONIC) + NSEC_PER_SEC);
 	}

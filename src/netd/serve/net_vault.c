@@ -186,7 +186,7 @@ static int send_vault_channels(struct net_guard *g, struct err *e)
 			return list;
 		send_vault_channel(g, p, list, channel);
 	}
-	if (secrets_of(g)->pools.n && d->pid >= 0) {
+	if (secrets_of(g)->proxies.n && d->pid >= 0) {
 		r = make_dial_channel(g, &dial_list, &dial_channel, e);
 		if (r == 0)
 			send_vault_channel(g, d, dial_list, dial_channel);
@@ -353,7 +353,7 @@ int net_vault_give_dial(struct net_guard *g, int *ret_list, int *ret_channel, st
 
 	/* While there is no vault every proxy handshake that needs it fails; a new channel is sent when it is
 	 * back. */
-	if (s->pools.n == 0 || !net_secrets_is_up(s))
+	if (s->proxies.n == 0 || !net_secrets_is_up(s))
 		return 0;
 	r = make_dial_channel(g, ret_list, ret_channel, &why);
 	if (r < 0)

@@ -29,7 +29,7 @@ static uint32_t dest_hash(const char *name, uint16_t port)
 	return h;
 }
 
-/* Doubles the list and rebuilds its index. */
+/* Doubles the list and rebuilds its index. Not by base/vec.h: the list and the index have one capacity. */
 static int grow_dests(struct learn *l)
 {
 	size_t cap = l->cap ? l->cap * 2 : 64;
@@ -232,7 +232,7 @@ size_t learn_odd(const struct learn *l, const struct learn_dest *d, const struct
 	size_t n = 0;
 
 	if (d->literal)
-		ret[n++] = "an address instead of a name: nothing says whose it is";
+		ret[n++] = "an address instead of a name: its owner is unknown";
 	if (!d->literal && has_odd_label(d->name))
 		ret[n++] = "a label that looks like encoded data";
 	if (!d->literal && has_many_siblings(l, d, o))
@@ -242,10 +242,10 @@ size_t learn_odd(const struct learn *l, const struct learn_dest *d, const struct
 	if (d->opens && d->port != 80 && d->port != 443)
 		ret[n++] = "an uncommon port";
 	if (d->tunnel)
-		ret[n++] = "neither TLS nor HTTP: nothing checks which server is meant";
+		ret[n++] = "neither TLS nor HTTP: the server's identity is not checked";
 	else if (o->http && d->opens && !d->n_reqs && !is_all_inspected(d))
 		ret[n++] =
-			"its connections were not looked into, so no request is known and this rule allows any: "
+			"its connections were not inspected, so no request is known and this rule allows any: "
 			"add http:, or run with depth: inspect and learn again";
 	return n;
 }
@@ -329,10 +329,10 @@ static const char *why_unnameable(const struct learn_request *r)
 	method_set set;
 
 	if (str_eq(r->method, "*") || method_parse(r->method, strlen(r->method), &set, NULL) < 0)
-		return "rules do not know that method";
+		return "rules do not support that method";
 	if (strchr(r->path, '*'))
 		return "a rule would read the * in its path as a pattern";
-	return pathpat_check(r->path, strlen(r->path), NULL) < 0 ? "no rule can have that path" : NULL;
+	return pathpat_check(r->path, strlen(r->path), NULL) < 0 ? "the path is not valid in a rule" : NULL;
 }
 
 #define PATHS_EACH 12	/* of one method; more are replaced by their common directory */

@@ -85,10 +85,10 @@ static enum replay_now replay_connect(struct replay *r, const struct replay_seen
 		if (v->depth != POLICY_TUNNEL && str_eq(s->depth, "tunnel") && !v->would_deny &&
 		    !v->is_default)
 			return set_unknown(ret_why,
-					   "it was not looked into, and would have to be TLS or HTTP now");
+					   "it was not inspected, and would have to be TLS or HTTP now");
 		if (!str_eq(s->depth, "inspect") && target_has_entries(r->p, t))
 			return set_unknown(
-				ret_why, "the rule decides by request, and requests were not looked at then");
+				ret_why, "the rule decides by request, and requests were not inspected then");
 	}
 	return unless_refused_otherwise(s, REPLAY_ALLOW, ret_why);
 }
@@ -101,7 +101,7 @@ static enum replay_now replay_address(struct replay *r, const struct replay_seen
 	struct addr a;
 
 	policy_connect_quietly(r->p, t, v);
-	if (!policy_allows(v) || v->terms.pool)
+	if (!policy_allows(v) || v->terms.proxy_set)
 		return s->was == POLICY_ALLOW ? REPLAY_ALLOW : REPLAY_DENY;
 	if (v->terms.has_pin)
 		return REPLAY_ALLOW;
@@ -245,7 +245,7 @@ static enum replay_now replay_body(struct replay *r, const struct policy_target 
 	unsigned need = v->need;
 
 	if (r->is_cut)
-		return set_unknown(ret_why, "what its body asks for was too long for the log");
+		return set_unknown(ret_why, "its body's operation was too long for the log");
 	if (need & POLICY_NEED_GRAPHQL && r->n_gql == 0)
 		return set_unknown(ret_why, "the GraphQL operation is not in the log");
 	if (need & POLICY_NEED_PUSH && !r->has_push)
@@ -333,7 +333,7 @@ static enum replay_now replay_known_request(struct replay *r, const struct repla
 	q.query = r->query;
 	if (has_query && !r->has_service && gitpkt_service(q.path, SLICE_NONE, NULL) == GITPKT_DUMB &&
 	    depends_on_service(r, t, &q))
-		return set_unknown(ret_why, "which git service it asked for is not in the log");
+		return set_unknown(ret_why, "the git service of the request is not in the log");
 	q.query = r->query;
 	policy_request(r->p, t, &q, v);
 	now = v->need ? replay_body(r, t, &q, v, ret_why) : now_from_verdict(v);
@@ -345,9 +345,10 @@ static enum replay_now replay_known_request(struct replay *r, const struct repla
 		return now;
 	*v = first;
 	if (r->is_cut)
-		return set_unknown(ret_why, "what it asks for beside its path was too long for the log");
+		return set_unknown(ret_why, "the rest of the request was too long for the log");
 	if (v->terms.credentials_only && !has_text(s->secrets))
-		return set_unknown(ret_why, "whether it brought a credential of its own is not in the log");
+		return set_unknown(ret_why,
+				   "the log does not tell whether the request had a credential of its own");
 	if (v->terms.secret_ask && carries_secret(s, v->terms.secret)) {
 		verdict_words(v);
 		verdict_why(v, "a person is asked before its secret is used");
@@ -395,8 +396,7 @@ static enum replay_now replay_secret(struct replay *r, const struct replay_seen 
 	if (!v->terms.secret || !has_text(s->what) || !str_eq(v->terms.secret, s->what))
 		return set_unknown(ret_why, "the rule does not name this secret");
 	if (target_has_entries(r->p, t))
-		return set_unknown(ret_why,
-				   "the rule decides by request, and which it was is not in the log");
+		return set_unknown(ret_why, "the rule decides by request, and the request is not in the log");
 	return v->terms.secret_ask ? REPLAY_ASK : REPLAY_ALLOW;
 }
 
@@ -418,9 +418,9 @@ static enum replay_now replay_network(struct replay *r, const struct replay_seen
 	struct host h;
 
 	if (s->host && str_eq(s->host, "*"))
-		return set_unknown(ret_why, "which name it was is not in the log: it was only counted");
+		return set_unknown(ret_why, "the name is not in the log: it was only counted");
 	if (!has_text(s->host) || host_canon(s->host, strlen(s->host), &h, NULL) < 0)
-		return set_unknown(ret_why, "what was asked for is no name that a rule could be about");
+		return set_unknown(ret_why, "the requested name cannot be the subject of a rule");
 	if (s->kind == REPLAY_LOOKUP)
 		return replay_lookup(r, s, &h, v, ret_why);
 	if (s->port == 0)

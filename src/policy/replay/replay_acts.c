@@ -37,7 +37,7 @@ enum replay_now replay_decide_tool(const struct replay *r, const struct replay_s
 	if (r->acts)
 		acts_decide_tool(r->acts, name, NULL, 0, &t);
 	if (r->acts && depends_on_arguments(r->acts, name, t.action)) {
-		*ret_why = "a rule looks at its arguments, which are not in the log";
+		*ret_why = "a rule depends on its arguments, which are not in the log";
 		return REPLAY_UNKNOWN;
 	}
 	if (t.rule)
@@ -53,7 +53,7 @@ enum replay_now replay_decide_apply(const struct replay *r, struct policy_verdic
 	autobuf struct buf rule = BUF_INIT;
 
 	if (!a || !a->has_apply) {
-		verdict_why(v, "the policy says nothing of apply");
+		verdict_why(v, "the policy has no rule for apply");
 		return REPLAY_ALLOW;
 	}
 	buf_addf(&rule, "apply: %s (%s:%u)", policy_action_name(a->apply), a->apply_source, a->apply_line);

@@ -101,7 +101,7 @@ static uint32_t *row_slot(const struct replay *r, const struct buf *key)
 	return &r->index[i];
 }
 
-/* Makes room for one more row; at most half of the slots are used. */
+/* Makes room for one more row; at most half of the slots are used. Not by base/vec.h: rows and index have one capacity. */
 static int grow_rows(struct replay *r)
 {
 	size_t n = r->n_index ? r->n_index * 2 : INDEX_FIRST;

@@ -209,11 +209,6 @@ static int parse_meta_texts(json_t *root, struct run_meta *m)
 	return 0;
 }
 
-static int64_t meta_number(json_t *root, const char *key)
-{
-	return json_integer_value(json_object_get(root, key));
-}
-
 /* Absent in a meta.json of the release before the number. */
 static int parse_meta_protocol(json_t *root, unsigned *ret)
 {
@@ -233,21 +228,21 @@ static int parse_meta(json_t *root, struct run_meta *m)
 	if (!id || strlen(id) != RUN_ID_LEN || parse_meta_protocol(root, &m->protocol) < 0)
 		return -EBADMSG;
 	memcpy(m->id, id, sizeof(m->id));
-	m->started = (uint64_t)meta_number(root, "started");
-	m->ended = (uint64_t)meta_number(root, "ended");
-	m->exit_code = (int)meta_number(root, "exit_code");
-	m->launcher = meta_number(root, "launcher");
-	m->guard = meta_number(root, "guard");
-	m->detached = json_is_true(json_object_get(root, "detached"));
-	m->changes = (uint64_t)meta_number(root, "changes");
-	m->acts = json_is_true(json_object_get(root, "acts"));
-	m->map_ids = json_is_true(json_object_get(root, "map_ids"));
-	m->each = json_is_true(json_object_get(root, "checkpoint_each"));
-	m->keep = (uint64_t)meta_number(root, "checkpoint_keep");
-	m->disk = (uint64_t)meta_number(root, "disk");
-	m->over_time = (uint64_t)meta_number(root, "over_time");
-	m->restarts = (uint64_t)meta_number(root, "restarts");
-	m->since = (uint64_t)meta_number(root, "since");
+	m->started = jsonget_u64(root, "started");
+	m->ended = jsonget_u64(root, "ended");
+	m->exit_code = (int)jsonget_i64(root, "exit_code");
+	m->launcher = jsonget_i64(root, "launcher");
+	m->guard = jsonget_i64(root, "guard");
+	m->detached = jsonget_bool(root, "detached");
+	m->changes = jsonget_u64(root, "changes");
+	m->acts = jsonget_bool(root, "acts");
+	m->map_ids = jsonget_bool(root, "map_ids");
+	m->each = jsonget_bool(root, "checkpoint_each");
+	m->keep = jsonget_u64(root, "checkpoint_keep");
+	m->disk = jsonget_u64(root, "disk");
+	m->over_time = jsonget_u64(root, "over_time");
+	m->restarts = jsonget_u64(root, "restarts");
+	m->since = jsonget_u64(root, "since");
 	return parse_meta_texts(root, m);
 }
 

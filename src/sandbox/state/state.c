@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "crypto/hash.h"
 #include "sandbox/state/state_internal.h"
 
 #include <fcntl.h>
@@ -185,8 +186,7 @@ int state_new_id(char ret_id[RUN_ID_LEN + 1], struct err *e)
 
 	if (getrandom(r, sizeof(r), 0) != (ssize_t)sizeof(r))
 		return err_sys(e, -errno, "cannot get random numbers");
-	for (size_t i = 0; i < sizeof(r); i++)
-		snprintf(ret_id + 2 * i, 3, "%02x", r[i]);
+	hash_hex(r, sizeof(r), ret_id);
 	return 0;
 }
 

@@ -83,7 +83,7 @@ static int make_dir(struct cgroup *cg, int k, struct err *e)
 	snprintf(path, sizeof(path), "%s/%s", cg->host->parent[k], cg->name);
 	if (mkdir(path, 0755) < 0) {
 		if (errno == EEXIST)
-			return err_set(e, -EEXIST, "the control group %s is there already", path);
+			return err_set(e, -EEXIST, "the control group %s already exists", path);
 		snprintf(cg->why, sizeof(cg->why), "no group could be made in %.90s: %s", cg->host->parent[k],
 			 strerror(errno));
 		return 0;

@@ -135,7 +135,7 @@ static int set_cap_sets(const struct sets *s, struct err *e)
 		half[i].inheritable = (uint32_t)(s->inheritable >> (32 * i));
 	}
 	if (syscall(SYS_capset, &head, half) < 0)
-		return err_sys(e, -errno, "cannot give up capabilities");
+		return err_sys(e, -errno, "cannot drop capabilities");
 	return 0;
 }
 
@@ -166,8 +166,8 @@ int caps_limit(uint64_t keep, struct err *e)
 		if (left < 0)
 			break;
 		if (left)
-			return err_sys(e, -EPERM, "cannot take capability %lu (%s) away for good", cap,
-				       caps_name((int)cap) ? caps_name((int)cap) : "of no known name");
+			return err_sys(e, -EPERM, "cannot drop capability %lu (%s)", cap,
+				       caps_name((int)cap) ? caps_name((int)cap) : "unknown");
 	}
 	return 0;
 }
@@ -188,8 +188,8 @@ static int raise_ambient(uint64_t keep, struct err *e)
 	if (missing) {
 		int cap = __builtin_ctzll(missing);
 
-		return err_set(e, -EPERM, "cannot grant capability %d (%s), for it is not held here", cap,
-			       caps_name(cap) ? caps_name(cap) : "of no known name");
+		return err_set(e, -EPERM, "cannot grant capability %d (%s): coffer does not hold it here",
+			       cap, caps_name(cap) ? caps_name(cap) : "unknown");
 	}
 	s.inheritable = keep;
 	r = set_cap_sets(&s, e);
@@ -197,8 +197,7 @@ static int raise_ambient(uint64_t keep, struct err *e)
 		if (!(keep & BIT(cap)) || prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_IS_SET, cap, 0, 0) == 1)
 			continue;
 		if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, cap, 0, 0) < 0)
-			r = err_sys(e, -errno, "cannot hand capability %s on to commands",
-				    caps_name((int)cap));
+			r = err_sys(e, -errno, "cannot raise ambient capability %s", caps_name((int)cap));
 	}
 	return r;
 }
@@ -208,7 +207,7 @@ static int lock_securebits(struct err *e)
 	if (prctl(PR_SET_SECUREBITS, LOCKED_BITS, 0, 0, 0) == 0 ||
 	    prctl(PR_GET_SECUREBITS, 0, 0, 0, 0) == LOCKED_BITS)
 		return 0;
-	return err_sys(e, -EPERM, "cannot take the special rights of uid 0 away");
+	return err_sys(e, -EPERM, "cannot remove the special rights of uid 0");
 }
 
 int caps_give_up(uint64_t keep, struct err *e)

@@ -99,7 +99,7 @@ static int add_path_rule(int ruleset, int abi, const struct landlock_rule *rule,
 	if (fd < 0 && (errno == ENOENT || errno == ENOTDIR))
 		return 0;
 	if (fd < 0)
-		return err_sys(e, -errno, "cannot open %s to fence it", rule->path);
+		return err_sys(e, -errno, "cannot open %s for a Landlock rule", rule->path);
 	attr.parent_fd = fd;
 	r = syscall(NR_ADD_RULE, ruleset, LANDLOCK_RULE_PATH_BENEATH, &attr, 0);
 	/* The kernel refuses rights of directories for a file. Then the path is a file; this saves an fstat(). */
@@ -107,7 +107,7 @@ static int add_path_rule(int ruleset, int abi, const struct landlock_rule *rule,
 		attr.allowed_access &= FILE_RIGHTS;
 		r = syscall(NR_ADD_RULE, ruleset, LANDLOCK_RULE_PATH_BENEATH, &attr, 0);
 	}
-	return r < 0 ? err_sys(e, -errno, "cannot fence %s with Landlock", rule->path) : 0;
+	return r < 0 ? err_sys(e, -errno, "cannot add a Landlock rule for %s", rule->path) : 0;
 }
 
 static int create_ruleset(int abi, struct err *e)
@@ -137,7 +137,7 @@ int landlock_apply_abi(int abi, const struct landlock_rule *rules, size_t n, str
 			return r;
 	}
 	if (syscall(NR_RESTRICT_SELF, ruleset, abi >= 7 ? RESTRICT_LOG_SUBDOMAINS_OFF : 0) < 0)
-		return err_sys(e, -errno, "cannot put the Landlock fence up");
+		return err_sys(e, -errno, "cannot enforce the Landlock ruleset");
 	return abi;
 }
 

@@ -19,7 +19,7 @@ int nl_open(struct nl *n, int protocol, struct err *e)
 	n->first = n->n = n->ack = 0;
 	n->len = n->at = 0;
 	n->failed = false;
-	return n->fd < 0 ? err_sys(e, -errno, "cannot talk to the kernel's network configuration") : 0;
+	return n->fd < 0 ? err_sys(e, -errno, "cannot access the kernel's network configuration") : 0;
 }
 
 /* Reserves `len` bytes in the buffer, zeroed up to the alignment; NULL when they do not fit. */
@@ -194,7 +194,7 @@ int nl_commit(struct nl *n, struct err *e)
 	do {
 		sent = send(n->fd, n->buf, n->len, 0);
 	} while (sent < 0 && errno == EINTR);
-	r = sent < 0 ? err_sys(e, -errno, "cannot talk to the kernel's network configuration")
+	r = sent < 0 ? err_sys(e, -errno, "cannot access the kernel's network configuration")
 		     : read_responses(n, e);
 	n->first += n->n;
 	n->n = 0;
