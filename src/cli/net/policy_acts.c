@@ -87,7 +87,7 @@ size_t cli_policy_acts_diff(const struct acts *from, const struct acts *to, stru
 	size_t n = add_missing_rules(to, from, "no longer", out) + add_missing_rules(from, to, "now", out);
 
 	if (from->has_tools != to->has_tools) {
-		buf_adds(out, to->has_tools ? "~ tools: what no rule covers is denied now\n"
+		buf_adds(out, to->has_tools ? "~ tools: calls that no rule covers are denied now\n"
 					    : "~ tools: there is no list any more, and all are allowed\n");
 		n++;
 	}
