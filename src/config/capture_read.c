@@ -91,18 +91,18 @@ static int add_capture_member(struct source *s, const struct ynode *n, void *to)
 {
 	struct draft *d = to;
 	const char *text;
-	int r = read_text(s, n, "the name of a member of the answer: access_token", &text);
+	int r = read_text(s, n, "the name of a member of the response: access_token", &text);
 
 	if (r < 0)
 		return r;
 	if (!is_member_name(text))
 		return read_fail(s, n,
-				 "expected the name of a member of the answer, such as access_token or "
+				 "expected the name of a member of the response, such as access_token or "
 				 "data.token");
 	if (has_member(d, text))
 		return read_fail(s, n, "'%s' is named twice", text);
 	if (d->n_members++ == MEMBERS_MAX)
-		return read_fail(s, n, "at most %d members of an answer are captured", MEMBERS_MAX);
+		return read_fail(s, n, "at most %d members of a response are captured", MEMBERS_MAX);
 	buf_addf(&d->members, " %s%s", text, d->how);
 	return buf_error(&d->members) ? err_set(s->e, -ENOMEM, "out of memory") : 0;
 }
