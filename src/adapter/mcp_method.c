@@ -88,7 +88,7 @@ static void method_initialize(const struct request *q)
 	struct json j = JSON_INIT(&b);
 
 	if (q->batch) {
-		refuse_request(q, MCP_INVALID_REQUEST, "initialize may not stand in a batch");
+		refuse_request(q, MCP_INVALID_REQUEST, "initialize is not allowed in a batch");
 		return;
 	}
 	if (q->sv->version != MCP_VERSION_NONE) {

@@ -105,7 +105,7 @@ int toolcall_from_json(struct toolcall *t, const char *name, const json_t *args,
 
 	if (!tool_name_is_valid(name, strnlen(name, TOOL_NAME_MAX + 1)))
 		return err_set(e, -EINVAL,
-			       "'%s' cannot be the name of a tool: 1 to %d letters, digits and _ - . / : @",
+			       "'%s' is not a valid name of a tool: 1 to %d letters, digits and _ - . / : @",
 			       str_safe(name, shown, sizeof(shown)), TOOL_NAME_MAX);
 	memcpy(t->name, name, strlen(name) + 1);
 	if (!args)

@@ -88,10 +88,10 @@ static bool is_untouched(const struct audit *a)
 /* audit.A4: refuses to append, and tells the operator what to do. */
 static int refuse_misfit(struct err *e, const char *why)
 {
-	err_set(e, -EUCLEAN, "the audit log does not fit its anchor: %s; nothing runs unlogged", why);
+	err_set(e, -EUCLEAN, "the audit log does not match its anchor: %s; nothing runs unlogged", why);
 	return err_hint(e, -EUCLEAN,
-			"'coffer audit verify' shows where it breaks; once you have looked, "
-			"'coffer audit accept --reason TEXT' goes on with the break on record");
+			"'coffer audit verify' shows the break; after you have checked it, "
+			"'coffer audit accept --reason TEXT' records it and logging continues");
 }
 
 /* Creates an empty log with a random id. Never if traces of an older log exist. */

@@ -253,7 +253,7 @@ static bool link_to_previous(struct walk *w, const struct line *l, const char *h
 		now->seq = w->top.seq + 1;
 		now->reported = true;
 		finding_add(w->v, &(struct finding_what){ AUDIT_EDIT, now->seq, now->seq, l->prev, hash },
-			    "event %llu was changed after it was written (its number now says %llu)",
+			    "event %llu was changed after it was written (its number is now %llu)",
 			    (ull)now->seq, (ull)l->seq);
 		return true;
 	}
@@ -477,14 +477,13 @@ static void check_anchored_event(struct walk *w)
 		 * another one. */
 		if (w->v->n_findings == w->findings_before)
 			add_anchor_finding(w, AUDIT_ANCHOR, an->seq, an->seq,
-					   "the events are in other files or places than the anchor says");
+					   "the events are in other files or places than the anchor records");
 	} else if (w->torn) {
-		set_note(w, "a crash left a torn line at the end; the next event takes it off");
+		set_note(w, "a crash left an incomplete line at the end; the next event removes it");
 	} else if (w->behind_anchor) {
-		set_note(w, "a crash left one event ahead of the anchor; the next event takes it up");
+		set_note(w, "a crash left one event ahead of the anchor; the next event updates the anchor");
 	} else if (an->size && w->lines_current == 0) {
-		set_note(w,
-			 "a crash came in the middle of beginning a new file; the next event goes on there");
+		set_note(w, "a crash interrupted the start of a new file; the next event continues there");
 	}
 }
 

@@ -92,8 +92,8 @@ static int freeze_live_run(struct ckpt_run *r, struct err *e)
 		return -EAGAIN;
 	if (ret < 0 || r->frozen != PROTO_FROZEN_NOT)
 		return ret;
-	err_set(e, -EBUSY, "sandbox %s cannot be made to stand still here", r->id);
-	return err_hint(e, -EBUSY, "coffer stop %s, then again", r->id);
+	err_set(e, -EBUSY, "sandbox %s cannot be paused here", r->id);
+	return err_hint(e, -EBUSY, "coffer stop %s, then retry", r->id);
 }
 
 static int try_hold(struct ckpt_run *r, struct err *e)
@@ -126,7 +126,7 @@ int borrow_hold(struct borrow *b, struct err *e)
 		ret = try_hold(&b->r, e);
 	}
 	if (ret == -EAGAIN)
-		return err_hint(e, -EBUSY, "it was waited for; try again later");
+		return err_hint(e, -EBUSY, "try again later");
 	b->time = 0;
 	return ret < 0 ? ret : filetime_between(&b->time, e);
 }
@@ -158,7 +158,7 @@ static int scan_held_layer(struct borrow *b, struct buf *manifest, struct err *e
 		ret = ckpt_scan(&s, manifest, e);
 	/* adr/0010 B1: a copy is valid only if the run stood still during the whole second pass. */
 	if (ret == 0 && r->alive && !run_link_is_frozen(&r->link))
-		ret = err_set(e, -EBUSY, "sandbox %s did not stand still for long enough", r->id);
+		ret = err_set(e, -EBUSY, "sandbox %s was not paused long enough", r->id);
 	time = b->time;
 	if (!held)
 		borrow_unhold(b);

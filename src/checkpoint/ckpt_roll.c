@@ -77,7 +77,7 @@ static int build_all_trees(void *ctx, struct buf *out, struct err *e)
 			continue;
 		t = find_build_tree(b, ent.name);
 		if (!t)
-			return err_set(e, -EBADMSG, "the checkpoint has a tree that the run has not");
+			return err_set(e, -EBADMSG, "the checkpoint has a tree that the run does not have");
 		r = build_one_tree(b, &m, t, &after, &res, e);
 		if (r < 0)
 			return r;
@@ -145,7 +145,7 @@ static int write_rollback_journal(int run_fd, const struct ckpt_tree *trees, siz
 		r = fd_replace_file(run_fd, JOURNAL, buf_cstr(&b), b.len, 0600);
 	if (r == 0 && fsync(run_fd) < 0)
 		r = -errno;
-	return r < 0 ? err_sys(e, r, "cannot write down the rollback") : 0;
+	return r < 0 ? err_sys(e, r, "cannot save the record of the rollback") : 0;
 }
 
 /* Exchanges one pair; succeeds if that was done before. */
@@ -256,7 +256,7 @@ static int check_home_unused(struct ckpt_run *r, struct err *e)
 		    !str_eq(m.home, r->meta.home))
 			continue;
 		ret = err_set(e, -EBUSY, "the home '%s' is also used by %s, which runs", m.home, runs.v[i]);
-		err_hint(e, ret, "coffer stop %s, then again", runs.v[i]);
+		err_hint(e, ret, "coffer stop %s, then retry", runs.v[i]);
 	}
 	return ret;
 }
@@ -272,10 +272,10 @@ static int check_content_exists(struct ckpt_run *r, const struct buf *manifest, 
 		return err_set(e, ret, "the checkpoint is damaged");
 	hashes_sort(&h);
 	objects_measure(&r->store, &h, &use);
-	return use.objects == h.n
-		       ? 0
-		       : err_set(e, -ENOENT, "the checkpoint is damaged: content of %llu files is not there",
-				 (unsigned long long)(h.n - use.objects));
+	return use.objects == h.n ? 0
+				  : err_set(e, -ENOENT,
+					    "the checkpoint is damaged: the content of %llu files is missing",
+					    (unsigned long long)(h.n - use.objects));
 }
 
 static int log_rollback(struct ckpt_run *r, const char *type, const struct ckpt_rolled *rolled, struct err *e)

@@ -40,7 +40,7 @@ int ckpt_find(const struct ckpt_run *r, const char *text, const struct ckpt **re
 		return err_hint(e, -ENOENT, "coffer checkpoint %s makes one", r->id);
 	}
 	if (text && str_to_u64(text + (text[0] == 'c'), &number) < 0)
-		return err_set(e, -EINVAL, "'%.40s' is no checkpoint: c1, c2, …", text);
+		return err_set(e, -EINVAL, "'%.40s' is not a valid checkpoint: c1, c2, …", text);
 	for (size_t i = r->list.n; i-- > 0;) {
 		const struct ckpt *c = &r->list.v[i];
 

@@ -104,7 +104,8 @@ static int open_namespaces(struct into *i, struct mount_fetch *f, struct err *e)
 		r = err_sys(e, -errno, "cannot open the namespaces of %s", i->n.r.id);
 		/* It was started in a user namespace that is neither ours nor below ours, so we have no
 		 * rights over it. */
-		return err_hint(e, r, "coffer stop %s, then again; or where it was started", i->n.r.id);
+		return err_hint(e, r, "coffer stop %s, then retry; or retry where the sandbox was started",
+				i->n.r.id);
 	}
 	r = sandbox_init_pid(i, &again, e);
 	return r == 0 && again != pid ? err_set(e, -ESTALE, "sandbox %s is ending", i->n.r.id) : r;
@@ -312,7 +313,7 @@ static int check_writable(const struct ckpt_run *r, struct err *e)
 {
 	char stop[80];
 
-	snprintf(stop, sizeof(stop), "coffer stop %s, then again", r->id);
+	snprintf(stop, sizeof(stop), "coffer stop %s, then retry", r->id);
 	if (r->alive && str_eq(r->meta.engine ? r->meta.engine : "", "gvisor"))
 		return refuse_into(
 			r, stop, e,
@@ -330,8 +331,8 @@ int into_open(struct into *i, const char *id, int layers_fd, bool mapped, struct
 	*i = INTO_INIT;
 	r = borrow_open(&i->n, id, e);
 	if (r == -ENOENT) {
-		err_set(e, r, "sandbox %s is gone: what the call wrote cannot go back into it", id);
-		return err_hint(e, r, "coffer diff -p shows what that was, coffer discard throws it away");
+		err_set(e, r, "sandbox %s is gone, so the call's changes cannot be applied to it", id);
+		return err_hint(e, r, "coffer diff -p shows them, coffer discard removes them");
 	}
 	if (r == 0)
 		r = check_writable(&i->n.r, e);

@@ -210,7 +210,7 @@ int cofferd_status(struct state *st, struct buf *ret, struct err *e)
 	int r = call_cofferd(st, COFFERD_STATUS, NULL, NULL, &reply, &fd);
 
 	if (r < 0)
-		return err_sys(e, r, "cofferd does not answer");
+		return err_sys(e, r, "cofferd does not respond");
 	if (reply.error)
 		return err_set(e, reply.error, "%s", reply.why);
 	r = fd < 0 ? -EPROTO : fd_read_all(fd, STATUS_MAX, ret);
@@ -253,7 +253,7 @@ int cofferd_web(struct state *st, const struct webctl *c, struct buf *ret, struc
 
 		if (!is_cofferd_exiting(r, &reply)) {
 			if (r < 0)
-				return err_sys(e, r, "cofferd does not answer");
+				return err_sys(e, r, "cofferd does not respond");
 			if (reply.error)
 				return set_refusal(&reply, e);
 			r = fd < 0 ? -EPROTO : fd_read_all(fd, STATUS_MAX, ret);
@@ -277,7 +277,7 @@ int cofferd_keep(struct state *st, const char *id, struct err *e)
 		fd_close(sock);
 		if (!is_cofferd_exiting(r, &reply)) {
 			if (r < 0)
-				return err_sys(e, r, "cofferd does not answer");
+				return err_sys(e, r, "cofferd does not respond");
 			return reply.error ? err_set(e, reply.error, "%s", reply.why) : 0;
 		}
 		r = cofferd_launch(st, false, e);
@@ -293,12 +293,12 @@ int cofferd_keep(struct state *st, const char *id, struct err *e)
 static int check_reply(int r, const struct cofferd_reply *reply, struct err *e)
 {
 	if (r < 0)
-		return err_sys(e, r, "cofferd does not answer");
+		return err_sys(e, r, "cofferd does not respond");
 	if (reply->error) {
 		err_set(e, reply->error, "%s", reply->why);
 		return *reply->hint ? err_hint(e, reply->error, "%s", reply->hint) : reply->error;
 	}
-	return reply->leaves ? err_set(e, -ECONNREFUSED, "cofferd is leaving") : 0;
+	return reply->leaves ? err_set(e, -ECONNREFUSED, "cofferd is exiting") : 0;
 }
 
 /* NOLINTNEXTLINE(readability-function-size): what is asked for, and the two things that it is had by */
@@ -442,7 +442,7 @@ static int read_start_error(int fd, struct err *e)
 	const char *text = buf_cstr(&b);
 
 	if (r < 0)
-		return err_sys(e, r, "cannot hear whether cofferd has started");
+		return err_sys(e, r, "cannot determine whether cofferd has started");
 	if (b.len == 0)
 		return 0;
 	if (str_starts(text, COFFERD_SAYS))
@@ -516,7 +516,7 @@ int cofferd_list_tokens(struct state *st, struct buf *ret, struct err *e)
 	in = fd_close(in);
 	status = spawn_wait(&got);
 	if (r < 0 || status)
-		return err_set(e, -EIO, "cannot read which tokens there are");
+		return err_set(e, -EIO, "cannot read the list of tokens");
 	return 0;
 }
 

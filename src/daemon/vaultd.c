@@ -94,7 +94,7 @@ static void vault_has_died(struct vaultd *v, const char *why)
 	if (opens_itself)
 		loop_timer(v->loop, &v->again, mono_now() + wait);
 	else
-		log_vault_event(v, "vault.lock", "it has ended, and its passphrase went with it");
+		log_vault_event(v, "vault.lock", "it has ended, and its passphrase must be typed again");
 }
 
 /* The vault sends nothing on its own: this is its error message or its end. */
@@ -190,8 +190,7 @@ static int start_vault(struct vaultd *v, struct err *e)
 	if (r == 0 && v->files.kind == VAULT_KEY_PASSPHRASE)
 		r = set_vault_locked(e);
 	else if (r == 0 && !helper_may_start(&v->helper, mono_now()))
-		r = err_set(e, -EAGAIN, "coffer-vault is down, and is started again in a moment: %s",
-			    v->helper.why);
+		r = err_set(e, -EAGAIN, "coffer-vault is down and is being restarted: %s", v->helper.why);
 	if (r < 0) {
 		stop_vault(v);
 		return r;

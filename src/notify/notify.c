@@ -266,10 +266,10 @@ static void finish_attempt(struct notify_queue *q, const struct courier_result *
 	if (o == NOTIFY_DONE)
 		why[0] = '\0';
 	else if (res->status / 100 == 3)
-		snprintf(why, sizeof(why), "it answered with a redirect (%u), which is not followed",
+		snprintf(why, sizeof(why), "it responded with a redirect (%u), which is not followed",
 			 res->status);
 	else if (res->status)
-		snprintf(why, sizeof(why), "it answered %u%s%s", res->status, *said ? ": " : "", said);
+		snprintf(why, sizeof(why), "it responded %u%s%s", res->status, *said ? ": " : "", said);
 	else
 		snprintf(why, sizeof(why), "%s", said);
 	if (o == NOTIFY_AGAIN && i->tries >= most)

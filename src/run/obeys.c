@@ -195,9 +195,8 @@ static int obeys_deny(const char *file, const char *other, bool theirs, struct e
 		r = err_set(e, -EPERM, "%s obeys %s, which this sandbox could write to", other, file);
 	else
 		r = err_set(e, -EPERM, "this sandbox would obey %s, which %s can write to", file, other);
-	return err_hint(
-		e, r,
-		"keep the file outside, or give the directory without :rw; --i-know does it all the same");
+	return err_hint(e, r,
+			"keep the file outside, or give the directory without :rw; --i-know runs it anyway");
 }
 
 static int check_other_run(const struct obeys *o, struct state *st, const char *id, struct err *e)

@@ -37,7 +37,7 @@ int filetime_between(uint64_t *ret, struct err *e)
 		r = change_and_stat(fd, &now);
 	while (r == 0 && now <= first) {
 		if (clock_nsec(CLOCK_MONOTONIC) > until)
-			return err_set(e, -ETIME, "the clock of the file times does not advance");
+			return err_set(e, -ETIME, "the clock for file times does not advance");
 		clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
 		r = change_and_stat(fd, &now);
 	}

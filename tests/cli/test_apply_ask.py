@@ -102,7 +102,7 @@ def bound(tap, b):
         f.write("evil\n")
     r = c("approve", q[0]["id"])
     code, _, err = end(p)
-    tap.ok(r.code == 0 and code == 125 and "is not what it was" in err and b.is_old(),
+    tap.ok(r.code == 0 and code == 125 and "differ from those that were approved" in err and b.is_old(),
            f"{c.who}: coffer apply does not write a layer that changed after the question", code, err)
     p = c.popen("apply", run, "--ask")
     q2 = b.pending()

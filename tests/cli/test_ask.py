@@ -384,7 +384,7 @@ def bound(tap, c, a, net):
     end(p)
     got = end(a.start(["sh", "-c", "curl -sS -m 120 -w ' %{http_code}' -d x $(for i in $(seq 60); do echo -H x-a-header-with-a-long-name-$i:1; done) "
                 "https://api.github.test/free/junk"]))
-    tap.ok(" 403" in got and "does more than fits into an ask" in got,
+    tap.ok(" 403" in got and "its description is too long for a question" in got,
            f"{c.who}: a request with more headers than a question can name is denied", got[-300:])
     # What is shown is all, or says that it is not.
     p = a.start(["sh", "-c", "(head -c 700 /dev/zero; printf TAIL) | curl -sS -m 120 --data-binary @- https://api.github.test/free/nul"])

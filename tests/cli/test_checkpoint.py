@@ -291,7 +291,7 @@ def test_ended(c):
     tap.like(c("diff", "over").out, "A f\nA shut/", f"{c.who}: rollback of an ended run restores its files")
     tap.eq(c("fork", "over", "--name", "o2").code, 0, f"{c.who}: fork of an ended run succeeds")
     tap.eq(c("rm", "-f", "o2").code, 0, f"{c.who}: rm o2")
-    for ref, why in (("nobody", "no run"), ("over c7", "no checkpoint c7"), ("over x7", "is no checkpoint")):
+    for ref, why in (("nobody", "no run"), ("over c7", "no checkpoint c7"), ("over x7", "is not a valid checkpoint")):
         r = c("rollback", *ref.split())
         tap.ok(r.code == 125 and why in r.err, f"{c.who}: rollback {ref} is refused", r)
     r = c("checkpoint", "over", "-l", "x" * 300)

@@ -49,7 +49,7 @@ def check_runsc(c):
     got = status(r, "runsc")
     tap.ok(r.code == 0 and got["status"] == "warn" and "/no/such/runsc" in got["detail"],
            f"{c.who}: a runsc that does not exist is a warning", r)
-    for how, words in (("old", "20221102"), ("red", "prints no version"), ("flood", "prints no version"), ("deaf", "does not answer")):  # one that hangs: cli/hang
+    for how, words in (("old", "20221102"), ("red", "does not print a version"), ("flood", "does not print a version"), ("deaf", "does not respond")):  # one that hangs: cli/hang
         start = time.monotonic()
         r = c("doctor", "--json", env={**ns, "COFFER_RUNSC": fake_runsc(c, how)})
         took, got = time.monotonic() - start, status(r, "runsc")

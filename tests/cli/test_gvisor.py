@@ -34,14 +34,14 @@ def bad_runsc(c):
     refused(c, "/no/such/runsc", "/no/such/runsc", "a path that does not exist")
     refused(c, c.work, "", "a directory")
     refused(c, "/etc/passwd", "", "a file that is no program")
-    refused(c, os.path.join(c.bin, "coffer-init"), "prints no version of runsc", "another program")
+    refused(c, os.path.join(c.bin, "coffer-init"), "does not print a version of runsc", "another program")
     script = c.write(os.path.join(c.bin, "wrapper"), "#!/bin/sh\nexec runsc \"$@\"\n", 0o755)
     refused(c, f"{script}@sha256:{digest(script)}", "script", "a script around runsc")
     loose = c.write("loose/runsc", "x", 0o777)
     os.chmod(os.path.dirname(loose), 0o777)
     refused(c, loose, "may write", "a runsc that others may write to")
-    for how, words, seconds in (("old", "20221102", 60), ("quits", "said nothing", 60), ("chatty", "I will not", 60),
-                                ("deaf", "does not answer", 60)):  # one that hangs: cli/hang
+    for how, words, seconds in (("old", "20221102", 60), ("quits", "printed nothing", 60), ("chatty", "I will not", 60),
+                                ("deaf", "does not respond", 60)):  # one that hangs: cli/hang
         path = fake_runsc(c, how)
         refused(c, path, words, f"a runsc of the kind {how}", seconds)
         if how == "deaf":

@@ -109,7 +109,7 @@ def targeted(tap, c):
             p.kill()
         tap.ok(done, f"{c.who}: SIGKILL to {name} ends the run", f"{time.monotonic() - start:.1f} s", err)
         if name.startswith("runsc"):
-            tap.ok(p.returncode == 125 and "broke off" in err, f"{c.who}: the end of {name} is reported as broken off",
+            tap.ok(p.returncode == 125 and "failed" in err, f"{c.who}: the end of {name} is reported as a failure",
                    p.returncode, err)
         c.check_clean(tap)
         if name.startswith("runsc"):  # its last words are kept where it had any

@@ -104,7 +104,7 @@ def check_learned():
         text = f.read()
     tap.ok(r.code == 0 and 'to: "10.1.2.3:8443"' in text and f'ca: "{pem}"' in text, "to: and ca: of the rules in force are learned", r, text)
     tap.ok(text.count('"WEBSOCKET /v1/live"') == 2 and '"GET /v1/models"' in text, "requests are learned by method and path", text)
-    changed = "# LOOK: what follows is from a policy that has changed since the run"
+    changed = "# LOOK: the following is from a policy that has changed since the run"
     tap.ok(text.count(changed) == 2, "learned values of a policy that has changed since the run are marked", text)
     tap.ok("2 to look at (LOOK)" in r.err, "net learn counts the marks of a policy that has changed", r)
     log[0] = ("run.start", {"net": "enforce", "policy": used, "policy_digest": "sha256:" + json.loads(coffer("policy", "check", "--json", used).out)["digest"]})
@@ -240,7 +240,7 @@ def check_check(design, bare):
     tap.ok("try: allow:" in r.err, "policy check suggests the nearest key", r)
     r = coffer("policy", "check", put("open.yaml", BARE, 0o666))
     tap.ok(r.code == 1 and "others may write to" in r.err and "chmod go-w" in r.err, "check refuses a file that others may write to, as coffer run does", r)
-    for args, why in (([], "say what to do"), (["chekc", design], "check"), (["check"], "check FILE"),
+    for args, why in (([], "one of these words"), (["chekc", design], "check"), (["check"], "check FILE"),
                       (["check", design, bare], "check FILE"), (["check", "/nonexistent"], "")):
         r = coffer("policy", *args)
         tap.eq(r.code, 1 if why == "" else 2, f"exit status of coffer policy {' '.join(args[:1])}: {why}", r)

@@ -618,7 +618,7 @@ def check_check(c, who):
     tap.ok("a.txt" not in r.out and not find_values(r.out.encode(), VALUES) and "3xY9" not in r.out,
            f"{who}: secret check shows no credential", r)
     r = c("secret", "check", "src/a.txt")
-    tap.ok("a.txt" not in r.out and "1 file looked into, 0 credentials" in r.err, f"{who}: secret check finds nothing in a clean file", r)
+    tap.ok("a.txt" not in r.out and "1 file searched, 0 credentials" in r.err, f"{who}: secret check finds nothing in a clean file", r)
     r = c("secret", "check", "nosuch")
     tap.eq(r.code, 125, f"{who}: secret check of a missing path is an error", r)
 

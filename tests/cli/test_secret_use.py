@@ -201,7 +201,7 @@ def by_policy(tap, c):
           "curl -sS -m 60 -H \"Authorization: Bearer $MY_TOKEN\" https://api.example.test/v1/policy; "
           "curl -sS -m 60 https://other.example.test/; echo \"t=$GITHUB_TOKEN$NOWHERE\"", timeout=300)
     tap.ok("welcome /v1/policy" in r.out, f"{who}: a rule of the policy gives the secret in its variable", r)
-    tap.ok("wants the secret 'nowhere'" in r.out, f"{who}: a rule whose secret is not in the vault denies", r)
+    tap.ok("requires the secret 'nowhere'" in r.out, f"{who}: a rule whose secret is not in the vault denies", r)
     tap.ok("t=\n" in r.out and not has_any((r.out + r.err).encode(), TOKEN), f"{who}: a secret that no rule names is not in the environment", r)
 
 
@@ -280,7 +280,7 @@ def unbound(tap, c):
     curl = 'curl -sS -m 60 -H "Authorization: Bearer $LOOSE" https://other.example.test/'
     r = c("run", "--engine", c.engine, "--policy", c.put("loose.yaml", LOOSE), "--", "sh", "-c",
           "curl -sS -m 60 https://other.example.test/; echo \" t=$LOOSE\"", timeout=300)
-    tap.ok("wants the secret 'loose'" in r.out and r.out.endswith("t=\n"), f"{who}: a policy alone does not bind a secret", r)
+    tap.ok("requires the secret 'loose'" in r.out and r.out.endswith("t=\n"), f"{who}: a policy alone does not bind a secret", r)
     r = c("run", "--engine", c.engine, "--allow", "other.example.test", "--secret", "loose@other.example.test", "--", "sh", "-c", curl,
           timeout=300)
     tap.ok(r.out == "other", f"{who}: --secret NAME@HOST binds a secret for the run", r)

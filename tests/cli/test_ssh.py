@@ -144,7 +144,7 @@ def put_keys(tap, c, w):
         r = c("secret", "set", kind, "--file", w.path(kind), *args, "--known-hosts", w.known)
         tap.eq(r.code, 0, f"{who}: a key of type {kind} is put into the vault", r)
     r = c("secret", "bind", "deploy", "--host", "git.example.test:2222", "--as", "ssh", "--known-host", "ssh-ed25519 AAAA")
-    tap.ok(r.code == 2 and "no key of an SSH server" in r.err, f"{who}: a malformed host key is refused", r)
+    tap.ok(r.code == 2 and "is not a valid key of an SSH server" in r.err, f"{who}: a malformed host key is refused", r)
     r = c("secret", "bind", "deploy", "--host", "nowhere.example.test", "--as", "ssh", "--known-hosts", w.known)
     tap.ok(r.code == 2 and "has no key of nowhere" in r.err, f"{who}: a known_hosts file without the host's key is refused", r)
     locked = os.path.join(c.home, "locked")

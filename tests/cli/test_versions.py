@@ -90,7 +90,7 @@ def newer_state(tap, c):
     tap.eq(r.code, 0, f"{who}: another COFFER_STATE is used, as the message says", r)
     mark(c, "three\n")
     r = c("ps", "-a")
-    tap.ok(r.code == 125 and "does not say which format" in r.err, f"{who}: a format mark that is not a number is refused", r)
+    tap.ok(r.code == 125 and "does not name the format" in r.err, f"{who}: a format mark that is not a number is refused", r)
     mark(c, f"{now}\n")
     r = c("diff", "box")
     tap.ok(r.code == 0 and "x.txt" in r.out, f"{who}: control: the state opens with its own mark", r)

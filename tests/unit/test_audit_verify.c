@@ -37,7 +37,7 @@ static void expect_refused(struct test_log *t)
 	struct err e = ERR_INIT;
 	int r = log_fill(t, 1, NULL, &e);
 
-	CHECKF(r == -EUCLEAN && strstr(e.hint, "coffer audit verify") && strstr(e.msg, "does not fit"),
+	CHECKF(r == -EUCLEAN && strstr(e.hint, "coffer audit verify") && strstr(e.msg, "does not match"),
 	       "a broken log is not appended to: %s", e.msg);
 }
 

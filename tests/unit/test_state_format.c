@@ -76,7 +76,7 @@ static void test_damaged(void)
 	begin(&st);
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
 		set_mark(&st, bad[i]);
-		CHECKF(state_open(&again, &e) == -EBADMSG && strstr(e.msg, "does not say which format") &&
+		CHECKF(state_open(&again, &e) == -EBADMSG && strstr(e.msg, "does not name the format") &&
 			       *e.hint,
 		       "a damaged mark is refused (%zu): %s", i, e.msg);
 	}

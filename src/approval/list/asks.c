@@ -192,7 +192,7 @@ static void allow_waiter(struct asks *l, struct ask *a, struct waiter *w)
 
 		a->used--;
 		remove_waiter(l, w);
-		l->out.tell(l->out.ctx, who, false, id, "the use of the approval could not be written down");
+		l->out.tell(l->out.ctx, who, false, id, "the use of the approval could not be saved");
 		return;
 	}
 	w->told = true;
@@ -343,7 +343,7 @@ static struct ask *find_or_make_ask(struct asks *l, struct asks_now now, const s
 		return NULL;
 	a = make_ask(l, now, q, digest, subject, timeout_s);
 	if (!a)
-		snprintf(why, ASK_WHY_MAX, "the question could not be written down");
+		snprintf(why, ASK_WHY_MAX, "the question could not be saved");
 	else
 		l->shed--;
 	return a;
@@ -387,7 +387,7 @@ static int check_answer(const struct asks *l, const struct ask *a, const struct 
 			"%d approvals of this sandbox are in force already, and there may be no more",
 			ASKS_GRANTS_MAX);
 		return err_hint(e, -EBUSY,
-				"take back some that are not needed any more: coffer ask ls, coffer deny ID");
+				"revoke some that are not needed any more: coffer ask ls, coffer deny ID");
 	}
 	if ((int)n->scope < 0 || n->scope >= ASK_SCOPE_COUNT)
 		return err_set(e, -EINVAL, "the answer does not say how long to allow it");
@@ -519,8 +519,7 @@ int asks_answer(struct asks *l, struct asks_now now, const char *id, const char 
 	if (r < 0)
 		return r;
 	if (ask_log_answer(l, a, n) < 0)
-		return err_set(e, -EIO, "the answer to %s could not be written down, so it does not count",
-			       whole);
+		return err_set(e, -EIO, "the answer to %s could not be saved, so it has no effect", whole);
 	a->answer = *n;
 	a->answered = true;
 	a->answered_at = now.real;
@@ -544,10 +543,10 @@ int asks_revoke(struct asks *l, struct asks_now now, const char *id, const struc
 		return err_set(e, -ECANCELED, "%s grants nothing now: it is %s", id,
 			       ask_state_name(a->state));
 	if (ask_log_revoke(l, a, who) < 0)
-		return err_set(e, -EIO, "it could not be written down, so it stays as it is");
+		return err_set(e, -EIO, "the revocation could not be saved, so the grant stays in force");
 	ask_set_state(l, a, ASK_LAPSED);
 	set_expiry(a, now, 0);
-	snprintf(a->why, sizeof(a->why), "%s took it back", approver_name(who));
+	snprintf(a->why, sizeof(a->why), "%s revoked it", approver_name(who));
 	r = a->kept ? write_kept(l, true, e) : 0;
 	notify_changed(l, a);
 	return r;

@@ -133,7 +133,7 @@ static const char *question_text(const struct ask_question *q, size_t i)
 int ask_question_check(const struct ask_question *q, char why[ASK_WHY_MAX])
 {
 	if ((int)q->kind < 0 || q->kind >= ASK_KIND_COUNT) {
-		snprintf(why, ASK_WHY_MAX, "it is of no known kind");
+		snprintf(why, ASK_WHY_MAX, "its kind is not known");
 		return -EINVAL;
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(question_texts); i++) {

@@ -148,7 +148,7 @@ static int write_granted(int run_fd, const struct buf *text, const char *run, st
 	if (r < 0)
 		return r;
 	r = fd_replace_file(run_fd, GRANTED_FILE, b.data, b.len, 0600);
-	return r < 0 ? err_sys(e, r, "it cannot be written down") : 0;
+	return r < 0 ? err_sys(e, r, "it cannot be saved") : 0;
 }
 
 static int remove_granted(int run_fd, struct err *e)

@@ -217,7 +217,7 @@ static int start_gateway(struct state *st)
 		return 0;
 	}
 	if (r < 0 && r != -ECONNREFUSED)
-		return say_error((err_sys(&e, r, "cofferd does not answer"), &e));
+		return say_error((err_sys(&e, r, "cofferd does not respond"), &e));
 	return cofferd_launch(st, true, &e) < 0 ? say_error(&e) : 0;
 }
 
@@ -254,7 +254,7 @@ static int stop_or_reload(struct state *st, enum cofferd_want want)
 		return want == COFFERD_STOP ? 0 : NOT_RUNNING;
 	}
 	if (r < 0)
-		return say_error((err_sys(&e, r, "cofferd does not answer"), &e));
+		return say_error((err_sys(&e, r, "cofferd does not respond"), &e));
 	if (reply.error)
 		return say_reply_error(&reply);
 	if (!reply.leaves)

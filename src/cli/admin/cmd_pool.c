@@ -47,7 +47,7 @@ static int cmd_pool(int argc, char **argv)
 		return 0;
 	}
 	if (r < 0)
-		return say_error((err_sys(&e, r, "cofferd does not answer"), &e));
+		return say_error((err_sys(&e, r, "cofferd does not respond"), &e));
 	if (str_eq(what, "show"))
 		show_pool(&reply);
 	return 0;

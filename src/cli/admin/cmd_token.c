@@ -119,7 +119,8 @@ static int take_token_option(struct webctl *c, int id, const char *value, struct
 				: 0;
 	case OPT_NAME:
 		if (!str_is_name(value))
-			return err_set(e, -EINVAL, "'%.64s' is no name: letters, digits, _ . -", value);
+			return err_set(e, -EINVAL, "'%.64s' is not a valid name: letters, digits, _ . -",
+				       value);
 		snprintf(c->name, sizeof(c->name), "%s", value);
 		return 0;
 	case OPT_EXPIRES:

@@ -20,8 +20,7 @@ enum { OPT_ROLE = 1, OPT_NAME, OPT_LISTEN };
 static const struct opt ui_opts[] = {
 	{ "role", 0, "ROLE", "observer, approver or operator (default: operator)", OPT_ROLE,
 	  "observer approver operator" },
-	{ "name", 0, "NAME", "who it is for; the log has this name with each answer (default: page)",
-	  OPT_NAME },
+	{ "name", 0, "NAME", "the person's name, for the log (default: page)", OPT_NAME },
 	{ "listen", 0, "ADDRESS", "where to listen if the gateway does not yet (default: 127.0.0.1:8787)",
 	  OPT_LISTEN },
 };
@@ -95,7 +94,7 @@ static int show_address(struct state *st, enum web_role role, const char *name, 
 	if (web_secret_new("", &code, c.hash, &e) < 0 || find_listen_address(st, &c, listen, at, &e) < 0)
 		return say_error(&e);
 	buf_addf(&out, "http://%s/#login=%s\n", at, buf_cstr(&code));
-	say_note("open this within two minutes; it is good once");
+	say_note("open this within two minutes; it works once");
 	return say_out(&out);
 }
 
@@ -117,7 +116,8 @@ static int cmd_ui(int argc, char **argv)
 		else
 			role = web_role_parse(value);
 		if (!str_is_name(name))
-			return say_usage(&verb_ui, (err_set(&e, -EINVAL, "'%.64s' is no name", name), &e));
+			return say_usage(&verb_ui,
+					 (err_set(&e, -EINVAL, "'%.64s' is not a valid name", name), &e));
 		if (role < 0)
 			return say_usage(&verb_ui,
 					 (err_set(&e, -EINVAL, "there is no role '%.40s'", value), &e));

@@ -81,7 +81,8 @@ static int set_copy_error(const struct copy_fail *f, struct err *e)
 	if (f->code == -EFBIG && !f->name[0]) {
 		err_set(e, f->code, "the sandbox sends %s", f->what);
 		return err_hint(e, f->code,
-				"--max-size and --max-files raise the limits; what came so far is there");
+				"--max-size and --max-files raise the limits; the files copied "
+				"so far remain");
 	}
 	return err_sys(e, f->code, "%s%s%s", f->what, f->name[0] ? " " : "",
 		       str_safe(f->name, safe, sizeof(safe)));
@@ -103,7 +104,8 @@ static int check_copy_end(const struct proto_exit *x, const struct buf *messages
 		proto_exit_text(x, "the copy", "/", e);
 		return e->code;
 	}
-	return err_set(e, -EIO, "in the sandbox: %s", safe.len ? buf_cstr(&safe) : "the copy was broken off");
+	return err_set(e, -EIO, "in the sandbox: %s",
+		       safe.len ? buf_cstr(&safe) : "the copy was interrupted");
 }
 
 /* Out of the sandbox */

@@ -77,7 +77,7 @@ static void add_apply_preview(const struct changes *all, const unsigned char *go
 	if (plain)
 		buf_addf(out, "… and %zu more\n", plain);
 	if (behind)
-		buf_addf(out, "%zu stay behind\n", behind);
+		buf_addf(out, "%zu are not applied\n", behind);
 }
 
 static uint64_t bytes_to_apply(const struct changes *all, const unsigned char *go)
@@ -174,8 +174,7 @@ int cli_apply_ask_still(const struct apply_ask *a, int upper_fd, struct err *e)
 	int r = digest_changes(upper_fd, &a->listed, a->go, now, e);
 
 	if (r == 0 && memcmp(now, a->digest, sizeof(now)) != 0)
-		return err_set(e, -ESTALE,
-			       "what would be written is not what it was when it was asked about");
+		return err_set(e, -ESTALE, "the changes differ from those that were approved; ask again");
 	return r;
 }
 

@@ -138,7 +138,7 @@ static int confirm_apply(const struct apply_job *job, const struct apply_plan *p
 	buf_addf(&b, "Apply %zu change%s to ", plan->n_go, plan->n_go == 1 ? "" : "s");
 	str_add_safe(&b, target_name(job), strlen(target_name(job)), false);
 	if (plan->refused->n)
-		buf_addf(&b, " (%zu stay behind)", plan->refused->n);
+		buf_addf(&b, " (%zu are not applied)", plan->refused->n);
 	buf_adds(&b, "? [y/N] ");
 	/* A "y" that was typed while the changes were listed answers another question, not this one. */
 	tcflush(STDIN_FILENO, TCIFLUSH);

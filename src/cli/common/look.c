@@ -34,9 +34,8 @@ int cli_look_open(struct state *st, struct err *e)
 	if (r < 0 || !cli_look_has_room(st))
 		return r;
 	if (audit_open(&a, st->fd, &why) < 0 || run_sweep(st, a, &why) < 0)
-		say_warn(
-			"a run that crashed may be shown as running, because its end cannot be written down: %s",
-			why.msg);
+		say_warn("a run that crashed may be shown as running, because its end cannot be logged: %s",
+			 why.msg);
 	return 0;
 }
 

@@ -23,7 +23,7 @@ static void format_overview(struct buf *out, bool color)
 
 	buf_adds(out, "usage: coffer COMMAND [OPTIONS] [ARGUMENTS]\n\n"
 		      "Runs untrusted commands and AI agents behind a wall: no network but\n"
-		      "what a policy allows, no secrets, and what they change can be looked at first.\n");
+		      "what a policy allows, no secrets, and their changes can be inspected first.\n");
 	for (size_t i = 0; i < n_verbs; i++) {
 		const struct verb *v = verbs[i];
 

@@ -37,8 +37,8 @@ const char *verb_group_title(enum verb_group g)
 {
 	static const char *const titles[] = {
 		[VERB_RUN] = "Run something behind the wall",
-		[VERB_MANAGE] = "See and steer sandboxes",
-		[VERB_WORKSPACE] = "What a run changed",
+		[VERB_MANAGE] = "Manage sandboxes",
+		[VERB_WORKSPACE] = "Changes of a run",
 		[VERB_HOST] = "This machine",
 	};
 

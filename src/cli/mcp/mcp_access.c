@@ -235,8 +235,8 @@ static int tool_request_access(void *ctx, const json_t *args, const struct mcp_j
 
 static const struct mcp_param access_params[] = {
 	{ "rule", MCP_TEXT, true, RULE_MAX,
-	  "What should be reachable: DOMAIN, DOMAIN:PORT or METHOD https://DOMAIN/PATH.", NULL },
-	{ "reason", MCP_TEXT, true, REASON_MAX, "Why, for the person who decides.", NULL },
+	  "The destination: DOMAIN, DOMAIN:PORT or METHOD https://DOMAIN/PATH.", NULL },
+	{ "reason", MCP_TEXT, true, REASON_MAX, "The reason, for the person who decides.", NULL },
 	{ "wait", MCP_INTEGER, false, WAIT_MAX, "Seconds to wait for the answer; 50 by default.", NULL },
 };
 

@@ -44,7 +44,7 @@ static int read_diff_side(struct ckpt_run *r, const char *name, struct buf *ret,
 	if (!name)
 		return ckpt_scan_now(r, true, ret, e);
 	if (!ckpt_is_name(name))
-		return err_set(e, -EINVAL, "'%.16s' is no checkpoint such as c3", name);
+		return err_set(e, -EINVAL, "'%.16s' is not a valid checkpoint such as c3", name);
 	code = ckpt_find(r, name, &c, e);
 	return code < 0 ? code : ckpt_read(r, c, ret, e);
 }
@@ -161,10 +161,10 @@ static int tool_diff(void *ctx, const json_t *args, const struct mcp_job *job, s
 }
 
 static const struct mcp_param diff_params[] = {
-	{ "from", MCP_TEXT, false, 16, "A checkpoint such as c3; by default what the workspace was at first.",
-	  NULL },
+	{ "from", MCP_TEXT, false, 16,
+	  "A checkpoint such as c3; default: the workspace at the start of the session.", NULL },
 	{ "to", MCP_TEXT, false, 16, "A later one; by default the workspace as it is now.", NULL },
-	{ "path", MCP_TEXT, false, 4096, "Only what is at or below this path.", NULL },
+	{ "path", MCP_TEXT, false, 4096, "Only changes at or below this path.", NULL },
 };
 
 const struct mcp_tool mcp_tool_diff = {

@@ -256,7 +256,7 @@ static const struct mcp_param write_params[] = {
 	{ "path", MCP_TEXT, true, PATH_LONGEST,
 	  "Path of a file in the workspace. Directories on the way are made.", NULL },
 	{ "content", MCP_TEXT, true, WRITE_MAX, "The whole new content.", NULL },
-	{ "encoding", MCP_WORD, false, 0, "What content is: utf-8 by default.", "utf-8 base64" },
+	{ "encoding", MCP_WORD, false, 0, "Encoding of content: utf-8 (default) or base64.", "utf-8 base64" },
 };
 
 const struct mcp_tool mcp_tool_write = {

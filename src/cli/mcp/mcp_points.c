@@ -163,7 +163,7 @@ static int tool_checkpoint(void *ctx, const json_t *args, const struct mcp_job *
 }
 
 static const struct mcp_param checkpoint_params[] = {
-	{ "label", MCP_TEXT, false, MANIFEST_LABEL_MAX, "A few words to know it by.", NULL },
+	{ "label", MCP_TEXT, false, MANIFEST_LABEL_MAX, "A label for the checkpoint.", NULL },
 };
 
 #define POINTS_SCHEMA                                                                                          \
@@ -233,7 +233,7 @@ static const struct mcp_param rollback_params[] = {
 const struct mcp_tool mcp_tool_rollback = {
 	.name = "rollback",
 	.title = "Roll back",
-	.help = "Makes the workspace exactly what it was at a checkpoint. What is given up becomes a checkpoint itself, named undo.",
+	.help = "Makes the workspace exactly what it was at a checkpoint. The state before becomes a checkpoint, returned as undo.",
 	.params = rollback_params,
 	.n_params = ARRAY_SIZE(rollback_params),
 	.output =

@@ -374,7 +374,7 @@ static int parse_policy_args(int argc, char **argv, struct args *a, struct err *
 		return id;
 	word = opt_take(&p);
 	if (!word)
-		return err_set(e, -EINVAL, "say what to do: %s", act_names);
+		return err_set(e, -EINVAL, "policy needs one of these words: %s", act_names);
 	act = opt_action("policy", word, act_names, e);
 	if (act < 0)
 		return act;

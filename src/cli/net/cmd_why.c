@@ -209,10 +209,8 @@ static int cmd_why(int argc, char **argv)
 	if (r < 0)
 		return say_error(&e);
 	if (!last.ev.obj && last.more) {
-		buf_addf(
-			&out,
-			"%llu denied, not listed singly; coffer net log --denied has what is known of them\n",
-			(unsigned long long)last.more);
+		buf_addf(&out, "%llu denied, not listed singly; coffer net log --denied summarizes them\n",
+			 (unsigned long long)last.more);
 		return say_out(&out) ? EXIT_OURS : 0;
 	}
 	if (!last.ev.obj) {
@@ -223,7 +221,7 @@ static int cmd_why(int argc, char **argv)
 	if (last.more)
 		buf_addf(
 			&out,
-			"%llu more denied after it, not listed singly; coffer net log --denied has what is known of them\n",
+			"%llu more denied after it, not listed singly; coffer net log --denied summarizes them\n",
 			(unsigned long long)last.more);
 	cli_net_event_release(&last.ev);
 	return say_out(&out) ? EXIT_OURS : 0;

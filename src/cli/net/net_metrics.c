@@ -28,7 +28,7 @@ static const struct {
 	const char *name, *labels, *help;
 } counters[COUNTER_COUNT] = {
 	[DNS_ALLOWED] = { "coffer_net_lookups_total", "{decision=\"allow\"}",
-			  "Names that sandboxes asked for." },
+			  "Names that sandboxes looked up." },
 	[DNS_DENIED] = { "coffer_net_lookups_total", "{decision=\"deny\"}", NULL },
 	[CONN_ALLOWED] = { "coffer_net_connections_total", "{decision=\"allow\"}",
 			   "Connections that sandboxes opened." },
@@ -40,9 +40,8 @@ static const struct {
 	[BYTES_DOWN] = { "coffer_net_bytes_total", "{direction=\"down\"}", NULL },
 	[REFUSED] = { "coffer_net_refused_packets_total", "",
 		      "UDP, ICMP and other packets that were refused." },
-	[ALERTS] = { "coffer_net_alerts_total", "", "What wants a person's eye." },
-	[RESTARTS] = { "coffer_net_restarts_total", "",
-		       "Times that the network of a sandbox had to be brought back." },
+	[ALERTS] = { "coffer_net_alerts_total", "", "Alerts: events that a person should look at." },
+	[RESTARTS] = { "coffer_net_restarts_total", "", "Restarts of the network of a sandbox." },
 };
 
 static int on_counted_event(void *ctx, struct net_event *ev)

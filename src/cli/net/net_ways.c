@@ -170,9 +170,8 @@ void cli_net_ways_write(void *ctx, const struct learn_dest *d, struct buf *out)
 			continue;
 		w->looks += w->is_other[i];
 		if (w->is_other[i])
-			buf_adds(
-				out,
-				"      # LOOK: what follows is from a policy that has changed since the run\n");
+			buf_adds(out, "      # LOOK: the following is from a policy that has changed "
+				      "since the run\n");
 		if (v.terms.has_pin) {
 			addr_format(&v.terms.pin, addr);
 			snprintf(to, sizeof(to), strchr(addr, ':') ? "[%s]:%u" : "%s:%u", addr,

@@ -39,7 +39,7 @@ static int check_fork_home(struct state *st, const char *home, struct err *e)
 	struct stat sb;
 
 	if (!str_is_name(home))
-		return err_set(e, -EINVAL, "--home '%.80s' cannot be a name", home);
+		return err_set(e, -EINVAL, "--home '%.80s' is not a valid name", home);
 	snprintf(path, sizeof(path), "homes/%s", home);
 	if (fstatat(st->fd, path, &sb, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT)
 		return 0;

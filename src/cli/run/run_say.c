@@ -162,7 +162,7 @@ static void say_end_cause(const struct run *r)
 		say_error(&e);
 		break;
 	case CAUSE_BROKEN:
-		say_warn("the sandbox broke off: %s", end->broken);
+		say_warn("the sandbox failed: %s", end->broken);
 		break;
 	case CAUSE_NETWORK:
 		say_warn("ended, because its network cannot be kept behind the wall: %s", end->broken);

@@ -349,8 +349,7 @@ static int add_bind(struct spec *s, const char *text, const struct run_opts *o, 
 		return err_sys(e, -errno, "-v %s: cannot open %s", text, src);
 	r = workspace_may_bind(fd, src, st->path, e);
 	if (r < 0 && !(r == -EPERM && o->i_know))
-		return r == -EPERM ? err_hint(e, r, "add --i-know if the command may have it all the same")
-				   : r;
+		return r == -EPERM ? err_hint(e, r, "add --i-know if the command may have it anyway") : r;
 	/* --i-know does not open coffer's own state directory. */
 	if (r < 0 && is_at_or_below(src, st->path))
 		return r;

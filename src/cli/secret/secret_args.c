@@ -165,10 +165,10 @@ int cli_secret_check_names(const struct secret_args *a, struct err *e)
 
 	for (int i = 0; i < n; i++) {
 		if (!str_is_name(a->argv[i]) || strlen(a->argv[i]) > VAULT_NAME_MAX)
-			return err_set(
-				e, -EINVAL,
-				"'%.80s' is no name for a secret: letters, digits, '.', '_' and '-', at most %d",
-				a->argv[i], VAULT_NAME_MAX);
+			return err_set(e, -EINVAL,
+				       "'%.80s' is not a valid name of a secret: letters, digits, "
+				       "'.', '_' and '-', at most %d",
+				       a->argv[i], VAULT_NAME_MAX);
 	}
 	return 0;
 }

@@ -55,11 +55,11 @@ static int gather_known(const struct secret_args *a, const struct binding *b, st
 		r = sshhosts_add_file(ret, b->host, b->port, (struct slice){ buf_cstr(&text), text.len }, e);
 		if (r == 0) {
 			err_set(e, -ENOENT, "%s has no key of %s", a->known_files.v[i], b->host);
-			return err_hint(
-				e, -ENOENT,
-				"ssh-keyscan -p %u %s shows what answers there; compare its fingerprint "
-				"(ssh-keygen -lf) with one that you trust",
-				b->port, b->host);
+			return err_hint(e, -ENOENT,
+					"ssh-keyscan -p %u %s shows the key of the server there; "
+					"compare its fingerprint (ssh-keygen -lf) with one that you "
+					"trust",
+					b->port, b->host);
 		}
 		r = r > 0 ? 0 : r;
 	}

@@ -164,7 +164,7 @@ int cli_secret_check(struct secret_session *s, const struct secret_args *a, stru
 		say_warn("%llu files or directories could not be read and were not searched",
 			 (unsigned long long)c.unread);
 	if (r == 0 && a->argc)
-		say_note("%llu file%s looked into, %llu credential%s found", (unsigned long long)c.files,
+		say_note("%llu file%s searched, %llu credential%s found", (unsigned long long)c.files,
 			 c.files == 1 ? "" : "s", (unsigned long long)c.leaks, c.leaks == 1 ? "" : "s");
 	buf_release(&c.path);
 	buf_release(&c.out);

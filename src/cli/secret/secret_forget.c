@@ -40,15 +40,13 @@ static int forget_home(struct secret_session *s, int issued, int placeholders, c
 
 	if (!has_any) {
 		*ret_fault = VAULT_FAULT_NO_SUCH;
-		return err_set(
-			e, -ENOENT,
-			"neither placeholders nor anything that servers issued is kept for a home '%s'",
-			home);
+		return err_set(e, -ENOENT,
+			       "neither placeholders nor issued credentials are kept for a home '%s'", home);
 	}
 	r = cli_secret_log(s, "secret.forget", home,
-			   "what servers issued to sandboxes with this home, and its placeholders", e);
+			   "credentials issued to sandboxes with this home, and its placeholders", e);
 	if (r == 0 && fd >= 0 && unlinkat(issued, home, 0) < 0)
-		r = err_sys(e, -errno, "cannot remove what servers issued");
+		r = err_sys(e, -errno, "cannot remove the issued credentials");
 	if (r == 0 && placeholders >= 0 && unlinkat(placeholders, home, 0) < 0 && errno != ENOENT)
 		r = err_sys(e, -errno, "cannot remove the home's placeholders");
 	/* cli_secret_log() counted an unsaved change, but the vault file is not part of this one. */
@@ -93,6 +91,6 @@ void cli_secret_say_issued(const struct state *st)
 	}
 	closedir(d);
 	if (names.len && !buf_error(&names))
-		say_note("what servers issued is kept for these homes: %s (coffer secret forget HOME)",
+		say_note("issued credentials are kept for these homes: %s (coffer secret forget HOME)",
 			 buf_cstr(&names));
 }

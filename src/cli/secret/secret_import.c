@@ -32,7 +32,7 @@ static int read_env_file(const char *path, struct secmem *m, struct err *e)
 		m->len += n > 0 ? (size_t)n : 0;
 	}
 	if (r == 0 && m->len > ENVFILE_MAX)
-		r = err_set(e, -EFBIG, "%s has more than %u KiB: that is no .env file", path,
+		r = err_set(e, -EFBIG, "%s has more than %u KiB: it is not a .env file", path,
 			    ENVFILE_MAX >> 10);
 	return r;
 }
@@ -94,12 +94,12 @@ static int import_entry(struct secret_session *s, const struct envfile_entry *v,
 
 	secret_name_of_variable(v->name, name);
 	if (!str_is_name(name)) {
-		say_note("left out: %s (line %u), which is no name for a secret", v->name, v->line);
+		say_note("left out: %s (line %u): it is not a valid name of a secret", v->name, v->line);
 		return 0;
 	}
 	if (v->len == 0 || (v->len < VAULT_STRONG_MIN && !a->weak)) {
-		say_note("left out: %s (line %u), %s", v->name, v->line,
-			 v->len ? "too short to be a secret (--weak takes it)" : "which is empty");
+		say_note("left out: %s (line %u): %s", v->name, v->line,
+			 v->len ? "it is too short for a secret (--weak accepts it)" : "it is empty");
 		return 0;
 	}
 	if (v->len > VAULT_SECRET_MAX)
@@ -107,8 +107,8 @@ static int import_entry(struct secret_session *s, const struct envfile_entry *v,
 			       v->name);
 	r = send_to_vault(s, name, v, a, &why);
 	if (r == -EEXIST) {
-		say_note("left out: %s (line %u), for there is a secret '%s' already (--replace)", v->name,
-			 v->line, name);
+		say_note("left out: %s (line %u): a secret '%s' already exists (--replace)", v->name, v->line,
+			 name);
 		return 0;
 	}
 	if (r < 0) {
@@ -154,9 +154,8 @@ int cli_secret_import(struct secret_session *s, const struct secret_args *a, str
 		return r;
 	for (size_t i = 0; i < taken.n; i++)
 		say_note("%s", taken.v[i]);
-	say_note(
-		"%zu secret%s saved. Bind them (coffer secret bind), and delete the file: rm %s; it is in backups and in git's "
-		"history too, if it ever was in there",
-		taken.n, taken.n == 1 ? "" : "s", a->argv[0]);
+	say_note("%zu secret%s saved. Bind them (coffer secret bind), and delete the file: rm "
+		 "%s; copies may remain in backups and in git's history",
+		 taken.n, taken.n == 1 ? "" : "s", a->argv[0]);
 	return 0;
 }

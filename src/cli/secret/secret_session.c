@@ -34,10 +34,9 @@ static int check_rollback(struct secret_session *s, struct err *e)
 
 	if (s->files.saved <= s->proc.counter)
 		return 0;
-	say_warn(
-		"the vault file is an older one: it was saved %llu times, and the last one %llu times. What was rotated or "
-		"removed since is in it as it was",
-		(unsigned long long)s->proc.counter, (unsigned long long)s->files.saved);
+	say_warn("the vault file is an older one: it was saved %llu times, the latest one %llu "
+		 "times; secrets that were rotated or removed since then have their old state",
+		 (unsigned long long)s->proc.counter, (unsigned long long)s->files.saved);
 	json_u64(&j, "counter", s->proc.counter);
 	json_u64(&j, "expected", s->files.saved);
 	if (buf_error(&b))

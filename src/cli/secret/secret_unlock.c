@@ -93,7 +93,7 @@ int cli_secret_lock(const struct secret_args *a, enum vault_fault *ret_fault, st
 		return 0;
 	}
 	if (r < 0)
-		return e->code ? r : err_sys(e, r, "cofferd does not answer");
+		return e->code ? r : err_sys(e, r, "cofferd does not respond");
 	if (!reply.error)
 		return 0;
 	err_set(e, reply.error, "%s", reply.why);

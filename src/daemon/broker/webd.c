@@ -194,7 +194,7 @@ static void on_web_channel(struct watch *w, uint32_t events)
 	if (r < 0)
 		webd_kill(d, "it ended");
 	else if (webp_parse(data, len, &m) < 0 || !obey_web_message(d, &m))
-		webd_kill(d, "it sent an illegal message");
+		webd_kill(d, "it sent a malformed message");
 	else
 		helper_is_up(d->w.helpers, &d->helper, clock_nsec(CLOCK_MONOTONIC));
 }
@@ -350,7 +350,7 @@ static int check_listen_address(const struct host *h, bool is_public, struct err
 	enum addr_class c = h->kind == HOST_ADDR ? addr_special(&h->addr) : ADDR_GLOBAL;
 
 	if (h->kind != HOST_ADDR) {
-		err_set(e, -EINVAL, "'%s' is no address", h->text);
+		err_set(e, -EINVAL, "'%s' is not a valid address", h->text);
 		return err_hint(e, -EINVAL, "127.0.0.1:8787, 10.0.0.5:8787, [::1]:8787");
 	}
 	/* An IPv6 link-local address needs a scope (fe80::1%eth0), which cannot be given here. */
@@ -366,7 +366,7 @@ static int check_listen_address(const struct host *h, bool is_public, struct err
 		"your sandboxes",
 		h->text);
 	return err_hint(e, -EPERM,
-			"listen on 127.0.0.1 and put a TLS proxy or SSH in front; or say --public");
+			"listen on 127.0.0.1 and put a TLS proxy or SSH in front; or add --public");
 }
 
 static int log_control_change(struct webd *d, const char *type, const struct webctl *c, struct err *e);
@@ -472,7 +472,7 @@ static int log_control_change(struct webd *d, const char *type, const struct web
 	if (buf_error(&b) == 0 && audit_append(d->w.audit, type, NULL, &b, &why) == 0)
 		return 0;
 	err_set(e, -EIO, "this cannot be written to the audit log, so it is not done");
-	return err_hint(e, -EIO, "coffer audit verify says what is wrong with it");
+	return err_hint(e, -EIO, "coffer audit verify shows what is wrong with it");
 }
 
 static int add_token(struct webd *d, const struct webctl *c, struct err *e)

@@ -166,7 +166,7 @@ int webd_check_cred(struct webd *d, const struct db_cred *row, struct err *e)
 	forget_expired(d);
 	if (d->n_creds >= WEBD_CREDS)
 		return err_set(e, -ENOSPC,
-			       "there are %d tokens and sessions already; coffer token rm takes one away",
+			       "there are %d tokens and sessions already; coffer token rm removes one",
 			       WEBD_CREDS);
 	for (const struct cred *c = d->creds; c; c = c->next) {
 		if (str_eq(row->kind, "token") && str_eq(c->row.kind, "token") &&

@@ -205,7 +205,7 @@ static void answer_login(struct webd *d, const struct webp_req *q)
 	if (r == 0 && log_api_request(d, q, &who, NULL) < 0) {
 		webd_refuse(d, q->id, 503, "unavailable",
 			    "this cannot be written to the audit log, so it is not done",
-			    "coffer audit verify says what is wrong with it");
+			    "coffer audit verify shows what is wrong with it");
 		return;
 	}
 	r = r < 0 ? r : webd_login(d, webp_str(q, "code"), &secret, &who, &e);
@@ -286,7 +286,7 @@ static void serve_request(struct webd *d, const struct webp_req *q, const struct
 	if (web_route(q->op)->changes && log_api_request(d, q, who, *id ? id : NULL) < 0) {
 		webd_refuse(d, q->id, 503, "unavailable",
 			    "this cannot be written to the audit log, so it is not done",
-			    "coffer audit verify says what is wrong with it");
+			    "coffer audit verify shows what is wrong with it");
 		return;
 	}
 	switch (q->op) {
@@ -314,7 +314,7 @@ void webd_request(struct webd *d, const struct webp_req *q)
 	struct who who = { 0 };
 
 	if (d->n_jobs >= WEBD_WAITING + WEBP_OPEN_MAX || (!webd_has_room(d, q->op) && q->op != WEB_EVENTS)) {
-		webd_refuse(d, q->id, 503, "unavailable", "the gateway has too much to do",
+		webd_refuse(d, q->id, 503, "unavailable", "the gateway is overloaded",
 			    "try again in a moment");
 	} else if (q->op == WEB_SESSION_OPEN) {
 		answer_login(d, q);

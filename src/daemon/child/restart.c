@@ -28,7 +28,8 @@ static int parse_restart_max(const char *text, uint32_t *ret, struct err *e)
 	uint64_t n;
 
 	if (str_to_u64(text, &n) < 0 || n == 0 || n > RESTART_MAX_TRIES)
-		return err_set(e, -EINVAL, "'%.40s' is no number of tries: 1 to %u", text, RESTART_MAX_TRIES);
+		return err_set(e, -EINVAL, "'%.40s' is not a valid number of tries: 1 to %u", text,
+			       RESTART_MAX_TRIES);
 	*ret = (uint32_t)n;
 	return 0;
 }
@@ -50,7 +51,8 @@ int restart_parse(const char *text, struct restart *ret, struct err *e)
 		*ret = r;
 		return 0;
 	}
-	return err_set(e, -EINVAL, "'%.40s' is no restart policy: no, on-failure[:N] or always", text);
+	return err_set(e, -EINVAL, "'%.40s' is not a valid restart policy: no, on-failure[:N] or always",
+		       text);
 }
 
 char *restart_format(const struct restart *r, char out[RESTART_TEXT_LEN])

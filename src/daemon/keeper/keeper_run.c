@@ -359,7 +359,7 @@ void kept_start_at(struct kept *x, uint64_t wait)
 /* Not the sandbox's fault: no attempt is counted, and it did not run. */
 static void wait_for_unlocked_vault(struct kept *x)
 {
-	static const char why[] = "it wants secrets, and the vault is locked: coffer secret unlock";
+	static const char why[] = "it needs secrets, and the vault is locked: coffer secret unlock";
 
 	if (!x->locked)
 		keeper_say(x->k, "run.restart.failed", x, why);

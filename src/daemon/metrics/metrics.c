@@ -179,7 +179,7 @@ static void respond_to_scraper(struct scraper *a, unsigned status, bool with_tex
 		buf_clear(&body);
 	}
 	if (status != 200)
-		buf_addf(&body, "%s: there is GET /metrics here\n", http1_reason(status));
+		buf_addf(&body, "%s: only GET /metrics is served here\n", http1_reason(status));
 	buf_addf(&a->out,
 		 "HTTP/1.1 %u %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\nCache-Control: no-store\r\n"
 		 "Connection: close\r\n\r\n",

@@ -114,7 +114,7 @@ static const struct metric_row {
 	{ "coffer_egress_lookups_total", "result=\"dropped\"", "dns", "dropped", COUNTER, NULL },
 	{ "coffer_egress_names", NULL, "dns", "names", GAUGE, "Names that have an address inside." },
 	{ "coffer_egress_requests_total", "result=\"all\"", "inspect", "requests", COUNTER,
-	  "HTTP requests that were looked at." },
+	  "HTTP requests that were inspected." },
 	{ "coffer_egress_requests_total", "result=\"denied\"", "inspect", "requests_denied", COUNTER, NULL },
 	{ "coffer_egress_requests_total", "result=\"failed\"", "inspect", "requests_failed", COUNTER, NULL },
 	{ "coffer_egress_requests_open", NULL, "inspect", "requests_now", GAUGE,
@@ -132,7 +132,7 @@ static const struct metric_row {
 	{ "coffer_egress_journal_dropped_total", NULL, NULL, "journal_dropped", COUNTER,
 	  "Lines that did not fit into the journal; the acts they were about were refused." },
 	{ "coffer_egress_policy_generation", NULL, NULL, "generation", GAUGE,
-	  "How often the policy was changed, and once." },
+	  "Generation of the policy: 1 plus the number of its changes." },
 	{ "coffer_egress_budget_bytes_up", "of=\"max\"", "budget", "bytes_up_max", GAUGE,
 	  "Upload budget of the sandbox, where the policy has one, and what is used of it." },
 	{ "coffer_egress_budget_bytes_up", "of=\"used\"", "budget", "bytes_up", GAUGE, NULL },
@@ -196,7 +196,7 @@ static void add_metric_row(const struct metrics_all *a, const struct metric_row 
 static void add_sandbox_metrics(const struct metrics_all *a, struct buf *out)
 {
 	add_single_metric(out, "coffer_sandboxes", GAUGE, "Sandboxes that run.", a->n);
-	add_metric_head(out, "coffer_sandbox_start_time_seconds", GAUGE, "When it was started, Unix time.");
+	add_metric_head(out, "coffer_sandbox_start_time_seconds", GAUGE, "Start time, Unix time.");
 	for (size_t i = 0; i < a->n; i++) {
 		const struct metrics_sandbox *s = &a->sandboxes[i];
 
@@ -207,7 +207,7 @@ static void add_sandbox_metrics(const struct metrics_all *a, struct buf *out)
 		buf_addf(out, "} %" PRIu64 "\n", (uint64_t)(s->started / NSEC_PER_SEC));
 	}
 	add_metric_head(out, "coffer_egress_up", GAUGE,
-			"Whether its network has begun: it does with the first packet.");
+			"1 once the sandbox's network has started (with its first packet).");
 	for (size_t i = 0; i < a->n; i++) {
 		buf_adds(out, "coffer_egress_up{");
 		add_sandbox_labels(out, &a->sandboxes[i]);
@@ -265,7 +265,7 @@ static void add_api_metrics(const struct metrics_web *w, struct buf *out)
 	add_single_metric(out, "coffer_api_dropped_total", COUNTER,
 			  "Connections that were too slow, and were ended.", w->stats.dropped);
 	add_single_metric(out, "coffer_web_restarts_total", COUNTER,
-			  "How often coffer-web died and was started again.", w->deaths);
+			  "Number of times that coffer-web died and was restarted.", w->deaths);
 }
 
 void metrics_text(const struct metrics_all *a, struct buf *out)
@@ -276,17 +276,17 @@ void metrics_text(const struct metrics_all *a, struct buf *out)
 			add_metric_head(out, metric_rows[i].name, metric_rows[i].type, metric_rows[i].help);
 		add_metric_row(a, &metric_rows[i], out);
 	}
-	add_proxy_metrics(a, "coffer_proxy_score", GAUGE, "score", "How well an upstream proxy does, 0 to 1.",
+	add_proxy_metrics(a, "coffer_proxy_score", GAUGE, "score", "Score of an upstream proxy, 0 to 1.",
 			  out);
 	add_proxy_metrics(a, "coffer_proxy_used_total", COUNTER, "used",
 			  "Connections through an upstream proxy.", out);
-	add_single_metric(out, "coffer_pool_ready", GAUGE, "Sandboxes that stand ready for tool calls.",
+	add_single_metric(out, "coffer_pool_ready", GAUGE, "Sandboxes of the warm pool that are ready.",
 			  a->pool.ready);
-	add_single_metric(out, "coffer_pool_starting", GAUGE, "Sandboxes that are being made for tool calls.",
-			  a->pool.starting);
+	add_single_metric(out, "coffer_pool_starting", GAUGE,
+			  "Sandboxes of the warm pool that are being made.", a->pool.starting);
 	add_single_metric(out, "coffer_pool_templates", GAUGE, "Templates of the warm pool.",
 			  a->pool.templates);
-	add_single_metric(out, "coffer_pool_memory_bytes", GAUGE, "Approximate memory that they use.",
+	add_single_metric(out, "coffer_pool_memory_bytes", GAUGE, "Approximate memory of the warm pool.",
 			  a->pool.held);
 	add_api_metrics(&a->web, out);
 	if (a->has_audit)

@@ -31,9 +31,8 @@
 #define LEDGER_COUNTER 0x6c6564676572ULL /* egress_names_counter() */
 
 #define LEDGER_WHY_LATE \
-	"it is new, and too much else was new just before: the log of this sandbox accepts 100 new entries a second"
-#define LEDGER_WHY_FULL \
-	"it is new, and the log of this run is full: only what the run did before is still allowed"
+	"there are too many new destinations at once: the log of this sandbox accepts 100 new entries a second"
+#define LEDGER_WHY_FULL "the log of this run is full: only destinations used before are still allowed"
 
 enum ledger_kind { LEDGER_DNS = 1, LEDGER_OPEN, LEDGER_REQUEST, LEDGER_SECRET, LEDGER_ISSUED, LEDGER_DIAL };
 

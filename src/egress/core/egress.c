@@ -98,11 +98,10 @@ const char *egress_ledger_why(struct egress *eg)
 	if (*l->used < l->max)
 		return "it cannot be logged: out of memory";
 	if (!l->told)
-		egress_alert(
-			eg, "log_full", NULL,
-			"the log of this run is full (%llu MiB): what it did before is still allowed, and "
-			"everything new is denied until the run is started again",
-			(unsigned long long)(l->max >> 20));
+		egress_alert(eg, "log_full", NULL,
+			     "the log of this run is full (%llu MiB): destinations used before are "
+			     "still allowed, new ones are denied until the run is restarted",
+			     (unsigned long long)(l->max >> 20));
 	l->told = true;
 	return LEDGER_WHY_FULL;
 }

@@ -238,12 +238,12 @@ int egress_nflog_open(struct egress *eg, int fd, struct err *e)
 
 	eg->nflog = calloc(1, sizeof(*eg->nflog));
 	if (!eg->nflog)
-		return err_sys(e, -ENOMEM, "cannot count what the wall refuses");
+		return err_sys(e, -ENOMEM, "cannot count the packets that the wall refuses");
 	eg->nflog->w = (struct watch){ .fd = fd, .fn = on_packets, .ctx = eg };
 	r = fd_set_nonblock(fd, true);
 	if (r == 0)
 		r = loop_watch(&eg->loop, &eg->nflog->w, EPOLLIN);
-	return r < 0 ? err_sys(e, r, "cannot count what the wall refuses") : 0;
+	return r < 0 ? err_sys(e, r, "cannot count the packets that the wall refuses") : 0;
 }
 
 void egress_nflog_close(struct egress *eg)

@@ -214,13 +214,14 @@ static bool foreign_cred_in_path(struct foreign_cred *t, struct slice path)
 		below.p++, below.len--;
 	return g && !is_there && below.len &&
 	       report_foreign(t, "the path, in which the gateway's own is expected: the secret",
-			     slice_of(g->name), NULL);
+			      slice_of(g->name), NULL);
 }
 
 bool foreign_cred_in_head(struct foreign_cred *t, const struct http_req *q)
 {
 	for (unsigned i = 0; i < q->fields.n; i++) {
-		if (foreign_cred_in_field(t, http_fields_name(&q->fields, i), http_fields_value(&q->fields, i)))
+		if (foreign_cred_in_field(t, http_fields_name(&q->fields, i),
+					  http_fields_value(&q->fields, i)))
 			return true;
 	}
 	if (q->url.has_query && foreign_cred_in_query(t, urlpath_query(&q->target, &q->url)))
@@ -258,8 +259,8 @@ const char *foreign_cred_why_not(const struct http_req *q)
 	struct slice enc = http_fields_get(&q->fields, "content-encoding");
 
 	if (enc.len && !slice_eq_nocase(enc, "identity"))
-		return "the rule lets only credentials of the gateway through, and a compressed body cannot be looked "
-		       "into for others; send it without Content-Encoding";
+		return "the rule lets only credentials of the gateway through, and a compressed body "
+		       "cannot be searched for other credentials; send it without Content-Encoding";
 	if (q->has_length && q->length > EXCH_HOLD_MAX)
 		return FOREIGN_CRED_TOO_LONG;
 	return NULL;
@@ -337,8 +338,8 @@ static bool foreign_cred_in_form(struct foreign_cred *t, struct slice form)
 		const char *open = n.len && n.p[n.len - 1] == ']' ? memrchr(n.p, '[', n.len) : NULL;
 		struct slice last = open ? (struct slice){ open + 1, (size_t)(n.p + n.len - open) - 2 } : n;
 
-		if (foreign_cred_in_member(t, n, x) || foreign_cred_in_member(t, last, x) || foreign_cred_in_text(t, n) ||
-		    foreign_cred_in_text(t, x))
+		if (foreign_cred_in_member(t, n, x) || foreign_cred_in_member(t, last, x) ||
+		    foreign_cred_in_text(t, n) || foreign_cred_in_text(t, x))
 			return true;
 	}
 	return false;

@@ -15,9 +15,9 @@
 #include "vault/common/grants.h"
 
 #define FOREIGN_CRED_WHAT_MAX 160
-#define FOREIGN_CRED_TOO_LONG                                                                                  \
-	"the rule lets only credentials of the gateway through, and a body over 1 MiB cannot be looked " \
-	"into for others"
+#define FOREIGN_CRED_TOO_LONG                                                                     \
+	"the rule lets only credentials of the gateway through, and a body over 1 MiB cannot be " \
+	"searched for other credentials"
 
 struct foreign_cred {
 	const struct vault_grants *ours; /* NULL: none */

@@ -16,10 +16,9 @@
 #include <jansson.h>
 #include <stdio.h>
 
-#define TOO_LONG \
-	"a person has to allow it, and its body is longer than 1 MiB: nobody could say what was allowed"
+#define TOO_LONG "a person has to allow it, and its body is longer than 1 MiB, the limit for an approval"
 #define HOW \
-	"wait and send it again, or ask the person who runs this sandbox; `coffer ask ls` shows what waits"
+	"wait and send it again, or ask the person who runs this sandbox; `coffer ask ls` shows the pending questions"
 
 /*
  * http_ask.Q3: why no person can be asked; NULL: one can. A rule that saw the body has checked its documents
@@ -146,7 +145,7 @@ static void exch_ask_now(struct exch *e)
 	m.type = type_text;
 	m.preview_bytes = (uint32_t)m.preview_len;
 	if (!why && (describe_request(e, &what) < 0 || e->ask_cut || buf_error(&what)))
-		why = "a person has to allow it, and it does more than fits into an ask";
+		why = "a person has to allow it, and its description is too long for a question";
 	m.what = buf_cstr(&what);
 	if (!why && e->req.target.len > ASKMSG_PATH_MAX)
 		why = "a person has to allow it, and its path is too long to be shown to anybody";

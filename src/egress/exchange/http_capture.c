@@ -179,7 +179,7 @@ static bool deny_without_issuer(struct exch *e)
 	e->verdict.action = POLICY_DENY;
 	snprintf(e->verdict.why, sizeof(e->verdict.why),
 		 "the rule captures credentials ('%s'), and this sandbox was started without that", name);
-	e->verdict.hint = "Start the sandbox again: what is captured is settled when it starts.";
+	e->verdict.hint = "Restart the sandbox: captured credentials are set up at its start.";
 	exch_deny(e);
 	return true;
 }
@@ -435,11 +435,11 @@ static void on_stored(struct exch *e, const struct vaultc_request *a, struct sli
 	if (r == 0)
 		r = log_issued_credential(e, a, placeholder);
 	if (r == 0 && !a->kept)
-		egress_alert(
-			e->in->eg, "issued", e->conn->host.text,
-			"what %s issued is good as long as this vault runs: it could not be written to where it is kept, or another "
-			"sandbox with the same home keeps its own there",
-			e->conn->host.text);
+		egress_alert(e->in->eg, "issued", e->conn->host.text,
+			     "the credential issued by %s is kept only while this vault runs: it "
+			     "could not be stored, or another sandbox with the same home stores its "
+			     "own",
+			     e->conn->host.text);
 	if (r == 0)
 		r = capture_put(&c->json, c->at, placeholder);
 	if (r < 0) {

@@ -47,7 +47,7 @@ static bool deny_without_secret(struct exch *e)
 		return false;
 	e->verdict.action = POLICY_DENY;
 	snprintf(e->verdict.why, sizeof(e->verdict.why),
-		 "the rule wants the secret '%s', and this sandbox was not given it", name);
+		 "the rule requires the secret '%s', which this sandbox was not given", name);
 	e->verdict.hint =
 		"Put it into the vault ('coffer secret set', 'coffer secret bind') and start again.";
 	exch_deny(e);
@@ -184,8 +184,8 @@ static bool must_hold_body(const struct exch *e)
 static bool check_whole_body(struct exch *e, struct slice body)
 {
 	struct foreign_cred t = { .ours = http_secrets_grants(e->in),
-			    .host = e->conn->host.text,
-			    .port = e->conn->port };
+				  .host = e->conn->host.text,
+				  .port = e->conn->port };
 	struct watch_hit hit;
 
 	if (body_is_judged(e) && foreign_cred_in_body(&t, &e->req, body)) {

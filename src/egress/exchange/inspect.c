@@ -263,7 +263,7 @@ static void exch_check_timeouts(struct exch *e, uint64_t now)
 		e->front->fail(e);
 	} else if (e->state == EXCH_RENDER && quiet > t->render) {
 		e->back->drop(e);
-		exch_refuse(e, 503, "the vault did not answer in time, so the secret cannot be rendered");
+		exch_refuse(e, 503, "the vault did not respond in time, so the secret cannot be rendered");
 	} else if (upstream_is_waiting(e) && quiet > t->response) {
 		exch_respond_failed(e, "all connections to it were in use for too long");
 	} else if (e->state == EXCH_LIVE && e->back && quiet > (e->head_sent ? t->stall : t->response)) {
@@ -271,7 +271,7 @@ static void exch_check_timeouts(struct exch *e, uint64_t now)
 		if (e->head_sent)
 			e->front->fail(e);
 		else
-			exch_respond_failed(e, "it did not answer in time");
+			exch_respond_failed(e, "it did not respond in time");
 	}
 }
 

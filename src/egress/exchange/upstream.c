@@ -520,7 +520,7 @@ void upstream_tick(struct inspect *in, uint64_t now)
 		if (u->state == UP_LIVE && upstream_is_idle(u) && age > in->times.idle)
 			upstream_fail(u, false, "idle");
 		else if (u->state != UP_LIVE && age > in->times.upstream)
-			upstream_fail(u, false, "it did not answer in time");
+			upstream_fail(u, false, "it did not respond in time");
 	}
 }
 

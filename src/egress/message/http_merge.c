@@ -19,7 +19,7 @@
 #define WHICH "a person has to allow a merge, and this one does not say which commit it merges: "
 #define SO ", so that nothing else can be merged"
 #define NO_SHA WHICH "send the head's \"sha\" in the body" SO
-#define NO_HEAD WHICH "send a commit's id as \"head\" in the body, no branch's name" SO
+#define NO_HEAD WHICH "send a commit's id as \"head\" in the body, not the name of a branch" SO
 #define NO_GITLAB_SHA WHICH "send the head's \"sha\", once, in the query, a form or a JSON body" SO
 #define NO_COMMIT_ID \
 	WHICH "send the head's \"head_commit_id\" in a JSON body, without merge_when_checks_succeed" SO

@@ -139,7 +139,7 @@ void net_down(struct net_guard *g, struct net_proc *p, const char *why)
 	if (first) {
 		log_net_state(g, "net.down", net_part_name(p->part), text);
 		if (g->was_up)
-			net_say(g, NET_LEVEL_WARN, "the network is down, and is started again: %s: %s",
+			net_say(g, NET_LEVEL_WARN, "the network is down and is being restarted: %s: %s",
 				net_part_name(p->part), text);
 	}
 	if (!g->is_up && ++g->tries >= TRIES) {

@@ -68,13 +68,13 @@ static void append_certificate(struct net_guard *g, const char *pem, size_t len)
 	}
 	if (r < 0)
 		net_say(g, NET_LEVEL_WARN,
-			"the sandbox's certificate authority cannot be shown inside, so connections that are looked into "
-			"fail until it is started again: %s",
+			"the sandbox's certificate authority cannot be shown inside, so "
+			"inspected connections fail until the sandbox is restarted: %s",
 			strerror(-r));
 	else
 		net_say(g, NET_LEVEL_NOTE,
-			"TLS is looked into now: programs inside that start from here on trust the sandbox's certificate "
-			"authority");
+			"TLS is inspected now: programs inside that start from now on trust "
+			"the sandbox's certificate authority");
 }
 
 static int take_certificate(struct net_proc *p, const char *pem, size_t len)
@@ -182,7 +182,7 @@ static void on_ctl_message(struct watch *w, uint32_t events)
 	else if (r == 0)
 		r = -EPROTO;
 	if (r == -EPROTO)
-		snprintf(p->why, sizeof(p->why), "it sent an illegal message");
+		snprintf(p->why, sizeof(p->why), "it sent a malformed message");
 	if (r < 0 && !p->quitting)
 		net_down(p->g, p, p->why);
 }
@@ -209,10 +209,10 @@ void net_ctl_ping(struct timer *t)
 		if (!p->ready && now - p->since > READY_WITHIN)
 			net_down(g, p, "it did not become ready within 60 seconds");
 		else if (p->owed && now - p->asked > ANSWER_WITHIN)
-			net_down(g, p, "it did not answer for 30 seconds");
+			net_down(g, p, "it did not respond for 30 seconds");
 		else if (p->ready && !p->owed &&
 			 net_ctl_send(p, p->part == NET_EGRESS ? CTL_STATS : CTL_PING, NULL, 0) < 0)
-			net_down(g, p, "it cannot be asked how it is");
+			net_down(g, p, "its state cannot be requested");
 	}
 	loop_timer(&g->loop, t, now + PING_EVERY);
 }
@@ -223,6 +223,6 @@ void net_ctl_stats(struct timer *t)
 	struct net_proc *p = &g->proc[NET_DIAL];
 
 	if (p->ready && !p->owed && net_ctl_send(p, CTL_STATS, NULL, 0) < 0)
-		net_down(g, p, "it cannot be asked how it is");
+		net_down(g, p, "its state cannot be requested");
 	loop_timer(&g->loop, t, clock_nsec(CLOCK_MONOTONIC) + STATS_EVERY);
 }

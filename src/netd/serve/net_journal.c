@@ -113,7 +113,7 @@ void net_journal_fold(struct net_guard *g, bool last)
 		net_fold_last(g->fold);
 	for (int i = 0; i < NET_PARTS && n >= 0; i++) {
 		if (bytes_behind(&g->journal[i]) > BEHIND_MAX && g->proc[i].pid >= 0)
-			net_down(g, &g->proc[i], "it writes more than anybody can read");
+			net_down(g, &g->proc[i], "it writes faster than its journal can be read");
 		n = fold_journal_file(g->fold, from_part[i], &g->journal[i], last,
 				      last ? UINT64_MAX : NET_FOLD_TURN);
 		if (n > 0)

@@ -158,7 +158,7 @@ static void on_reload_timer(struct timer *t)
 		return;
 	}
 	if (g->broken && r == 0)
-		net_say(g, NET_LEVEL_NOTE, "the policy file is as it was");
+		net_say(g, NET_LEVEL_NOTE, "the policy file is valid again and unchanged");
 	free(g->broken);
 	g->broken = NULL;
 	if (r == 0) {

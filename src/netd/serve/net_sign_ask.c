@@ -43,7 +43,7 @@ static void ask_about_signature(struct net_guard *g, struct net_sign *s)
 	s->print[sizeof(s->print) - 1] = '\0';
 	s->what[sizeof(s->what) - 1] = '\0';
 	snprintf(what, sizeof(what), "%s with the key %s", s->what, s->key);
-	snprintf(rule, sizeof(rule), "the key %s is bound so that each use is asked for", s->key);
+	snprintf(rule, sizeof(rule), "the binding of the key %s requires approval for each use", s->key);
 	q.preview_len =
 		(size_t)snprintf(preview, sizeof(preview), "key %s, fingerprint %s", s->key, s->print);
 	net_ask_listen(g);

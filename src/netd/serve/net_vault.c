@@ -84,7 +84,8 @@ static void on_vault_death(struct watch *w, uint32_t events)
 	log_vault_state(g, "vault.down", "it has ended");
 	snprintf(g->vault_why, sizeof(g->vault_why), "it has ended");
 	net_say(g, NET_LEVEL_WARN,
-		"coffer-vault has ended and is started again; until then what needs a secret is denied");
+		"coffer-vault has ended and is being restarted; requests that need a secret "
+		"are denied meanwhile");
 	restart_vault_later(g);
 }
 
@@ -101,7 +102,7 @@ void net_vault_check(struct net_guard *g)
 	json_u64(&j, "expected", s->files.saved);
 	net_audit(g, "secret.rollback", &b);
 	net_say(g, NET_LEVEL_WARN,
-		"the vault file is an older one: it was saved %llu times, and the last one %llu times",
+		"the vault file is an older one: it was saved %llu times, the latest one %llu times",
 		(unsigned long long)s->vault.counter, (unsigned long long)s->files.saved);
 }
 
@@ -216,7 +217,7 @@ static void deny_secrets(struct net_guard *g, const char *why)
 		return;
 	snprintf(g->vault_why, sizeof(g->vault_why), "%.255s", why);
 	log_vault_state(g, "vault.down", why);
-	net_say(g, NET_LEVEL_WARN, "what needs a secret is denied: %s", why);
+	net_say(g, NET_LEVEL_WARN, "requests that need a secret are denied: %s", why);
 }
 
 static void on_vault_timer(struct timer *t)
@@ -236,7 +237,7 @@ static void on_vault_timer(struct timer *t)
 	watch_vault(g);
 	log_vault_state(g, "vault.up", NULL);
 	net_vault_check(g);
-	net_say(g, NET_LEVEL_NOTE, "coffer-vault is there again");
+	net_say(g, NET_LEVEL_NOTE, "coffer-vault runs again");
 }
 
 /* Rotated, unbound or removed secrets take effect from now on. */

@@ -23,7 +23,7 @@ int net_widen_check(struct net_guard *g, const char *rule, struct buf *canon, st
 	if (r.n_entries && r.ports[0].lo != 80 && !g->ca_told && g->room[0] < 0)
 		return err_set(
 			e, -EINVAL,
-			"TLS is not looked into in this sandbox, so single requests cannot be granted: ask for the host");
+			"TLS is not inspected in this sandbox, so single requests cannot be granted: ask for the host");
 	return policy_widen_check(g->c.plan->cp.policy, &r, e);
 }
 
@@ -105,13 +105,13 @@ int net_widen_apply(struct net_guard *g, struct err *e)
 		return 0;
 	/* A rule that cannot be removed would stay open, so the sandbox is ended. */
 	if (narrower) {
-		net_fail(g, "a rule that is over cannot be taken out of the policy: %s", e->msg);
+		net_fail(g, "an expired rule cannot be removed from the policy: %s", e->msg);
 		return r;
 	}
 	swap_lists(&p->widen, &rules);
 	swap_lists(&p->widen_by, &ids);
 	if (net_plan_widen(p, NULL) < 0)
-		net_fail(g, "the policy cannot be put back as it was");
+		net_fail(g, "the previous policy cannot be restored");
 	return r;
 }
 

@@ -154,7 +154,7 @@ int logtimes_read(struct logtimes_list *l, int run_fd, struct err *e)
 	if (fd < 0)
 		return errno == ENOENT ? 0 : err_sys(e, -errno, "cannot open the times of the log");
 	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
-		return err_set(e, -EINVAL, "the times of the log are no file");
+		return err_set(e, -EINVAL, "the times of the log are not in a regular file");
 	n = (uint64_t)st.st_size / RECORD;
 	if (n > LOGTIMES_MAX)
 		n = LOGTIMES_MAX;

@@ -42,7 +42,7 @@ int run_link_open_within(struct run_link *l, int run_fd, int timeout_ms, struct 
 		if (errno != EAGAIN && errno != EINTR)
 			return err_sys(e, -errno, "cannot reach the sandbox");
 		if (timeout_ms == 0)
-			return err_set(e, -ETIMEDOUT, "the sandbox's launcher does not answer");
+			return err_set(e, -ETIMEDOUT, "the sandbox's launcher does not respond");
 		poll(&none, 0, 10);
 		if (timeout_ms > 0)
 			timeout_ms = timeout_ms > 10 ? timeout_ms - 10 : 0;
@@ -134,7 +134,7 @@ static int wait_link_ready(struct run_link *l, int timeout_ms, struct err *e)
 	if (r < 0 && errno != EINTR)
 		return err_sys(e, -errno, "cannot wait for the sandbox");
 	if (r == 0)
-		return err_set(e, -ETIMEDOUT, "the sandbox does not answer");
+		return err_set(e, -ETIMEDOUT, "the sandbox does not respond");
 	return p.revents & (POLLIN | POLLHUP | POLLERR) ? 1 : 0;
 }
 
@@ -149,7 +149,7 @@ static int wait_next_frame(struct run_link *l, int timeout_ms, struct frame *f, 
 		if (r > 0)
 			return 0;
 		if (r < 0)
-			return err_set(e, r, "the sandbox's launcher sends what is no message");
+			return err_set(e, r, "the sandbox's launcher sent a malformed message");
 		r = wait_link_ready(l, timeout_ms, e);
 		if (r < 0)
 			return r;
@@ -174,7 +174,7 @@ int run_link_detach(struct run_link *l, const struct run_link_cmd *c, bool *ret_
 	} while (f.chan != l->chan || (f.type != PROTO_STARTED && f.type != PROTO_EXIT));
 	*ret_started = f.type == PROTO_STARTED;
 	if (!*ret_started && proto_get_exit(&f, ret) < 0)
-		return err_set(e, -EPROTO, "the sandbox's launcher sends a message that is not legal");
+		return err_set(e, -EPROTO, "the sandbox's launcher sent an invalid message");
 	return 0;
 }
 
@@ -261,7 +261,7 @@ int run_link_freeze(struct run_link *l, uint32_t ms, unsigned *ret_how, int *ret
 	for (;;) {
 		r = conn_next(&l->conn, &f);
 		if (r < 0)
-			return err_set(e, r, "the sandbox's launcher sends what is no message");
+			return err_set(e, r, "the sandbox's launcher sent a malformed message");
 		if (r > 0 && f.type == PROTO_ERROR)
 			return run_link_refused(&f, e);
 		if (r > 0 && f.type == PROTO_FROZEN)
@@ -271,7 +271,7 @@ int run_link_freeze(struct run_link *l, uint32_t ms, unsigned *ret_how, int *ret
 			return r;
 	}
 	if (proto_get_u32(&f, &how) < 0 || how >= PROTO_FROZEN_COUNT)
-		return err_set(e, -EPROTO, "the sandbox's launcher sends a message that is not legal");
+		return err_set(e, -EPROTO, "the sandbox's launcher sent an invalid message");
 	*ret_how = how;
 	*ret_layers = TAKE_FD(fd);
 	return 0;
@@ -324,7 +324,7 @@ static int send_transfer_input(struct transfer *t, struct err *e)
 			t->more_off = 0;
 			r = t->x->produce(t->x->ctx, &t->more);
 			if (r < 0)
-				return err_set(e, r, "cannot read what is to be copied");
+				return err_set(e, r, "cannot read the files to copy");
 			t->producing = r > 0;
 			continue;
 		}
@@ -377,7 +377,7 @@ static int take_transfer_frame(struct transfer *t, const struct frame *f, struct
 	case PROTO_STDOUT:
 	case PROTO_STDERR:
 		r = take_transfer_output(t, f);
-		return r < 0 ? err_set(e, r, "cannot take what the sandbox sends") : 0;
+		return r < 0 ? err_set(e, r, "cannot receive the files from the sandbox") : 0;
 	case PROTO_STDIN_CREDIT:
 		if (proto_get_u32(f, &v) < 0 || v > PROTO_WINDOW - t->in_credit)
 			break;
@@ -394,7 +394,7 @@ static int take_transfer_frame(struct transfer *t, const struct frame *f, struct
 	default:
 		break;
 	}
-	return err_set(e, -EPROTO, "the sandbox's launcher sends a message that is not legal");
+	return err_set(e, -EPROTO, "the sandbox's launcher sent an invalid message");
 }
 
 int run_link_transfer(struct run_link *l, const struct run_link_cmd *c, const struct run_link_xfer *x,

@@ -49,8 +49,8 @@ static void flush_link(struct exec_session *s)
 static void take_session_exit(struct exec_session *s, const struct frame *f)
 {
 	if (proto_get_exit(f, s->ret) < 0) {
-		exec_session_fail(s, err_set(s->err, -EPROTO,
-					     "the sandbox's launcher sends a message that is not legal"));
+		exec_session_fail(s,
+				  err_set(s->err, -EPROTO, "the sandbox's launcher sent an invalid message"));
 		return;
 	}
 	s->ended = true;
@@ -69,8 +69,8 @@ static void take_session_frame(struct exec_session *s, const struct frame *f)
 	else if (f->type == PROTO_EXIT)
 		take_session_exit(s, f);
 	else if (pump_frame(&s->pump, f) < 0)
-		exec_session_fail(s, err_set(s->err, -EPROTO,
-					     "the sandbox's launcher sends a message that is not legal"));
+		exec_session_fail(s,
+				  err_set(s->err, -EPROTO, "the sandbox's launcher sent an invalid message"));
 }
 
 static void on_link_event(struct watch *w, uint32_t events)

@@ -82,7 +82,7 @@ static int read_init_frames(struct supervision *sv)
 			return -EPIPE;
 	}
 	if (n < 0)
-		supervise_broken(sv, "it sends what is no message");
+		supervise_broken(sv, "it sent a malformed message");
 	return n < 0 ? n : filled;
 }
 

@@ -119,7 +119,7 @@ static int forward_ping(struct supervision *sv, struct client *c, const struct f
 	if (f->len > PROTO_PING_MAX)
 		return -EPROTO;
 	if (sv->n_ping == SUPERVISE_PINGS)
-		return supervise_refuse(c, "the sandbox does not answer");
+		return supervise_refuse(c, "the sandbox does not respond");
 	p->client = c;
 	p->len = f->len;
 	memcpy(p->data, f->data, f->len);

@@ -46,7 +46,7 @@ static void on_freeze_timeout(struct timer *t)
 	struct client *c = sv->freeze.by;
 
 	supervise_thaw(sv);
-	if (c && supervise_refuse(c, "it stood still for too long") == 0)
+	if (c && supervise_refuse(c, "the pause took too long") == 0)
 		supervise_client_flush(c);
 }
 
@@ -72,7 +72,7 @@ int supervise_freeze(struct supervision *sv, struct client *c, const struct fram
 	if (proto_get_u32(f, &ms) < 0 || ms == 0 || ms > PROTO_FREEZE_MAX)
 		return -EPROTO;
 	if (sv->freeze.by)
-		return supervise_refuse(c, "it stands still for somebody else already");
+		return supervise_refuse(c, "the sandbox is already paused by another client");
 	if (sv->killed || sv->ended)
 		return supervise_refuse(c, "it is ending");
 	sv->freeze.how = freeze_sandbox(sv);

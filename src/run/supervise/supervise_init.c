@@ -66,7 +66,7 @@ static int take_init_pong(struct supervision *sv, const struct frame *f)
 	struct ping p;
 
 	if (!sv->n_ping || f->len != sv->ping[0].len || memcmp(f->data, sv->ping[0].data, f->len) != 0) {
-		supervise_broken(sv, "it answers what nobody asked");
+		supervise_broken(sv, "it sent a pong without a ping");
 		return -EPROTO;
 	}
 	p = sv->ping[0];
@@ -186,12 +186,12 @@ int supervise_init_frame(struct supervision *sv, const struct frame *f)
 		return take_init_pong(sv, f);
 	rule = find_frame_rule(f->type);
 	if (!rule) {
-		supervise_broken(sv, "it sends a message of unknown type %u", f->type);
+		supervise_broken(sv, "it sent a message of unknown type %u", f->type);
 		return -EPROTO;
 	}
 	ch = f->chan ? supervise_find_chan(sv, f->chan) : NULL;
 	if (!ch || !(rule->states & (1u << ch->state)) || dispatch_init_frame(sv, ch, f) < 0) {
-		supervise_broken(sv, "it sends %s that is not legal now", rule->name);
+		supervise_broken(sv, "it sent %s that is not valid now", rule->name);
 		return -EPROTO;
 	}
 	return 0;

@@ -14,7 +14,7 @@
 #include <sys/socket.h>
 
 #define GUARD_GONE \
-	"the guard process is gone, and with it the sandbox's network: everything it tries is refused"
+	"the guard process is gone, and with it the sandbox's network: all its connections are refused"
 
 /* One row of the terminal: text that the sandbox wrote comes last in it and is cut, so it cannot start a second row. */
 static void say_pending_ask(struct supervision *sv, enum net_level level, const char *text)

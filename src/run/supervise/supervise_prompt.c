@@ -449,7 +449,7 @@ static void take_typed_key(struct supervision *sv, enum prompt_key k)
 		take_typed_line(sv);
 		break;
 	case PROMPT_KEY_SPOILT:
-		show_question_again(sv, "That line had more than letters in it, and was thrown away.");
+		show_question_again(sv, "That line had characters other than letters, and was ignored.");
 		break;
 	case PROMPT_KEY_INTERRUPT:
 		write_prompt_line(&sv->prompt, "interrupted");

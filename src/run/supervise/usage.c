@@ -28,7 +28,7 @@ static int parse_usage(const struct buf *text, struct usage *u, uint64_t *ret_pi
 
 	if (!json_is_object(o)) {
 		json_decref(o);
-		return err_set(e, -EPROTO, "the sandbox's launcher sends what is no answer");
+		return err_set(e, -EPROTO, "the sandbox's launcher sent a malformed response");
 	}
 	*ret_pid = usage_number(o, "pid");
 	u->uptime_usec = usage_number(o, "uptime_us");

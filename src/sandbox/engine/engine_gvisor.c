@@ -57,7 +57,7 @@ static void first_log_line(const struct buf *log, char *out, size_t cap)
 {
 	const char *line = log->data, *end;
 
-	snprintf(out, cap, "it said nothing");
+	snprintf(out, cap, "it printed nothing");
 	if (!log->len)
 		return;
 	end = memchr(line, '\n', log->len);

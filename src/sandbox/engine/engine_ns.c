@@ -87,7 +87,7 @@ static int send_mapped(const struct spec *s, int sync, pid_t pid, struct err *e)
 	if (r < 0)
 		return r;
 	r = fdpass_send(sync, &c, 1, NULL, 0);
-	return r < 0 ? err_sys(e, r, "cannot tell the sandbox its ids") : 0;
+	return r < 0 ? err_sys(e, r, "cannot send the sandbox its ids") : 0;
 }
 
 static int send_go(const struct spec *s, const struct cgroup *cg, int sync, pid_t pid, struct layers *l,

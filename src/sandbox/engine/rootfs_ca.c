@@ -137,9 +137,9 @@ static int make_ca_directory(const struct spec *s, bool guest, struct err *e)
 
 	if (spec_has_root_layer(s)) {
 		r = rootfs_image_place(s, &ROOTFS_CA_DIR[1], true, e);
-		return r < 0 ? err_hint(
-				       e, r,
-				       "the policy looks into TLS, for which programs inside must find a certificate there")
+		return r < 0 ? err_hint(e, r,
+					"the policy inspects TLS, so the image needs a "
+					"certificate bundle there")
 			     : 0;
 	}
 	/* gVisor's /run is its own. */

@@ -40,7 +40,7 @@ static int parse_named_runsc(const char *named, struct runsc *r, struct err *e)
 	unsigned char raw[HASH_LEN];
 
 	if (!*named || at == named)
-		return err_set(e, -EINVAL, "'%.80s' names no runsc: the path is missing", named);
+		return err_set(e, -EINVAL, "'%.80s' does not name a runsc: the path is missing", named);
 	r->path = at ? strndup(named, (size_t)(at - named)) : strdup(named);
 	if (!r->path)
 		return err_set(e, -ENOMEM, "out of memory");
@@ -130,7 +130,8 @@ static int digest_runsc(struct runsc *r, struct err *e)
 	hash_sha256_hex(data, (size_t)st.st_size, r->sha256);
 	/* It is executed by descriptor in a root without a shell or a library. */
 	if ((size_t)st.st_size < sizeof(elf) || memcmp(data, elf, sizeof(elf)) != 0)
-		err_set(e, -ENOEXEC, "%s is not runsc itself; a script around it will not do", r->path);
+		err_set(e, -ENOEXEC, "%s is not runsc itself; a script that starts it cannot be used",
+			r->path);
 	munmap(data, (size_t)st.st_size);
 	return e->code;
 }

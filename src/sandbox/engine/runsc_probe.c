@@ -90,10 +90,10 @@ static int query_version(struct runsc *r, struct err *e)
 	kill(runsc.pid, SIGKILL);
 	(void)spawn_wait(&runsc);
 	if (len == 0 && n != 0)
-		return err_set(e, -ETIMEDOUT, "%s --version does not answer", r->path);
+		return err_set(e, -ETIMEDOUT, "%s --version does not respond", r->path);
 	text[len] = '\0';
 	return parse_version(r, text) < 0
-		       ? err_set(e, -EPROTO, "%s --version prints no version of runsc", r->path)
+		       ? err_set(e, -EPROTO, "%s --version does not print a version of runsc", r->path)
 		       : 0;
 }
 

@@ -48,8 +48,7 @@ static bool is_pinned_to(const struct image_record *r, const char *digest)
 static int image_not_found(const char *name, struct err *e)
 {
 	err_set(e, -ENOENT, "there is no image %s", name);
-	return err_hint(e, -ENOENT,
-			"coffer image ls shows what is there; coffer image import or pull brings one in");
+	return err_hint(e, -ENOENT, "coffer image ls lists the images; coffer image import or pull adds one");
 }
 
 /* A reference with a digest and no tag means any image of that repository that has the digest. */

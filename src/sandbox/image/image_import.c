@@ -105,9 +105,8 @@ static int image_store_unpacked_layer(struct import *im, const char *sub, int tr
 
 static int report_wrong_layer(struct err *e, size_t i, const char *want, const char *got)
 {
-	return err_set(e, -EBADMSG,
-		       "layer %zu is not what its digest says: %.19s… was named, %.19s… is there", i + 1,
-		       want, got);
+	return err_set(e, -EBADMSG, "layer %zu does not match its digest: expected %.19s…, found %.19s…",
+		       i + 1, want, got);
 }
 
 /*

@@ -36,9 +36,9 @@ static int run_skopeo(const struct image_pull *o, const char *from, const char *
 
 	if (r == -ENOENT && step == SPAWN_STEP_EXEC) {
 		err_set(e, -ENOENT, "skopeo is not installed, and images are fetched by it");
-		return err_hint(
-			e, -ENOENT,
-			"install it (Debian, Ubuntu, Fedora: skopeo), or bring an archive in with coffer image import");
+		return err_hint(e, -ENOENT,
+				"install it (Debian, Ubuntu, Fedora: skopeo), or import an archive "
+				"with coffer image import");
 	}
 	if (r < 0)
 		return r;
@@ -63,9 +63,9 @@ int image_pull(struct state *st, const struct image_pull *o, struct image_record
 	/* In oci:DIR:TAG skopeo takes the first colon for the end of DIR, and would write to another directory. */
 	if (strchr(st->path, ':')) {
 		err_set(e, -EINVAL, "skopeo cannot write to %s: there is a colon in this path", s.path);
-		return err_hint(
-			e, -EINVAL,
-			"set COFFER_STATE to a directory without one, or bring an archive in with coffer image import");
+		return err_hint(e, -EINVAL,
+				"set COFFER_STATE to a directory without one, or import an archive "
+				"with coffer image import");
 	}
 	tmp_fd = image_store_tmp(&s, tmp, e);
 	if (tmp_fd < 0)

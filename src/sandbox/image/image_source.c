@@ -81,7 +81,7 @@ static int read_checked_blob(int dir, const char *digest, struct buf *b, struct 
 	hash_sha256_hex(buf_cstr(b), b->len, hex);
 	return str_eq(hex, digest + 7)
 		       ? 0
-		       : err_set(e, -EBADMSG, "%s of the image is not what its digest says", path);
+		       : err_set(e, -EBADMSG, "%s of the image does not match its digest", path);
 }
 
 /* Is `ref`, an entry's name or only its tag, the end of `name`? Whole parts are compared: tag "4" is not that of "x:14". */

@@ -103,7 +103,7 @@ int image_store_tmp(struct image_store *s, char name[STORE_TMP_LEN + 1], struct 
 
 static int report_damaged_store(struct err *e, int code, const char *what, const char *path)
 {
-	err_set(e, code, "the image store is damaged: %s is missing or not what it was (%s)", what, path);
+	err_set(e, code, "the image store is damaged: %s is missing or was changed (%s)", what, path);
 	return err_hint(e, code, "coffer image rm, then import or pull it again");
 }
 

@@ -210,7 +210,7 @@ static int check_image_unused(struct image_store *s, struct state *st, const str
 	if (r == 0)
 		r = add_needed_digests(s, rec, &blobs, &own);
 	if (r < 0)
-		return err_sys(e, r, "cannot tell what %s needs", rec->name);
+		return err_sys(e, r, "cannot determine which layers %s needs", rec->name);
 	for (size_t i = 0; i < own.n; i++) {
 		autoclose int dir = openat(s->layers, own.v[i], DIR_FLAGS);
 		autoclose int tree = dir < 0 ? -1 : openat(dir, "tree", DIR_FLAGS);

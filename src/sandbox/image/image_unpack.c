@@ -126,7 +126,7 @@ static int judge_unpacker(int status, ssize_t got, struct unpack_reply *reply, s
 			return err_hint(e, code, "%s", str_safe(reply->hint, shown, sizeof(shown)));
 		if (code == -EFBIG)
 			return err_hint(e, code,
-					"--max-size SIZE lets it have that much, if the disk has it");
+					"--max-size SIZE raises the limit, if the disk has the space");
 		if (code == -ENOSPC || code == -EDQUOT)
 			return err_hint(e, code,
 					"free some space, or name another place with COFFER_STATE=DIR");
@@ -159,7 +159,7 @@ int image_check_limits(const struct image_import *o, const struct store_layer *u
 	if (!o->bytes_max || used->bytes <= o->bytes_max)
 		return 0;
 	err_set(e, -EFBIG, "the image is larger than %s", str_from_size(o->bytes_max, size));
-	return err_hint(e, -EFBIG, "--max-size SIZE lets it have that much, if the disk has it");
+	return err_hint(e, -EFBIG, "--max-size SIZE raises the limit, if the disk has the space");
 }
 
 int image_unpack(int src, int dir, const struct unpack_opts *caps, char ret_digest[OCI_DIGEST_LEN + 1],

@@ -102,7 +102,7 @@ static int parse_descriptors(const json_t *arr, const char *what, size_t max, st
 	size_t n = json_array_size(arr);
 
 	if (!json_is_array(arr))
-		return refuse_image_json(e, what, "has no list where one should be");
+		return refuse_image_json(e, what, "lacks a list that it must have");
 	if (n > max)
 		return err_set(e, -E2BIG, "the image's %s names %zu things; at most %zu", what, n, max);
 	ret->v = calloc(n ? n : 1, sizeof(*ret->v));
@@ -123,7 +123,7 @@ static int parse_string_list(const json_t *arr, const char *what, struct strv *r
 	size_t n = json_array_size(arr);
 
 	if (arr && !json_is_null(arr) && !json_is_array(arr))
-		return refuse_image_json(e, what, "has something else where a list should be");
+		return refuse_image_json(e, what, "has a member that is not a list");
 	if (n > OCI_LIST_MAX)
 		return refuse_image_json(e, what, "has a list that is too long");
 	for (size_t i = 0; i < n; i++) {
@@ -292,7 +292,7 @@ const struct oci_desc *oci_choose(const struct oci_index *x, struct err *e)
 		if (!x->v[i].arch[0])
 			return &x->v[i];
 	}
-	err_set(e, -ENOENT, "the image has nothing for linux/%s", oci_own_arch());
+	err_set(e, -ENOENT, "the image has no variant for linux/%s", oci_own_arch());
 	return NULL;
 }
 

@@ -138,7 +138,7 @@ static int open_entry_parent(struct unpack_tree *u, const char *path, const char
 		if (r == -E2BIG)
 			return refuse_too_many(u, e);
 		return r == -ENOTDIR || r == -ELOOP || r == -EEXIST
-			       ? refuse_entry(e, path, "what it should be in is not a directory")
+			       ? refuse_entry(e, path, "its parent is not a directory")
 			       : unpack_fail(e, r, path);
 	}
 	return 0;
@@ -285,7 +285,7 @@ static int make_entry_hardlink(struct unpack_tree *u, const struct tar_entry *te
 	if (dir < 0 || fstatat(dir, slash ? slash + 1 : target, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
 	    (!S_ISREG(st.st_mode) && !S_ISLNK(st.st_mode)))
 		return refuse_entry(e, path,
-				    "a hard link to what is not a file of the same archive before it");
+				    "a hard link to something other than an earlier file of the archive");
 	if (linkat(dir, slash ? slash + 1 : target, u->parent, name, 0) < 0)
 		return unpack_fail(e, -errno, path);
 	return 0;
@@ -303,7 +303,7 @@ static int make_whiteout(struct unpack_tree *u, const char *name, const char *pa
 	else if (str_starts(what, ".wh.")) /* internal files of aufs */
 		return 0;
 	else if (!*what || str_eq(what, ".") || str_eq(what, ".."))
-		return refuse_entry(e, path, "it hides nothing that has a name");
+		return refuse_entry(e, path, "the name of the file that it hides is missing or not valid");
 	else if (fstatat(u->parent, what, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		r = mknodat(u->parent, what, S_IFCHR, makedev(0, 0)) < 0 ? -errno : 0;
 	else if (S_ISDIR(st.st_mode)) /* of this layer: it stays and hides that of the layers below */

@@ -12,10 +12,9 @@ static void set_exec_error(int code, const char *cmd, struct err *e)
 {
 	if (code == ENOENT || code == ENOTDIR) {
 		err_set(e, -code, "%s: command not found in the sandbox", cmd);
-		err_hint(
-			e, -code,
-			"programs below /usr and in the workspace are there; -v DIR:DIR adds others, --image names an "
-			"image");
+		err_hint(e, -code,
+			 "programs below /usr and in the workspace are available; -v DIR:DIR "
+			 "adds others, --image names an image");
 	} else if (code == EACCES) {
 		err_set(e, -code, "%s: not executable in the sandbox", cmd);
 	} else if (code == ENOEXEC) {
@@ -39,8 +38,7 @@ void proto_exit_text(const struct proto_exit *x, const char *command, const char
 		set_exec_error(code, buf_cstr(&cmd), e);
 		break;
 	case PROTO_WHAT_INTERP:
-		err_set(e, -code, "%s: the interpreter that it names is not there in the sandbox",
-			buf_cstr(&cmd));
+		err_set(e, -code, "%s: the interpreter that it names is not in the sandbox", buf_cstr(&cmd));
 		break;
 	case PROTO_WHAT_CWD:
 		err_sys(e, -code, "cannot enter the working directory %s in the sandbox", buf_cstr(&dir));

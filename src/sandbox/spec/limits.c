@@ -198,7 +198,7 @@ int limits_preset(struct limits *l, const char *preset, struct err *e)
 			i++;
 		if (i == ARRAY_SIZE(names)) {
 			near = str_nearest(word, names, ARRAY_SIZE(names));
-			err_set(e, -EINVAL, "--limits knows no '%s'", word);
+			err_set(e, -EINVAL, "--limits '%s': there is no such set", word);
 			return near ? err_hint(e, -EINVAL, "did you mean %s?", near)
 				    : err_hint(
 					      e, -EINVAL,

@@ -18,9 +18,9 @@ static const struct request {
 } requests[] = {
 	[RUN_STOP] = { "ending it", COMPAT_FIRST }, /* compat.C2: served by every protocol */
 	[RUN_STAT] = { "asking what it uses", 1 },
-	[RUN_PING] = { "asking whether it answers", 1 },
+	[RUN_PING] = { "checking whether it responds", 1 },
 	[RUN_COMMAND] = { "running a command in it", 1 },
-	[RUN_FREEZE] = { "holding it still", 1 },
+	[RUN_FREEZE] = { "pausing it", 1 },
 	[RUN_ROLLBACK] = { "rolling it back while it runs", 1 },
 	[RUN_ASKS] = { "its pending asks", 1 },
 };

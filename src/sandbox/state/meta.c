@@ -257,7 +257,7 @@ int state_meta_read(int run_fd, struct run_meta *ret, struct err *e)
 	if (r == -ENOENT)
 		return err_set(e, r, "nothing is known about this run: it has no " META);
 	if (r < 0)
-		return err_sys(e, r, "cannot read what is known about this run (" META ")");
+		return err_sys(e, r, "cannot read the record of this run (" META ")");
 	root = json_loadb(buf_cstr(&b), b.len, JSON_REJECT_DUPLICATES, &why);
 	if (!root)
 		return err_set(e, -EBADMSG, META " of this run is damaged: %s", why.text);
@@ -265,7 +265,7 @@ int state_meta_read(int run_fd, struct run_meta *ret, struct err *e)
 	json_decref(root);
 	if (r < 0) {
 		state_meta_release(&m);
-		return err_set(e, r, META " of this run is damaged: it does not say what it should");
+		return err_set(e, r, META " of this run is damaged: a member is missing or not valid");
 	}
 	*ret = m;
 	return 0;

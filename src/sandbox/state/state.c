@@ -331,7 +331,7 @@ int state_run_set_over(int run_fd, struct err *e)
 {
 	autoclose int fd = openat(run_fd, OVER, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, 0600);
 
-	return fd < 0 ? err_sys(e, -errno, "cannot note that the sandbox is to stay ended") : 0;
+	return fd < 0 ? err_sys(e, -errno, "cannot record that the sandbox is to stay ended") : 0;
 }
 
 bool state_run_is_over(int run_fd)
@@ -342,7 +342,7 @@ bool state_run_is_over(int run_fd)
 int state_run_clear_over(int run_fd, struct err *e)
 {
 	return unlinkat(run_fd, OVER, 0) < 0 && errno != ENOENT
-		       ? err_sys(e, -errno, "cannot note that the sandbox is to be started again")
+		       ? err_sys(e, -errno, "cannot record that the sandbox is to be started again")
 		       : 0;
 }
 

@@ -21,7 +21,7 @@
 
 static int report_damaged_mark(const struct state *st, const char *why, struct err *e)
 {
-	err_set(e, -EBADMSG, "%s/" MARK " does not say which format the state has: %s", st->path, why);
+	err_set(e, -EBADMSG, "%s/" MARK " does not name the format of the state: %s", st->path, why);
 	return err_hint(
 		e, -EBADMSG,
 		"restore it from a backup, or write %d into it if no newer coffer has used this state",

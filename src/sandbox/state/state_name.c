@@ -20,7 +20,7 @@ int state_bad_name(struct err *e, const char *name)
 	autobuf struct buf b = BUF_INIT;
 
 	str_add_safe(&b, name, strnlen(name, 40), false);
-	err_set(e, -EINVAL, "'%s' cannot be a name", buf_cstr(&b));
+	err_set(e, -EINVAL, "'%s' is not a valid name", buf_cstr(&b));
 	return err_hint(
 		e, -EINVAL,
 		"a name has 1 to 64 letters, digits, dots, dashes and underscores, and starts with a letter or digit");
@@ -188,8 +188,7 @@ static int report_no_such_run(struct state *st, const char *ref, struct err *e)
 	if (names.n)
 		near = str_nearest(ref, (const char *const *)names.v, names.n);
 	if (!there.len)
-		return err_set(e, -ENOENT, "there is no run '%s': no run has left anything behind",
-			       buf_cstr(&shown));
+		return err_set(e, -ENOENT, "there is no run '%s': no runs are kept", buf_cstr(&shown));
 	err_set(e, -ENOENT, "there is no run '%s'; there are: %s", buf_cstr(&shown), buf_cstr(&there));
 	return near ? err_hint(e, -ENOENT, "did you mean %s?", near)
 		    : err_hint(e, -ENOENT, "coffer ps -a (lists all of them)");
@@ -202,7 +201,7 @@ static int resolve_last_run(struct state *st, char ret_id[RUN_ID_LEN + 1], struc
 	int r = state_last_id(st, id);
 
 	if (r == 0 && !run_exists(st, id))
-		return err_set(e, -ENOENT, "the last run (%s) left nothing behind", id);
+		return err_set(e, -ENOENT, "nothing is kept of the last run (%s)", id);
 	if (r == -ENOENT) { /* no file `last`, or a damaged one */
 		r = state_run_list(st, &ids, e);
 		if (r < 0)
@@ -237,7 +236,7 @@ static int resolve_id_prefix(struct state *st, const char *ref, char ret_id[RUN_
 	if (n == 0)
 		return report_no_such_run(st, ref, e);
 	if (n > 1) {
-		err_set(e, -ENOTUNIQ, "'%s' fits %zu runs: %s%s", ref, n, buf_cstr(&fits),
+		err_set(e, -ENOTUNIQ, "'%s' matches %zu runs: %s%s", ref, n, buf_cstr(&fits),
 			n > SHOWN_RUNS ? " …" : "");
 		return err_hint(e, -ENOTUNIQ, "write more digits");
 	}

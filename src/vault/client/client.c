@@ -286,7 +286,7 @@ int vault_grant(struct vault_proc *p, const char *sandbox, const struct vault_gr
 	int r = grants_pack(ask, GRANTS_ASKED, &b);
 
 	if (r < 0)
-		return err_set(e, r, "what is asked of the vault is malformed or too much");
+		return err_set(e, r, "the request to the vault is malformed or too large");
 	m.text[0] = slice_of(sandbox);
 	m.text[1] = (struct slice){ buf_cstr(&b), b.len };
 	r = vault_call(p, &m, fds, keep_fd < 0 ? 1 : 2, NULL, NULL, &mem, &got, e);
@@ -306,7 +306,7 @@ int vault_agent(struct vault_proc *p, const char *sandbox, const struct vault_gr
 	int r = grants_pack(ask, GRANTS_ASKED, &b);
 
 	if (r < 0)
-		return err_set(e, r, "what is asked of the vault is malformed or too much");
+		return err_set(e, r, "the request to the vault is malformed or too large");
 	m.text[0] = slice_of(sandbox);
 	m.text[1] = (struct slice){ buf_cstr(&b), b.len };
 	r = vault_call(p, &m, &agent_fd, 1, NULL, NULL, &mem, &got, e);
@@ -331,7 +331,7 @@ int vault_hold(struct vault_proc *p, const char *sandbox, const struct vault_gra
 	int r = grants_pack(ask, GRANTS_ASKED, &b);
 
 	if (r < 0)
-		return err_set(e, r, "what is asked of the vault is malformed or too much");
+		return err_set(e, r, "the request to the vault is malformed or too large");
 	m.text[0] = slice_of(sandbox);
 	m.text[1] = (struct slice){ buf_cstr(&b), b.len };
 	return vault_call(p, &m, &channel, 1, NULL, NULL, NULL, NULL, e);

@@ -273,7 +273,7 @@ static int open_credential(struct vault_files *f, const struct vault_key_want *w
 		   *name = want->credential ? want->credential : CREDENTIAL;
 
 	if (!dir || *dir != '/') {
-		err_set(e, -ENOKEY, "the vault's key is a credential of systemd's, and there is none here");
+		err_set(e, -ENOKEY, "the vault's key is a systemd credential, and this process has none");
 		return err_hint(e, -ENOKEY, "LoadCredentialEncrypted=%s in the unit; see systemd-creds(1)",
 				name);
 	}

@@ -159,7 +159,7 @@ int hold_grant(struct request *q, struct err *e)
 		return r;
 	old = find_client(v, c->sandbox);
 	if (!old && v->n_clients == GRANT_CLIENTS_MAX)
-		return err_set(e, -ENOSPC, "%d sandboxes use the vault, which is as many as may",
+		return err_set(e, -ENOSPC, "%d sandboxes use the vault, which is the limit",
 			       GRANT_CLIENTS_MAX);
 	/* A second grant for the same sandbox replaces the first: its egress was restarted. Credentials that
 	 * servers issued to it are kept (grant.R4). A request that fails leaves the first as it was. */
@@ -229,7 +229,7 @@ int hold_agent(struct request *q, struct err *e)
 		return -EPROTO;
 	drop_agents_of(v, a->sandbox);
 	if (v->n_agents == GRANT_CLIENTS_MAX)
-		return err_set(e, -ENOSPC, "%d sandboxes use the vault, which is as many as may",
+		return err_set(e, -ENOSPC, "%d sandboxes use the vault, which is the limit",
 			       GRANT_CLIENTS_MAX);
 	q->ok[0] = agent_count(a, &v->store, clock_nsec(CLOCK_REALTIME) / NSEC_PER_SEC);
 	a->fd = TAKE_FD(q->fds[0]);
@@ -291,8 +291,7 @@ int hold_add_holder(struct request *q, struct err *e)
 			holder_end(v, i);
 	}
 	if (v->n_holders == HOLDERS_MAX)
-		return err_set(e, -ENOSPC, "%d sandboxes use the vault, which is as many as may",
-			       HOLDERS_MAX);
+		return err_set(e, -ENOSPC, "%d sandboxes use the vault, which is the limit", HOLDERS_MAX);
 	h->fd = TAKE_FD(q->fds[0]);
 	v->holders[v->n_holders++] = TAKE_PTR(h);
 	return 0;

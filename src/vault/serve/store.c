@@ -68,8 +68,7 @@ static int check_value(const struct secmem *v, bool weak, struct err *e)
 	if (v->len == 0)
 		return err_set(e, -EINVAL, "the value is empty");
 	if (v->len > VAULT_SECRET_MAX)
-		return err_set(e, -EFBIG,
-			       "the value has more than %u KiB; that is no secret that a request could carry",
+		return err_set(e, -EFBIG, "the value has more than %u KiB, too much for any request",
 			       VAULT_SECRET_MAX >> 10);
 	if (memchr(v->p, '\0', v->len))
 		return err_set(e, -EINVAL, "the value has a NUL byte in it: no request can carry that");
@@ -189,8 +188,7 @@ static int add_entry(struct store *s, const struct store_set *set, struct secmem
 	int r;
 
 	if (s->n >= STORE_MAX)
-		return err_set(e, -ENOSPC, "the vault has %d secrets, which is as many as it takes",
-			       STORE_MAX);
+		return err_set(e, -ENOSPC, "the vault has %d secrets, which is the limit", STORE_MAX);
 	if (!n)
 		return err_set(e, -ENOMEM, "out of memory");
 	memcpy(n->name, set->name, strlen(set->name) + 1);
@@ -339,7 +337,7 @@ int store_bind(struct store_entry *n, const struct binding *b, const struct sshh
 	if (r < 0)
 		return r;
 	if (n->n_bindings == GRANTS_BINDINGS_MAX)
-		return err_set(e, -ENOSPC, "'%s' has %d bindings, which is as many as there may be", n->name,
+		return err_set(e, -ENOSPC, "'%s' has %d bindings, which is the limit", n->name,
 			       GRANTS_BINDINGS_MAX);
 	r = add_host_keys(n, known, e);
 	if (r == 0)

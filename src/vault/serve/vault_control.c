@@ -288,8 +288,7 @@ static int on_set(struct request *q, struct err *e)
 		q->fault = VAULT_FAULT_VALUE;
 	if (r == -EFBIG) {
 		q->fault = VAULT_FAULT_VALUE;
-		return err_set(e, r,
-			       "the value has more than %u KiB; that is no secret that a request could carry",
+		return err_set(e, r, "the value has more than %u KiB, too much for any request",
 			       VAULT_SECRET_MAX >> 10);
 	}
 	if (r == 0)

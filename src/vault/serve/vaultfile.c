@@ -63,15 +63,15 @@ static int refuse_format(enum vault_fault *ret, struct err *e, const char *why)
 
 static int refuse_changed(enum vault_fault *ret, struct err *e)
 {
-	err_set(e, -EBADMSG, "the vault file was changed or damaged: it is not what was sealed");
-	err_hint(e, -EBADMSG, "bring it back from a backup; nothing of it was used");
+	err_set(e, -EBADMSG, "the vault file was changed or damaged: its seal does not match");
+	err_hint(e, -EBADMSG, "restore it from a backup; nothing in it was used");
 	return set_fault(ret, VAULT_FAULT_TAMPERED, -EBADMSG);
 }
 
 static int refuse_truncated(enum vault_fault *ret, struct err *e)
 {
 	err_set(e, -ENODATA, "the vault file is cut off: its end is missing");
-	err_hint(e, -ENODATA, "bring it back from a backup; nothing of it was used");
+	err_hint(e, -ENODATA, "restore it from a backup; nothing in it was used");
 	return set_fault(ret, VAULT_FAULT_TRUNCATED, -ENODATA);
 }
 

@@ -179,11 +179,10 @@ int sshhosts_add_text(struct sshhosts *h, const char *host, uint16_t port, const
 	if (r == -E2BIG)
 		return err_set(e, r, "a secret can have at most %d keys of hosts", SSHHOSTS_MAX);
 	if (r < 0)
-		return err_set(
-			e, r,
-			"'%.40s…' is no key of an SSH server: expected 'ssh-ed25519 AAAA…', ecdsa-sha2-nistp… or "
-			"ssh-rsa",
-			text);
+		return err_set(e, r,
+			       "'%.40s…' is not a valid key of an SSH server: expected 'ssh-ed25519 "
+			       "AAAA…', ecdsa-sha2-nistp… or ssh-rsa",
+			       text);
 	return 0;
 }
 

@@ -349,11 +349,11 @@ static bool handle_idempotency(struct webc *c)
 		webc_error(
 			c, 409, "conflict",
 			"a request with this Idempotency-Key was begun, and nobody waited for its response",
-			"look whether it was done");
+			"check whether it was done");
 		return true;
 	case WEB_ONCE_RUNS:
 		c->ask.idem[0] = '\0';
-		webc_error(c, 409, "conflict", "a request with this Idempotency-Key is still being answered",
+		webc_error(c, 409, "conflict", "a request with this Idempotency-Key is still in progress",
 			   NULL);
 		return true;
 	case WEB_ONCE_OTHER:
@@ -377,7 +377,7 @@ static void send_to_cofferd(struct webc *c)
 		return;
 	}
 	if (web_send(c->web, c, &c->ask.req) < 0)
-		webc_error(c, 503, "unavailable", "the gateway has too much to do", "try again in a moment");
+		webc_error(c, 503, "unavailable", "the gateway is overloaded", "try again in a moment");
 }
 
 static void send_checked_request(struct webc *c)

@@ -85,9 +85,9 @@ static int find_route(const struct http1_head *h, struct web_ask *a, enum web_op
 		}
 	}
 	if (known)
-		return refuse_request(a, 405, "method_not_allowed", "GET /v1/openapi.yaml says what there is",
+		return refuse_request(a, 405, "method_not_allowed", "GET /v1/openapi.yaml lists all paths",
 				      "this path does not take this method");
-	return refuse_request(a, 404, "not_found", "GET /v1/openapi.yaml says what there is",
+	return refuse_request(a, 404, "not_found", "GET /v1/openapi.yaml lists all paths",
 			      "there is nothing at this path");
 }
 
@@ -197,7 +197,8 @@ static int check_origin(const struct http1_head *h, const struct web_via *via, s
 		return refuse_request(a, 421, "forbidden", "use the address itself, or name it with --host",
 				      "Host is not a name of this gateway");
 	if ((origin && !is_our_origin(h, via, origin)) || (is_api && !is_same_site(h)))
-		return refuse_request(a, 403, "forbidden", NULL, "a page of another site may not ask here");
+		return refuse_request(a, 403, "forbidden", NULL,
+				      "a page of another site may not use this API");
 	return 0;
 }
 
@@ -209,9 +210,9 @@ static int check_body_head(const struct http1_head *h, struct web_ask *a, const 
 	if (h->body == HTTP1_BODY_NONE)
 		return 0;
 	if (h->body == HTTP1_BODY_LENGTH && h->content_length > WEB_BODY_MAX)
-		return refuse_request(a, 413, "too_large", NULL, "a body may have %u bytes", WEB_BODY_MAX);
+		return refuse_request(a, 413, "too_large", NULL, "a body has at most %u bytes", WEB_BODY_MAX);
 	if (!r || str_eq(r->method, "GET"))
-		return refuse_request(a, 400, "bad_request", NULL, "this takes no body");
+		return refuse_request(a, 400, "bad_request", NULL, "this operation takes no body");
 	n = strlen("application/json");
 	if (!type || http1_count(h, "content-type") != 1 || type->len < n ||
 	    strncasecmp(type->p, "application/json", n) != 0 ||
@@ -289,7 +290,7 @@ static int find_field(const struct value_filler *f, const char *name, size_t len
 
 static int refuse_field(struct value_filler *f, int i, const char *why)
 {
-	return refuse_request(f->a, 400, "bad_request", "GET /v1/openapi.yaml says what it may be", "%s %s",
+	return refuse_request(f->a, 400, "bad_request", "GET /v1/openapi.yaml describes it", "%s %s",
 			      f->r->fields[i].name, why);
 }
 
@@ -333,12 +334,12 @@ static int take_text_value(struct value_filler *f, int i, const char *s, size_t 
 	v->len = len;
 	snprintf(number, sizeof(number), "%.*s", (int)(len < sizeof(number) ? len : 0), s);
 	if (fd->kind == WEB_NUM && (strlen(number) != len || str_to_u64(number, &v->n) < 0))
-		return refuse_field(f, i, "is no number");
+		return refuse_field(f, i, "is not a valid number");
 	if (fd->kind == WEB_WORD && find_field_word(fd, s, len, &v->n) < 0)
-		return refuse_field(f, i, "is none of the known words");
+		return refuse_field(f, i, "is not one of the known words");
 	if (fd->kind == WEB_FLAG) {
 		if (!(len == 4 && memcmp(s, "true", 4) == 0) && !(len == 5 && memcmp(s, "false", 5) == 0))
-			return refuse_field(f, i, "is true or false");
+			return refuse_field(f, i, "must be true or false");
 		v->n = len == 4;
 	}
 	return check_value(f, i);
@@ -373,8 +374,7 @@ static int take_query_values(struct value_filler *f, struct slice q)
 		autobuf struct buf value = BUF_INIT;
 
 		if (i < 0)
-			return refuse_request(f->a, 400, "bad_request",
-					      "GET /v1/openapi.yaml says which there are",
+			return refuse_request(f->a, 400, "bad_request", "GET /v1/openapi.yaml lists them",
 					      "a parameter of the query is not known");
 		if (decode_query_value(eq ? eq + 1 : "", eq ? len - name - 1 : 0, &value) < 0)
 			return refuse_field(f, i, "is badly encoded");
@@ -496,8 +496,7 @@ static int take_json_body(struct value_filler *f, const char *body, size_t len)
 		int i = find_field(f, key, strlen(key), WEB_IN_BODY);
 
 		if (i < 0)
-			r = refuse_request(f->a, 400, "bad_request",
-					   "GET /v1/openapi.yaml says which there are",
+			r = refuse_request(f->a, 400, "bad_request", "GET /v1/openapi.yaml lists them",
 					   "a member of the body is not known");
 		else if (!take_json_value(f, i, x))
 			r = refuse_field(f, i, "is of the wrong kind");
@@ -525,7 +524,7 @@ static int check_needed(struct value_filler *f)
 		return refuse_request(f->a, 400, "bad_request", NULL, "workdir is not absolute");
 	if (f->a->req.op == WEB_EXEC && webp_get(&f->a->req, "stdin") && webp_get(&f->a->req, "stdin_base64"))
 		return refuse_request(f->a, 400, "bad_request", NULL,
-				      "stdin and stdin_base64 are two ways to say one thing");
+				      "stdin and stdin_base64 exclude each other");
 	return 0;
 }
 

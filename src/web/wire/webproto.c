@@ -155,20 +155,20 @@ static size_t count_field_words(const struct web_field *f)
 bool web_value_check(const struct web_field *f, const struct web_value *v, const char **why)
 {
 	static const char *const words[WEB_KIND_COUNT] = {
-		[WEB_FLAG] = "is true or false",
-		[WEB_NUM] = "is a number, and not any: see the documentation",
-		[WEB_WORD] = "is none of the known words",
+		[WEB_FLAG] = "must be true or false",
+		[WEB_NUM] = "is not a number in the valid range: see the documentation",
+		[WEB_WORD] = "is not one of the known words",
 		[WEB_TEXT] = "is too long, too short or not UTF-8",
 		[WEB_LINE] = "is too long, too short, not UTF-8, or more than a line",
-		[WEB_REF] = "is no name or id of a sandbox",
-		[WEB_ASKID] = "is no id of a question",
-		[WEB_POINT] = "is no checkpoint",
-		[WEB_HEX] = "is no digest",
-		[WEB_TOKEN] = "has characters that do not belong there, or too many",
-		[WEB_ARGV] = "is no list of texts, or too much",
-		[WEB_ENV] = "is no object of NAME: text, or too much",
-		[WEB_BYTES] = "is too much",
-		[WEB_BASE64] = "is too much",
+		[WEB_REF] = "is not a valid name or id of a sandbox",
+		[WEB_ASKID] = "is not a valid id of a question",
+		[WEB_POINT] = "is not a valid checkpoint",
+		[WEB_HEX] = "is not a valid digest",
+		[WEB_TOKEN] = "has characters that are not valid there, or too many",
+		[WEB_ARGV] = "is not a valid list of texts, or too long",
+		[WEB_ENV] = "is not a valid object of NAME: text, or too long",
+		[WEB_BYTES] = "is too large",
+		[WEB_BASE64] = "is too large",
 	};
 	bool good = f->kind == WEB_FLAG	  ? v->n <= 1
 		    : f->kind == WEB_NUM  ? v->n >= f->min && v->n <= f->max

@@ -226,7 +226,7 @@ static void decide_changes(struct apply *a)
 			a->go[i] = is_change_allowed(a, c) || is_dir_for_approved(a, i) ? GO_YES : GO_NO;
 		if (missing && path_covers(missing, c->path)) {
 			if (a->go[i] == GO_YES) {
-				change_flag(c, CHANGE_HELD, "its directory stays behind");
+				change_flag(c, CHANGE_HELD, "its directory is not applied");
 				a->go[i] = GO_NO;
 			}
 		} else if (makes_dir(c) && a->go[i] != GO_YES) {
@@ -237,7 +237,7 @@ static void decide_changes(struct apply *a)
 		struct change *c = &a->all.v[i];
 
 		if (a->go[i] == GO_YES && removes_dir(c) && kept && path_covers(c->path, kept)) {
-			change_flag(c, CHANGE_HELD, "something in it stays");
+			change_flag(c, CHANGE_HELD, "a change in it is not applied");
 			a->go[i] = GO_NO;
 		}
 		if (a->go[i] != GO_YES && (c->kind == CHANGE_DELETED || removes_dir(c)))
@@ -340,11 +340,11 @@ static const char *failure_reason(int r)
 	case -ELOOP:
 	case -ENOTDIR:
 	case -EXDEV:
-		return "the way to it is not through real directories any more";
+		return "a directory on its path was replaced";
 	case -ENOENT:
-		return "its directory is not there";
+		return "its directory is missing";
 	case -ENOTEMPTY:
-		return "something in it stays";
+		return "it is not empty";
 	case -EOVERFLOW:
 		return "its attributes are too long for this file system";
 	default:
@@ -462,8 +462,7 @@ static int digest_plan(struct apply *a, struct apply_plan *plan, bool again, str
 	r = digest_changes(a->place.upper, &a->all, a->go, now, e);
 	open_closed_dirs(a, false);
 	if (r == 0 && again && memcmp(now, plan->digest, sizeof(now)) != 0)
-		return err_set(e, -ESTALE,
-			       "what would be written is not what it was when it was asked about");
+		return err_set(e, -ESTALE, "the changes differ from those that were approved; ask again");
 	memcpy(plan->digest, now, sizeof(now));
 	return r;
 }
@@ -511,7 +510,7 @@ static int decide_and_apply(struct apply *a, struct err *e)
 		return err_set(e, r, "out of memory while applying");
 	/* The layer may be wiped next, so the applied changes must be on the disk. */
 	if (syncfs(a->place.lower) < 0)
-		return err_sys(e, -errno, "the changes are in place, but the disk did not take them");
+		return err_sys(e, -errno, "the changes are in place, but could not be written to the disk");
 	return 0;
 }
 

@@ -321,7 +321,7 @@ static int refuse_given_secret(struct give *g, const char *path, const char *rea
 	else
 		err_set(g->e, -EPERM, "will not give %s: it leads to %s, which is %s", path, real,
 			secret_what(rule));
-	return err_hint(g->e, -EPERM, "--show %s says that it may be seen", real);
+	return err_hint(g->e, -EPERM, "--show %s allows it", real);
 }
 
 static int give_named_path(struct give *g, const struct give_from *from, const char *path, int to)

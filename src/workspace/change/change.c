@@ -66,7 +66,7 @@ struct walk {
 
 static const char why_changed[] = "the original changed since the run began";
 static const char why_gone[] = "the original is gone";
-static const char why_other_type[] = "the original is something else now";
+static const char why_other_type[] = "the original has another type now";
 static const char why_dir_changed[] = "its directory changed since the run began";
 static const char why_unread[] = "the original cannot be read";
 

@@ -229,13 +229,13 @@ int obeyed_add(struct obeyed *o, const char *path, struct err *e)
 	int r;
 
 	if (*path != '/')
-		return err_set(e, -EINVAL, "'%s' is no absolute path", path);
+		return err_set(e, -EINVAL, "'%s' is not an absolute path", path);
 	buf_adds(&rest, path);
 	r = buf_error(&rest) ? -ENOMEM : walk_obeyed_path(o, &real, &rest);
 	/* A loop of symlinks leads coffer to no file. The links are noted all the same: a change of one may break the loop. */
 	if (r == -ELOOP)
 		return 0;
-	return r < 0 ? err_sys(e, r, "cannot find out what leads to %s", path) : 0;
+	return r < 0 ? err_sys(e, r, "cannot find the links that lead to %s", path) : 0;
 }
 
 /* Does the change touch such a file, an entry in it, or a directory on its path that is none afterwards? */

@@ -38,7 +38,8 @@ static int mark_run_objects(struct state *st, const char *id, struct hashes *kee
 			if (ret == -ENOMEM)
 				err_set(e, ret, "out of memory");
 			else if (ret < 0)
-				ret = err_set(e, -EBADMSG, "checkpoint c%u is damaged: it is no manifest",
+				ret = err_set(e, -EBADMSG,
+					      "checkpoint c%u is damaged: it is not a valid manifest",
 					      l.v[i].number);
 		}
 	}

@@ -152,6 +152,6 @@ int ckpt_list_read(int dir_fd, const struct ckpt *c, struct buf *ret, struct err
 		return err_sys(e, n, "cannot read checkpoint c%u", c->number);
 	hash_blake_once(buf_cstr(ret), ret->len, hash);
 	if (memcmp(hash, c->hash, HASH_LEN) != 0)
-		return err_set(e, -EBADMSG, "checkpoint c%u is damaged: it is not what it was", c->number);
+		return err_set(e, -EBADMSG, "checkpoint c%u is damaged: its hash does not match", c->number);
 	return 0;
 }

@@ -59,7 +59,7 @@ int objects_open(struct objects *s, int state_fd, struct err *e)
 		return err_sys(e, -errno, "cannot make a place for checkpoints in the state directory");
 	s->fd = openat(state_fd, "objects", DIR_FLAGS);
 	if (s->fd < 0)
-		return err_sys(e, -errno, "cannot open where checkpoints keep content");
+		return err_sys(e, -errno, "cannot open the directory of checkpoints' content");
 	if (made)
 		set_spread_hint(s->fd);
 	s->lock_fd = openat(s->fd, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);

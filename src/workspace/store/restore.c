@@ -41,11 +41,9 @@ static int restore_fail(struct making *k, int code, const char *name)
 
 	str_safe(*name ? name : "the top directory", shown, sizeof(shown));
 	if (code == -EBADMSG)
-		return err_set(k->e, code, "the checkpoint is damaged: the content of %s is not what it was",
-			       shown);
+		return err_set(k->e, code, "the checkpoint is damaged: the hash of %s does not match", shown);
 	if (code == -ENOENT)
-		return err_set(k->e, code, "the checkpoint is damaged: the content of %s is not there",
-			       shown);
+		return err_set(k->e, code, "the checkpoint is damaged: the content of %s is missing", shown);
 	return err_sys(k->e, code, "cannot restore %s", shown);
 }
 

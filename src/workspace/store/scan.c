@@ -202,7 +202,7 @@ static int add_manifest_entry(struct walk *w, const struct manifest_ent *m)
 	manifest_add_ent(w->s->out, m);
 	w->s->entries++;
 	if (w->s->out->len > CHECKPOINT_MANIFEST_MAX)
-		return err_set(w->e, -E2BIG, "there is more than one checkpoint can hold");
+		return err_set(w->e, -E2BIG, "the files are more than a checkpoint can hold");
 	return buf_error(w->s->out) ? scan_fail(w, -ENOMEM, "") : 0;
 }
 

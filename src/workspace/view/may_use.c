@@ -141,7 +141,7 @@ static int refuse_workspace(const struct use_check *g, const char *why, const ch
 	return err_hint(g->e, r, "%s", hint);
 }
 
-static const char hint_shown[] = "--i-know shows it all the same";
+static const char hint_shown[] = "--i-know shows it anyway";
 static const char hint_project[] = "choose the directory of one project: -C DIR";
 
 /* --- the system's own directories ------------------------------------------------------------------------- */
@@ -157,7 +157,7 @@ static const struct {
 	const char *why;
 } system_dirs[] = {
 	{ "/dev", REACH_BELOW, "it holds devices" },
-	{ "/boot", REACH_BELOW, "it holds what starts the machine" },
+	{ "/boot", REACH_BELOW, "it holds the files that start the machine" },
 	{ "/etc", REACH_SELF, "it holds the machine's configuration and passwords" },
 	{ "/home", REACH_SELF, "there are home directories below it" }, /* also before there is one */
 	{ "/run", REACH_SELF, "it holds the sockets of all daemons" },
@@ -358,7 +358,7 @@ static int refuse_home_keys(const struct use_check *g, const char *home_path, vo
 			if (node_at(home_fd, path, 0, &place) && same_node(g->up.v[0], place))
 				return refuse_workspace(
 					g, "it holds keys or passwords further down",
-					"bind what is needed of it, or --i-know shows it all");
+					"bind only the part that is needed; --i-know shows all of it");
 		}
 	}
 	return 0;
@@ -366,8 +366,7 @@ static int refuse_home_keys(const struct use_check *g, const char *home_path, vo
 
 /* --- sockets -------------------------------------------------------------------------------------------------------- */
 
-static const char hint_iknow[] =
-	"--i-know shows it all the same: what is inside can then talk to that process";
+static const char hint_iknow[] = "--i-know shows it anyway: programs inside can then talk to that process";
 
 static int refuse_special_file(const struct use_check *g, const struct stat *st)
 {
@@ -420,7 +419,7 @@ static int refuse_dir_with_sockets(const struct use_check *g, int dirfd)
 	ssize_t len;
 
 	if (fd < 0)
-		return err_sys(g->e, -errno, "cannot look into %s", g->path);
+		return err_sys(g->e, -errno, "cannot inspect %s", g->path);
 	while ((len = getdents64(fd, raw, sizeof(raw))) > 0 && seen < SOCKETS_LOOK_MAX) {
 		for (ssize_t at = 0; at < len; seen++) {
 			const struct dirent64 *de = (const void *)(raw + at);
