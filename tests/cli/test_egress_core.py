@@ -612,7 +612,7 @@ def slow_dial(tap, rig):
         rig.fake.reply(rig.fake.held.pop(), 0)
         s.settimeout(PATIENCE)
         answers = [egressrig.parse(s.recv(2048)) for _ in range(20)]
-        tap.eq(sorted(len(a[1]) for a in answers), [0] * 10 + [1] * 10, "all who wait for a name are answered")
+        tap.eq(sorted(len(a[1]) for a in answers), [0] * 10 + [1] * 10, "every query that waits for a name is answered")
     rig.fake.sock.shutdown(socket.SHUT_RDWR)
     wait_for("the end of the dialler", lambda: not rig.stats()["dial"])
     tap.eq(rig.query("new.wild.test")[0], SERVFAIL, "without a dialler a new name is SERVFAIL")

@@ -44,7 +44,7 @@ static const char rules[] = "version: 1\n"
 
 static void test_decide(void)
 {
-	CHECKF(parse(rules), "%s", last_err.msg);
+	CHECKF(parse(rules), "the rules can be parsed %s", last_err.msg);
 	CHECK_STR(says("read_file", NULL), "allow");
 	CHECK_STR(says("READ_FILE", NULL), "deny"); /* an allow is to the letter */
 	CHECK_STR(says("other", NULL), "deny");
@@ -220,9 +220,10 @@ static void test_for_good(void)
 		acts_release(&old);
 		acts_release(&now);
 	}
-	CHECKF(wrong == 0, "%u of %u change more", wrong, passed);
+	CHECKF(wrong == 0, "no added rule changes other decisions: %u of %u do", wrong, passed);
 	CHECKF(passed > 500 && stopped > 500 && needlessly < stopped / 2,
-	       "%u passed, %u stopped, %u needlessly", passed, stopped, needlessly);
+	       "enough added rules pass and few are stopped needlessly: %u passed, %u stopped, %u needlessly",
+	       passed, stopped, needlessly);
 }
 
 static void test_wrong(void)
@@ -258,7 +259,8 @@ static void test_wrong(void)
 		snprintf(at, sizeof(at), "t.yaml%s", wrongs[i].at);
 		CHECKF(!ok && strstr(last_err.msg, at) && strstr(last_err.msg, wrongs[i].why) &&
 			       (!wrongs[i].hint || strcmp(last_err.hint, wrongs[i].hint) == 0),
-		       "%s -> %s / %s", wrongs[i].text, last_err.msg, last_err.hint);
+		       "the rule is refused with its reason: %s -> %s / %s", wrongs[i].text, last_err.msg,
+		       last_err.hint);
 	}
 }
 
@@ -295,7 +297,8 @@ static void test_args(void)
 
 	CHECK(parse(rules));
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
-		CHECKF(strcmp(says("read_file", bad[i]), "!") == 0, "%s -> %s", bad[i], last_err.msg);
+		CHECKF(strcmp(says("read_file", bad[i]), "!") == 0, "the arguments are refused: %s -> %s",
+		       bad[i], last_err.msg);
 	/* names */
 	CHECK_STR(says("", NULL), "!");
 	CHECK_STR(says("read_file ", NULL), "!");
@@ -352,8 +355,9 @@ static void test_kept(void)
 	CHECK(toolcall_read_acts(dir, "3f9a2c0011aa", &kept, &e) == 0 && !acts_says_something(&kept));
 	CHECK(parse(
 		"tools:\n- {ask: \"d*\", when: {\"a.b\": \"x \\\" \\\\ \xc3\xbc*\", c: \"1\"}}\n- deny: e\napply: deny\n"));
-	CHECKF(toolcall_write_acts(dir, &cp.acts, &e) == 0, "%s", e.msg);
-	CHECKF(toolcall_read_acts(dir, "3f9a2c0011aa", &kept, &e) == 0, "%s", e.msg);
+	CHECKF(toolcall_write_acts(dir, &cp.acts, &e) == 0, "the acts of a call are written %s", e.msg);
+	CHECKF(toolcall_read_acts(dir, "3f9a2c0011aa", &kept, &e) == 0,
+	       "the written acts of a call are read %s", e.msg);
 	CHECK(kept.has_tools && kept.n_rules == 2 && kept.has_apply && kept.apply == POLICY_DENY);
 	CHECK(kept.n_rules == 2 && kept.rules[0].action == POLICY_ASK && kept.rules[0].n_when == 2 &&
 	      kept.rules[1].action == POLICY_DENY);

@@ -170,7 +170,7 @@ static void test_ended(void)
 	CHECK(waits(&w, "first"));
 	CHECK_STR(w.id, "3f9a2c-1");
 	CHECK(answer(&w, true, "00", &e) == -ESTALE);
-	CHECKF(answer(&w, true, NULL, &e) == 0, "answered %s", e.msg);
+	CHECKF(answer(&w, true, NULL, &e) == 0, "the question is answered %s", e.msg);
 	CHECK(reap(pid) == ALLOWED);
 	CHECK(!is_served());
 	CHECK(n_logged("ask.new") == 1 && n_logged("ask.answer") == 1 && n_logged("ask.use") == 1);
@@ -202,14 +202,15 @@ static void test_two(void)
 	CHECK(answer(&b, false, NULL, &e) == 0);
 	CHECK(reap(two) == DENIED);
 	CHECK(answer(&b, true, NULL, &e) == -EALREADY);
-	CHECKF(strstr(e.msg, "Ada") && strstr(e.msg, "deny"), "who was first is said: %s", e.msg);
+	CHECKF(strstr(e.msg, "Ada") && strstr(e.msg, "deny"),
+	       "a second answer names the approver of the first: %s", e.msg);
 	two = asker("two", 0);
 	CHECK(waits(&b, "two"));
 	/* Who serves has its answer and leaves; the other asks on. */
 	CHECK(answer(&a, true, NULL, &e) == 0);
 	CHECK(reap(one) == ALLOWED);
 	CHECK(waits(&again, "two"));
-	CHECKF(strcmp(again.id, b.id) != 0, "it is another entry: %s", again.id);
+	CHECKF(strcmp(again.id, b.id) != 0, "a question that moved has another number: %s", again.id);
 	CHECK(answer(&b, true, NULL, &e) < 0);
 	CHECK(answer(&again, true, NULL, &e) == 0);
 	CHECK(reap(two) == ALLOWED);
@@ -267,7 +268,8 @@ static void test_withdrawn(void)
 		struct wanted next;
 
 		CHECK(waits(&next, "killed"));
-		CHECKF(strcmp(next.id, w.id) != 0, "%s, then %s", w.id, next.id);
+		CHECKF(strcmp(next.id, w.id) != 0,
+		       "a question has a new number after its asker was killed: %s, then %s", w.id, next.id);
 		CHECK(answer(&next, true, NULL, &e) == 0);
 	}
 	CHECK(reap(pid) == ALLOWED);
@@ -329,7 +331,7 @@ static void test_guard(void)
 	/* It is asked again where it belongs. */
 	for (int i = 0; i < LONG_MS / 10 && waits(&there, "moves") && strcmp(there.id, w.id) == 0; i++)
 		pause_ms(10);
-	CHECKF(strcmp(there.id, w.id) != 0, "it moves to %s", there.id);
+	CHECKF(strcmp(there.id, w.id) != 0, "a question moves to the guard and is %s there", there.id);
 	CHECK(answer(&there, true, NULL, &e) == 0);
 	CHECK(reap(pid) == ALLOWED);
 	CHECK(is_served());

@@ -40,7 +40,8 @@ static void test_proto(void)
 		struct err e = ERR_INIT;
 		int r = askp_request_parse(&f, &q, &e);
 
-		tap_ok((r == 0) == v[i].good, __FILE__, __LINE__, "request %s", v[i].text);
+		tap_ok((r == 0) == v[i].good, __FILE__, __LINE__, "the request is accepted or refused: %s",
+		       v[i].text);
 		if (r == 0)
 			askp_request_release(&q);
 	}

@@ -162,7 +162,7 @@ static void test_by(void)
 
 		CHECKF(memcmp(digest[i], digest[k], HASH_LEN) != 0 &&
 			       memcmp(subject[i], subject[k], HASH_LEN) != 0,
-		       "'%s' asks for itself", by[i]);
+		       "a question by '%s' is nobody else's", by[i]);
 	}
 }
 
@@ -268,13 +268,14 @@ static void test_grants_max(void)
 			break;
 		asks_taken(l, w);
 	}
-	CHECKF(w == ASKS_GRANTS_MAX + 1, "so many may be granted");
+	CHECKF(w == ASKS_GRANTS_MAX + 1, "exactly ASKS_GRANTS_MAX grants are given");
 	q = question("/more", "");
 	asks_put(l, now, &q, w, 0, id);
 	CHECKF(answer(l, id, &q, true, ASK_SANDBOX, 0) == -EBUSY && state_of(l, id) == ASK_PENDING &&
 		       told[w].n == 0,
-	       "one more is not granted, and waits");
-	CHECKF(answer(l, id, &q, true, ASK_ONCE, 0) == 0 && told[w].allow, "once is allowed all the same");
+	       "a grant beyond the limit is not given, and its question waits");
+	CHECKF(answer(l, id, &q, true, ASK_ONCE, 0) == 0 && told[w].allow,
+	       "a full table still allows a question once");
 	asks_taken(l, w);
 	asks_put(l, now, &q, ++w, 0, id);
 	asks_drop(l, now, w);
@@ -284,7 +285,7 @@ static void test_grants_max(void)
 	CHECK(asks_revoke(l, now, "7", &(struct ask_who){ .uid = 7 }, &(struct err){ 0 }) == 0);
 	q = question("/again", "");
 	asks_put(l, now, &q, ++w, 0, id);
-	CHECKF(answer(l, id, &q, true, ASK_SANDBOX, 0) == 0, "what is taken back makes room");
+	CHECKF(answer(l, id, &q, true, ASK_SANDBOX, 0) == 0, "a revoked grant makes room for a new one");
 	asks_free(l);
 }
 
@@ -319,7 +320,7 @@ static void test_ten_thousand(void)
 		pass(l, ASKS_TIMEOUT_DEFAULT + 1);
 		bad += asks_pending(l) != 0;
 	}
-	CHECKF(bad == 0, "%u were not as they should be", bad);
+	CHECKF(bad == 0, "each of 10000 questions has the right outcome: %u do not", bad);
 	CHECK(asks_shed_count(l) == 0);
 	/* All places of those who wait are free. */
 	for (uint64_t w = 1; w <= ASKS_WAITERS_MAX; w++) {
@@ -329,7 +330,7 @@ static void test_ten_thousand(void)
 		asks_put(l, now, &q, w, 0, NULL);
 		bad += told[w].n != 0;
 	}
-	CHECKF(bad == 0, "%u places were not given back", bad);
+	CHECKF(bad == 0, "all places of askers are free again: %u are not", bad);
 	asks_free(l);
 }
 
@@ -380,7 +381,7 @@ static void test_file(void)
 	CHECK(asks_load(again, now, buf_cstr(&b), b.len, &e) == 0);
 	CHECK(state_of(again, "1") == ASK_LAPSED && state_of(again, "2") == ASK_GONE);
 	ask_view(again, asks_find(again, "1"), &v);
-	CHECKF(v.seq == 1001, "where it stands in the log is kept: %llu", (unsigned long long)v.seq);
+	CHECKF(v.seq == 1001, "a question keeps its place in the log: %llu", (unsigned long long)v.seq);
 	asks_put(again, now, &q, 3, 0, id);
 	CHECK(str_eq(id, "3f9a2c-3") &&
 	      told[3].n == 0); /* what a life before was granted is not granted now */

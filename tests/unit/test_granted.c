@@ -307,7 +307,8 @@ static void test_random(void)
 
 	for (s = 1; s <= 500 && good; s++)
 		good = one_round(s * 7919);
-	CHECKF(good, "no more than was granted, whoever dies when (round %llu)", (unsigned long long)s);
+	CHECKF(good, "no grant is used more often than it was given, after any crash (round %llu)",
+	       (unsigned long long)s);
 	asks_free(list);
 	list = NULL;
 	buf_release(&stored);
@@ -396,7 +397,7 @@ static void test_damage(void)
 		b.data[i] ^= 1;
 		held += !put_file(b.data, i) || load(&l) != -EBADMSG;
 	}
-	CHECKF(held == 0, "a file with one bit changed, or cut, grants nothing: %u", held);
+	CHECKF(held == 0, "a file with one bit changed, or cut, grants nothing: %u do", held);
 	CHECK(put_file(b.data, b.len) && load(&l) == 1);
 	/* What is no file of ours. */
 	CHECK(unlinkat(run_fd, GRANTED_FILE, 0) == 0 && symlinkat("aside", run_fd, GRANTED_FILE) == 0 &&
@@ -454,7 +455,8 @@ static void test_forged(void)
 	for (size_t i = 0; i < ARRAY_SIZE(v); i++) {
 		autofree char *s = replaced(buf_cstr(&b), v[i].from, v[i].to);
 
-		CHECKF(s && forge(RUN, s) && load(&l) == -EBADMSG, "%s for %s", v[i].to, v[i].from);
+		CHECKF(s && forge(RUN, s) && load(&l) == -EBADMSG, "a forged file is refused: %s for %s",
+		       v[i].to, v[i].from);
 	}
 	buf_addf(&twice, "%s%s", buf_cstr(&b), buf_cstr(&b));
 	CHECK(forge(RUN, buf_cstr(&twice)) && load(&l) == -EBADMSG);
@@ -580,7 +582,8 @@ static void test_session(void)
 	CHECK(reap(asker("deploy", "{\"other\":1}")) == ALLOWED);
 	CHECK(n_logged("ask.new") == 1 && n_logged("ask.use") == 2);
 	/* Nobody serves: it is taken back all the same, and once. */
-	CHECKF(askback_revoke(&st, run_fd, RUN, id, &who, NULL, &e) == 0, "taken back %s", e.msg);
+	CHECKF(askback_revoke(&st, run_fd, RUN, id, &who, NULL, &e) == 0,
+	       "a grant is revoked while nobody serves %s", e.msg);
 	CHECK(n_logged("ask.revoke") == 1 && !is_granted() && !granted_exists(run_fd));
 	CHECK(askback_revoke(&st, run_fd, RUN, id, &who, NULL, &e) < 0);
 	pid = asker("deploy", "{}");
@@ -614,7 +617,8 @@ static void test_served(void)
 	for (int ms = 0; ms < LONG_MS && faccessat(run_fd, ASKP_SOCK, F_OK, 0) < 0; ms += 10)
 		pause_ms(10);
 	CHECK(reap(asker("deploy", "{}")) == ALLOWED);
-	CHECKF(askback_revoke(&st, run_fd, RUN, id, &who, NULL, &e) == 0, "taken back %s", e.msg);
+	CHECKF(askback_revoke(&st, run_fd, RUN, id, &who, NULL, &e) == 0,
+	       "a grant is revoked while another process serves %s", e.msg);
 	CHECK(!granted_exists(run_fd));
 	CHECK(answer_next(ASK_SANDBOX, 0, other) && reap(waits) == ALLOWED);
 	CHECK(strcmp(id, other) != 0 && is_granted());
@@ -622,7 +626,7 @@ static void test_served(void)
 	/* The end as the session itself sees to it. */
 	lapsed = n_logged("ask.lapse");
 	CHECK(kill(s, SIGKILL) == 0 && reap(s) == -1);
-	CHECKF(askback_end_session(&st, run_fd, RUN, &e) == 0, "ended %s", e.msg);
+	CHECKF(askback_end_session(&st, run_fd, RUN, &e) == 0, "the session is ended %s", e.msg);
 	CHECK(n_logged("ask.lapse") == lapsed + 1 && !granted_exists(run_fd));
 	CHECK(askback_end_session(&st, run_fd, RUN, &e) == 0 && n_logged("ask.lapse") == lapsed + 1);
 }

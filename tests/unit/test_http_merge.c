@@ -149,8 +149,10 @@ static void test_github(void)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
-		CHECKF(asks_for(paths[i], JSON, "{}", "\"sha\" in the body"), "%s", paths[i]);
-		CHECKF(!lacks(paths[i], NULL, "{\"sha\":\"" OID "\"}"), "%s", paths[i]);
+		CHECKF(asks_for(paths[i], JSON, "{}", "\"sha\" in the body"),
+		       "a merge that does not name its commit lacks it: %s", paths[i]);
+		CHECKF(!lacks(paths[i], NULL, "{\"sha\":\"" OID "\"}"),
+		       "a merge with its commit lacks nothing: %s", paths[i]);
 	}
 	CHECK(lacks(paths[0], JSON, ""));
 	CHECK(lacks(paths[0], JSON, "{\"sha\":\"main\"}"));

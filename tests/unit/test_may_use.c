@@ -202,7 +202,7 @@ static void test_mounted(const struct tree *t)
 	if (pid == 0)
 		_exit(bind_mounted() ? 0 : 1);
 	CHECKF(pid > 0 && waitpid(pid, &status, 0) == pid && status == 0,
-	       "a bind mount of a home is that home");
+	       "a bind mount of a home is refused as the home is");
 }
 
 int main(void)

@@ -276,8 +276,8 @@ static void test_repositories(void)
 		char url[128];
 
 		snprintf(url, sizeof(url), "https://git.example.com/%s/git-receive-pack", names[i]);
-		CHECKF(push_is(p, url, "refs/heads/x", POLICY_PUSH_CREATE, POLICY_DENY), "push to %s",
-		       names[i]);
+		CHECKF(push_is(p, url, "refs/heads/x", POLICY_PUSH_CREATE, POLICY_DENY),
+		       "a push to %s is denied as one to o/r", names[i]);
 	}
 	/* Not by what `http:` grants either. */
 	CHECK(push_is(p, "https://git.example.com/o/r/git-receive-pack/", "refs/heads/x", POLICY_PUSH_CREATE,
@@ -347,7 +347,7 @@ static void test_lookalikes(void)
 	       "the Kelvin sign is a k for a rule that asks");
 	CHECKF(request_is(p, "POST", "https://api.example.com/list/a%2520b", POLICY_ALLOW) &&
 		       request_is(p, "POST", "https://api.example.com/list/%F0%9D%92%B3", POLICY_ALLOW),
-	       "a path that is allowed to the letter need not be listed as what it looks like");
+	       "a path that is allowed to the letter need not be listed in its other reading");
 	CHECKF(request_is(p, "POST", "https://api.example.com/list/x", POLICY_DENY),
 	       "a path that only resembles a listed one is not allowed");
 	CHECKF(request_is(p, "GET", "https://api.example.com/grap%CA%B0ql", POLICY_DENY),

@@ -363,7 +363,7 @@ static void test_places(void)
 	CHECK(config_policy_load(&a, &cp, &e) == 0 && widen_parse("bad.example.com", &r, &canon, &e) == 0);
 	CHECK(policy_widen_check(cp.policy, &r, &e) == -EPERM);
 	CHECKF(strstr(e.msg, "(team.yaml:1)") && !strstr(e.msg, scratch()),
-	       "an agent that asks for what is denied is not told where the policy is: %s", e.msg);
+	       "a denied agent is not told where the policy is: %s", e.msg);
 }
 
 int main(void)
