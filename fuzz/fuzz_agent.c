@@ -21,7 +21,7 @@ static void set_up(void)
 	sshtest_put(&store, "key", &key, "git.example.com", "ssh", "git", &server);
 }
 
-/* What was signed must be the one login that may be. */
+/* Signed data must be the one login that may be. */
 static void check_signed(const uint8_t *ask, size_t len, bool bound)
 {
 	struct wire_in in = { .p = ask, .left = len };

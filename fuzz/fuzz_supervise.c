@@ -203,7 +203,7 @@ static void from_vault(struct world *w, const uint8_t *data, size_t len)
 	supervise_clients_flush(&w->sv);
 }
 
-/* What somebody who connected to a port says, and hears. */
+/* Data to and from a client that connected to a port. */
 static void from_port(struct world *w, const uint8_t *data, size_t len)
 {
 	char nowhere[4096];

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What coffer apply does not let out without a yes: repositories under any name, and the files that coffer itself obeys."""
+"""Files that coffer apply does not let out without a yes: repositories under any name, and the files that coffer itself obeys."""
 
 import itertools
 import json
@@ -54,7 +54,7 @@ def text(c, name):
 
 
 def git_status(c):
-    """What a person does next."""
+    """The next act of a person."""
     subprocess.run(["git", "-c", f"safe.directory={c.work}/sub", "status"], cwd=os.path.join(c.work, "sub"), check=False,
                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=c.env())
     return exists(c, "sub/ran")
@@ -118,7 +118,7 @@ def test_repositories(c):
 
 
 def test_own_files(c):
-    """Whatever coffer obeys."""
+    """All files that coffer obeys."""
     other = os.path.join(c.dir, "other")
     os.mkdir(other)
     c.own(other)

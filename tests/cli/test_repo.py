@@ -17,7 +17,7 @@ tap = Tap()
 
 
 def rooms(files):
-    """What check-rooms says about a tree of {path: text}."""
+    """The verdict and output of check-rooms for a tree of {path: text}."""
     with tempfile.TemporaryDirectory(prefix="coffertest-") as src:
         for path, text in files.items():
             os.makedirs(os.path.dirname(os.path.join(src, path)), exist_ok=True)
@@ -193,7 +193,7 @@ def check_triggers():
     tap.ok(len(set(rows)) == len(rows) > 300, "each row of the trigger table is unique")
 
 
-# What makes a process or replaces the program of one; the first group is spawn.h.
+# Calls that make a process or replace the program of one; the first group is spawn.h.
 STARTS = re.compile(r"\b(?:(spawn_start|spawn_start_step|spawn_exec)|fork|vfork|_Fork|ns_fork|clone|clone3|exec[lv]p?e?|execvpe|execveat|"
                     r"fexecve|posix_spawnp?|system|popen)\s*\(|\b(?:syscall|CALL|raw)\(SYS_(?:clone3?|v?fork|execve(?:at)?)\b")
 

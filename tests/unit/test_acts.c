@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a policy says of tools and of apply: which rule decides, what is refused, and that what is kept with a run says the same. */
+/* The rules of a policy for tools and apply: which rule decides, what is refused, and that what is kept with a run
+ * says the same. */
 #include "approval/toolcall.h"
 #include "policytest.h"
 
@@ -344,7 +345,7 @@ static void test_args(void)
 	CHECK(strstr(last_err.msg, "16384 values") != NULL);
 }
 
-/* What a run keeps decides as the file did. */
+/* The rules that a run keeps decide as the file did. */
 static void test_kept(void)
 {
 	autoclose int dir = open(scratch(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);

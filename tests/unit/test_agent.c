@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the ssh-agent signs, and everything that it does not. */
+/* The ssh-agent: the logins that it signs, and all that it does not. */
 #include "sshtest.h"
 #include "tap.h"
 

@@ -232,7 +232,7 @@ static void test_tools(void)
 	       "two patterns of one rule that ask the same become one allow line");
 	CHECKF(becomes("tools:\n- allow: deploy\n", TOOL("deploy"), ""),
 	       "a tool that is allowed changes nothing");
-	/* What would widen more. */
+	/* Changes that would widen more. */
 	CHECK(stays("tools:\n- ask: \"d*\"\n- deny: \"d*\"\n  when: {env: production}\n", TOOL("deploy"),
 		    "would overrule deny: d* when env=production"));
 	CHECK(stays("tools:\n- ask: \"d*\"\n- deny: \"dep*\"\n  when: {env: production}\n", TOOL("deploy"),
@@ -283,7 +283,7 @@ static void test_many(void)
 	CHECKF(stays("allow:\n- domain: a.m.test\n  ports: [443, 8443]\n  http:\n  - ask: PUT /x\n",
 		     PUT("a.m.test", "8443", "/x"), "would still be asked"),
 	       "each port of a list is as specific as one");
-	/* What the copy would be stronger than. */
+	/* Rules that the copy would overrule. */
 	CHECK(stays("allow:\n" MANY
 		    "deny:\n- domain: \"*.m.test\"\n  port: 443\n  http:\n  - deny: GET /admin\n",
 		    PUT("a.m.test", "443", "/x/1"), "not the only one"));
@@ -368,7 +368,7 @@ static void test_file(void)
 	r = 0;
 	CHECKF(always_file_write(file, &new, &old, log_nothing, &r, &last) == -EAGAIN,
 	       "a change of an outdated file is not written");
-	/* What one who was killed has left. */
+	/* A file that a killed process has left. */
 	CHECK(symlinkat("/etc/passwd", fd, ".p.yaml.coffer-new") == 0);
 	CHECK(fchmodat(fd, "p.yaml", 0640, 0) == 0);
 	buf_clear(&now);

@@ -42,7 +42,7 @@ static size_t count_rows(const char *rows, unsigned cols, const char *label)
 	return found;
 }
 
-/* What looks like a question of ours at each multiple of the width. */
+/* Text that looks like a question of ours at each multiple of the width. */
 static void add_evil(struct buf *b, unsigned cols, const char *fill, size_t max)
 {
 	for (unsigned i = 0; b->len + cols + 80 < max; i++) {
@@ -139,7 +139,7 @@ static void test_act(void)
 	json_decref(o);
 }
 
-/* ---- What an answer means. ---- */
+/* ---- The meaning of an answer. ---- */
 
 static void shows(json_t *o, const char *kind, const char *words)
 {
@@ -177,7 +177,7 @@ static bool is_covered(const struct ask_question *a, const struct ask_question *
 	return memcmp(x, y, HASH_LEN) == 0;
 }
 
-/* What the words for each kind promise is what a grant holds for. */
+/* A grant covers exactly the acts that the words for its kind promise. */
 static void test_means(void)
 {
 	json_t *o = make("request", "POST", "x");
@@ -240,7 +240,7 @@ static void test_list_is_whole(void)
 	json_decref(o);
 }
 
-/* ---- What it did before. ---- */
+/* ---- Events before the question. ---- */
 
 #define RUN "89f211aabbcc"
 
@@ -347,7 +347,7 @@ static void test_before_window(void)
 	json_decref(o);
 }
 
-/* ---- What is told while following. ---- */
+/* ---- News while following. ---- */
 
 static struct ask_news note(struct ask_seen *s, uint64_t number, const char *state, bool answered,
 			    uint64_t waiters)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What people are shown of a request's headers: all, or the names of the others, or nothing is asked. */
+/* The headers of a request that people are shown: all, or the names of the others, or nothing is asked. */
 #include "base/str.h"
 #include "egress/message/askheaders.h"
 #include "tap.h"

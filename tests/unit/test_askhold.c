@@ -38,7 +38,7 @@ static struct ask_question question(const char *what)
 	return q;
 }
 
-/* What it was told goes into the file "why-PID". */
+/* The answer that it got goes into the file "why-PID". */
 static int ask(const char *what, uint64_t timeout_s)
 {
 	struct ask_question q = question(what);
@@ -206,7 +206,7 @@ static void test_two(void)
 	       "a second answer names the approver of the first: %s", e.msg);
 	two = asker("two", 0);
 	CHECK(waits(&b, "two"));
-	/* Who serves has its answer and leaves; the other asks on. */
+	/* The serving asker has its answer and leaves; the other asks on. */
 	CHECK(answer(&a, true, NULL, &e) == 0);
 	CHECK(reap(one) == ALLOWED);
 	CHECK(waits(&again, "two"));
@@ -350,7 +350,7 @@ static void test_guard(void)
 	}
 }
 
-/* Who serves comes and goes; who was told no stays told. */
+/* Serving askers come and go; a denial stays in force. */
 static void test_tired(void)
 {
 	struct err e = ERR_INIT;

@@ -43,7 +43,7 @@ static void on_changed(void *ctx, const struct ask *a)
 	newest = v.number;
 }
 
-/* One life: asks `n` questions, and ends as it should, or is killed. What its first number was. */
+/* One life: asks `n` questions, and ends as it should, or is killed. Returns its first number. */
 static uint64_t live(unsigned n, bool killed)
 {
 	static struct askserve s;
@@ -174,7 +174,7 @@ int main(void)
 	CHECKF(live(1, false) > before + 1, "numbers continue when only the number file is gone");
 	CHECK(fd_replace_file(fd, ASKNUMBER_FILE, "x\n", 2, 0600) == 0 && live(1, false) > before + 1);
 	test_asked_again();
-	/* What cannot be remembered is not asked. */
+	/* A question whose number cannot be remembered is not asked. */
 	CHECK(unlinkat(fd, ASKNUMBER_FILE, 0) == 0 && mkdirat(fd, ASKNUMBER_FILE, 0700) == 0);
 	denied = 0;
 	CHECKF(live(2, false) == 0 && denied == 2, "a number that cannot be remembered is not used");

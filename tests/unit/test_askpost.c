@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What people are told of questions: each once, not too often, nothing that may be a secret. */
+/* Notifications of questions: each once, not too often, nothing that may be a secret. */
 #include "base/clock.h"
 #include "base/str.h"
 #include "notify/askpost.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the socket of a run's questions takes: requests, good and bad. */
+/* Requests to the socket of a run's questions, good and bad. */
 #include "approval/wire/askproto.h"
 #include "base/str.h"
 #include "tap.h"

@@ -52,7 +52,7 @@ static void test_gone(void)
 	asks_put(l, now, &q, 3, 0, NULL);
 	CHECK(told[3].n == 0 && state_of(l, "2") == ASK_PENDING);
 	CHECK(asks_unused(l, now, 3) == -ENOENT && asks_unused(l, now, 99) == -ENOENT);
-	/* Whoever dies with it has used it. */
+	/* An asker that dies with its answer has used it. */
 	CHECK(answer(l, "2", &q, true, ASK_ONCE, 0) == 0 && told[3].allow);
 	asks_drop_range(l, now, 1, 100);
 	CHECK(state_of(l, "2") == ASK_SPENT && asks_unused(l, now, 3) == -ENOENT);
@@ -143,7 +143,7 @@ static void test_grants(void)
 	asks_free(l);
 }
 
-/* What somebody submits is never taken for another's, nor for the sandbox's own. */
+/* A question that somebody submits is never taken for another's, nor for the sandbox's own. */
 static void test_by(void)
 {
 	static const char *const by[] = { "", "bot (api)", "other (api)" };
@@ -205,7 +205,7 @@ static void test_bounds(void)
 		asks_put(l, now, &q, 2 + (uint64_t)(i % 4000), 0, NULL);
 	}
 	CHECK(asks_pending(l) == ASKS_PENDING_MAX && asks_shed_count(l) == 10000 - ASKS_PENDING_MAX);
-	/* What others submit has places of its own, and one of them cannot take all. */
+	/* Questions that others submit have places of their own, and one submitter cannot take all. */
 	for (int i = 0; i < 100; i++) {
 		snprintf(path, sizeof(path), "/s%d", i);
 		q = question(path, "");
@@ -252,7 +252,7 @@ static void test_bounds(void)
 	asks_free(l);
 }
 
-/* What is granted has an end, too: the list is written down as a whole with each answer. */
+/* The number of grants has a bound: the list is written down as a whole with each answer. */
 static void test_grants_max(void)
 {
 	struct asks *l = begin();
@@ -334,7 +334,8 @@ static void test_ten_thousand(void)
 	asks_free(l);
 }
 
-/* Who submits in vain tires nobody but himself: the rule is the sandbox's, and so are its own calls. */
+/* A submitter whose questions are denied tires nobody but himself: the rule is the sandbox's, and so are its own
+ * calls. */
 static void test_tired_by(void)
 {
 	struct ask_question q = question("", "");

@@ -199,7 +199,7 @@ static bool last_events_are(struct test_log *t, const char *type, const char *wh
 	return strstr(b.data, want) && strstr(b.data, what);
 }
 
-/* What a kill between any two steps leaves, made by hand. */
+/* The states that a kill between any two steps leaves, made by hand. */
 static void test_crash_states(void)
 {
 	CLEANUP(log_free) struct test_log t = log_with(5);

@@ -338,7 +338,7 @@ static void test_heads(void)
 	CLEANUP(audit_verdict_release) struct audit_verdict x = verdict(&c);
 	CHECKF(!x.ok && has_kind(&x, AUDIT_HEAD), "heads that are missing are found");
 
-	/* Whoever rewrites the anchor too is still betrayed by a head that he cannot sign. */
+	/* An attacker who rewrites the anchor too is still betrayed by a head that he cannot sign. */
 	CLEANUP(log_free) struct test_log d = log_with(300);
 	autobuf struct buf log = log_read(&d, "log.jsonl"), at = log_read(&d, "anchor");
 	struct anchor an;

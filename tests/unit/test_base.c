@@ -38,7 +38,7 @@ static bool make_below(struct tree *t, int mid)
 	       symlinkat("edit", mid, ".netrc") == 0;
 }
 
-/* What is seen at a path: its first letter, '-' for nothing, '/' for a directory, '@' for a link. */
+/* The entry that is visible at a path: its first letter, '-' for nothing, '/' for a directory, '@' for a link. */
 static char seen(struct base b, const char *path)
 {
 	const char *name;

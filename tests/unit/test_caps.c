@@ -40,7 +40,7 @@ static bool become_root_in_namespace(void)
 
 typedef int child_fn(int out);
 
-/* What the child wrote, and its exit code. */
+/* The child's output goes into `b`; returns its exit code. */
 static int in_namespace(child_fn *fn, struct buf *b)
 {
 	int fds[2], status = -1;
@@ -139,7 +139,7 @@ static int drop_twice(int out)
 	bad += caps_drop_all_but(SOME, &e) < 0;
 	bad += caps_drop_all_but(SOME, &e) < 0;
 	bad += caps_effective(&now, &e) < 0 || now != SOME;
-	/* What is gone cannot be had again, and what is left in the bounding set not be taken without
+	/* A dropped capability cannot be had again, and one left in the bounding set cannot be taken without
 	 * SETPCAP. */
 	bad += caps_drop_all_but(SOME | BIT(CAP_KILL), &e) != -EPERM || !strstr(e.msg, "(kill)");
 	bad += caps_drop_all_but(0, &e) != -EPERM || !strstr(e.msg, "net_raw");

@@ -9,7 +9,7 @@
 
 static char out[4096];
 
-/* What it is written as, with P0, P1, … in the place of credentials; "-" and why when it is refused. */
+/* The rewritten body, with P0, P1, … in the place of credentials; "-" and why when it is refused. */
 static const char *rewrite(const char *spec, const char *body, struct capture *ret)
 {
 	autobuf struct buf b = BUF_INIT;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What control groups do, against the real kernel, where this process may make groups. */
+/* Control groups against the real kernel, where this process may make groups. */
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
@@ -146,7 +146,8 @@ static void test_bad_id(void)
 	}
 }
 
-/* What a child is born in comes first, the rest and the limits later, and both are found and removed as one. */
+/* The groups that a child is born in come first, the rest and the limits later, and both are found and removed as
+ * one. */
 static void test_two_steps(void)
 {
 	const struct cgroup_want want = { 1 << 30, CGROUP_UNSET, 1000, 100, false };
@@ -433,7 +434,7 @@ static void test_attach(void)
 	unmake(&cg, id);
 }
 
-/* Whoever finds only the id, in another process and from other groups, can end it all. */
+/* A process in other groups that finds only the id can end the whole group. */
 static void test_reopen(void)
 {
 	struct cgroup_want want = { 64 << 20, CGROUP_UNSET, 1000, 16, false };

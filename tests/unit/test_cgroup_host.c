@@ -278,7 +278,7 @@ static void test_mounts(void)
 	tree_end();
 }
 
-/* What is written where on v2. */
+/* The files of v2 and their contents. */
 static void test_v2_set(void)
 {
 	static const char *const files[] = { "memory.max", "memory.swap.max", "memory.low", "cpu.max",

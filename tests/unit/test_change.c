@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a run changed, read from real overlays. */
+/* The changes of a run, read from real overlays. */
 #include "overlay.h"
 #include "workspace/workspace.h"
 
@@ -212,7 +212,7 @@ static void test_conflict(void)
 	      put(d, "moved/f", "x") && mkdirat(d, "other", 0755) == 0 && put(d, "other/f", "y") &&
 	      mkdirat(d, "busy", 0755) == 0 && put(d, "busy/f", "x"));
 	CHECK(overlay_run(&t, do_conflict));
-	/* What the user does to the original meanwhile. */
+	/* The user's changes to the original meanwhile. */
 	CHECK(put(d, "both", "outside") && unlinkat(d, "vanished", 0) == 0 && put(d, "deleted", "outside") &&
 	      unlinkat(d, "retyped", 0) == 0 && mkdirat(d, "retyped", 0755) == 0 &&
 	      unlinkat(d, "vanished-dir/f", 0) == 0 && unlinkat(d, "vanished-dir", AT_REMOVEDIR) == 0 &&

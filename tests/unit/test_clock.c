@@ -4,7 +4,7 @@
 
 #include <errno.h>
 
-/* What the C library makes of the same second. */
+/* Compares with the C library's result for the same second. */
 static bool agrees(uint64_t sec)
 {
 	char ours[CLOCK_TEXT_LEN], theirs[CLOCK_TEXT_LEN];

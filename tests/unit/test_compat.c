@@ -23,7 +23,7 @@ static void test_check(void)
 			       strstr(e.msg, "meta.json"),
 		       "request %d is not sent to a sandbox of an unknown release: %s", q, e.msg);
 	}
-	/* What doc/adr/0034 promises about the release before. */
+	/* The promises of doc/adr/0034 about the release before. */
 	CHECKF(compat_check(COMPAT_FIRST, RUN_COMMAND, &e) == 0,
 	       "a command runs in a sandbox of the release before");
 	CHECKF(compat_check(COMPAT_FIRST, RUN_STAT, &e) == 0,

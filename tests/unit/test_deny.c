@@ -45,7 +45,7 @@ static void test_json(void)
 	}
 }
 
-/* Whatever a denial is made of, inside there is no path of the host in it. */
+/* A denial that is shown inside never has a path of the host in it. */
 static void test_no_directory(void)
 {
 	static const char *const texts[] = {

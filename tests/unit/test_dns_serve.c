@@ -21,7 +21,7 @@
 static struct egress eg;
 static int dial, journal;
 
-/* Who asks in a test; keeps the last answer. */
+/* A client of a test; keeps the last response. */
 struct asker {
 	struct dns_client base;
 	unsigned answers;

@@ -46,7 +46,7 @@ static int end_of(pid_t pid)
 	return WEXITSTATUS(status);
 }
 
-/* What `holds` says in a child behind the fence, or without one. */
+/* The result of `holds` in a child behind the fence, or without one. */
 static int ask(const struct fence *f, bool (*holds)(void))
 {
 	struct err e = ERR_INIT;

@@ -298,7 +298,7 @@ static void check_web(void)
 	CHECK(attempt(&web_fence, make_tcp) == DIED);
 }
 
-/* What makes up for Landlock on a kernel that has none: F1 of sys/fence/fence.h. */
+/* The rules that make up for Landlock on a kernel that has none: F1 of sys/fence/fence.h. */
 static void check_openers(void)
 {
 	static const struct fence *const all[] = { &egress_fence, &dial_fence, &courier_fence, &vault_fence,

@@ -30,7 +30,7 @@ static bool has_top(enum fold_kind kind, const char *text)
 	return strstr(buf_cstr(&b), text) != NULL;
 }
 
-/* What has no line is named where it is frequent. */
+/* A frequent event without a line is named in the sum. */
 static void test_top(void)
 {
 	static const char request[] = "POST a.test/x\nwhy";

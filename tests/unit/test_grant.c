@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a sandbox is granted and what it gets: the vault's side of one client, without a process. */
+/* The grants of a sandbox and the secrets that it gets: the vault's side of one client, without a process. */
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
@@ -125,7 +125,7 @@ static void test_narrow(void)
 	client_release(&c);
 }
 
-/* What changes under a grant that is there. */
+/* Changes of a secret while a grant exists. */
 static void test_later(void)
 {
 	struct client c;

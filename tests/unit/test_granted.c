@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is granted to a session: the list on a clock of its own, with processes that die wherever they can;
+/* The grants of a session: the list on a clock of its own, with processes that die wherever they can;
  * the file, damaged and forged; and real processes that serve a run one after the other. */
 #include "approval/list/granted.h"
 #include "approval/server/askback.h"
@@ -122,7 +122,7 @@ static void start(void)
 	CHECK(serve_next());
 }
 
-/* Is a call allowed, without asking? What had to be asked waits no more. */
+/* Is a call allowed, without asking? A question that had to be asked waits no more. */
 static bool passes(const char *what, const char *args)
 {
 	static uint64_t waiter;
@@ -254,7 +254,7 @@ static unsigned pick(unsigned n)
 	return (unsigned)(seed >> 33) % n;
 }
 
-/* Whoever serves dies at any step, and the next goes on: no more calls pass, and no more uses are logged,
+/* The serving process dies at any step, and the next goes on: no more calls pass, and no more uses are logged,
  * than a person granted; none after its time, none once it was taken back. */
 static bool one_round(uint64_t s)
 {
@@ -399,7 +399,7 @@ static void test_damage(void)
 	}
 	CHECKF(held == 0, "a file with one bit changed, or cut, grants nothing: %u do", held);
 	CHECK(put_file(b.data, b.len) && load(&l) == 1);
-	/* What is no file of ours. */
+	/* Files that are not ours. */
 	CHECK(unlinkat(run_fd, GRANTED_FILE, 0) == 0 && symlinkat("aside", run_fd, GRANTED_FILE) == 0 &&
 	      put_aside(b.data, b.len) && load(&l) < 0);
 	/* Where nothing can be written a use is none, and what is over goes with all else. */

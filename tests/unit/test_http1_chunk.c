@@ -4,7 +4,7 @@
 
 #include <errno.h>
 
-/* What comes out, the bytes taken, the last event. */
+/* The output, the bytes taken, the last event. */
 struct seen {
 	char data[4096];
 	size_t len, used;

@@ -102,7 +102,7 @@ static int finds(const struct ask *a, struct inject_plan *p)
 	return r < 0 ? r : (int)p->n;
 }
 
-/* What is sent: target, the field, the body. NULL: not looked at. */
+/* The expected request: target, the field, the body. NULL: not looked at. */
 static bool renders(const struct ask *a, const char *target, const char *value, const char *body)
 {
 	struct inject_dest d = dest(a);

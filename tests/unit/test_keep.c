@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What servers issued, in its file: for whom it comes back, what damage does, and what is not written. K1 to K4 of keep.h. */
+/* Issued credentials in their file: the issuers that get them back, the effect of damage, and what is not written.
+ * K1 to K4 of keep.h. */
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"

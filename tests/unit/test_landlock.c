@@ -172,7 +172,7 @@ static void check_reopen(int abi)
 	EXPECT(lseek(fd, 0, SEEK_SET) == 0);
 	EXPECT(!can_write(path) && errno == EACCES);
 	EXPECT(!can_read(path));
-	/* What has no place in the file system stays as it is. */
+	/* An object without a place in the file system stays as it is. */
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", mem);
 	EXPECT(can_write(path));
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", pipefd[1]);

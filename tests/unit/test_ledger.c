@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is let through for the first time, on a clock of the test's own: who is known, who waits and for how long, who is denied. */
+/* Acts that are let through for the first time, on a clock of the test's own: who is known, who waits and for how
+ * long, who is denied. */
 #include "base/clock.h"
 #include "egress/account/ledger.h"
 #include "tap.h"
@@ -196,7 +197,7 @@ static void test_several_lines(void)
 	ledger_release(&l);
 }
 
-/* Who fills the table gets everything logged once more, and hides nothing. */
+/* A sandbox that fills the table gets everything logged once more, and hides nothing. */
 static void test_filled(void)
 {
 	unsigned again = 0, odd = 0, n = 3 * SEEN_MAX;

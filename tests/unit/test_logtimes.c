@@ -200,7 +200,7 @@ static void test_thin_crash(void)
 	free(new);
 }
 
-/* What cannot be written is told by the record before it. */
+/* A line whose record cannot be written is told by the record before it. */
 static void test_full(void)
 {
 	const struct rlimit old = { RLIM_INFINITY, RLIM_INFINITY }, small = { 16, RLIM_INFINITY };

@@ -56,7 +56,7 @@ static void on_again(struct timer *t)
 		loop_timer(&loop, t, 0);
 }
 
-/* Whoever has more to do at once must leave room for the others. */
+/* A timer that fires again at once must leave room for the others. */
 static void test_timer_again(void)
 {
 	unsigned n = 0;
@@ -124,7 +124,7 @@ static void test_hang_up(void)
 
 static struct watch pair[2];
 
-/* Whichever comes first disarms the other, whose event is already there. */
+/* The first event disarms the other, whose event is already there. */
 static void on_first(struct watch *w, uint32_t events)
 {
 	(void)events;

@@ -60,7 +60,7 @@ static void together(void)
 	fd_close(b);
 }
 
-/* What the kernel does behind a last close() goes on for a while. */
+/* The kernel's work behind a last close() goes on for a while. */
 static void in_turn(void)
 {
 	int bad = 0;

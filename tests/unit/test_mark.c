@@ -28,7 +28,7 @@ static void test_marks(void)
 	CHECK(marks_are_good(&again) && !marks_any(&again) && !marks_has(&again, "abc", 3));
 }
 
-/* What was made for `secret`, marked. */
+/* The placeholder that was made for `secret`, marked. */
 static void check_put(const char *secret, const char *begin, size_t want_len)
 {
 	uint8_t seed[SHAPE_SEED_LEN] = { 7 };

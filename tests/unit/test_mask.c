@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is hidden from a sandbox. */
+/* The masks that hide files from a sandbox. */
 #include "overlay.h"
 #include "workspace/workspace.h"
 
@@ -215,7 +215,7 @@ static void test_deep(void)
 	CHECK(setrlimit(RLIMIT_NOFILE, &old) == 0 && tree_release(&t));
 }
 
-/* What cannot be searched or read is hidden. */
+/* A directory that cannot be searched or read is hidden. */
 static bool closed_as_user(void)
 {
 	struct found f;

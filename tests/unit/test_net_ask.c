@@ -78,7 +78,7 @@ static void stop(struct timer *t)
 	loop_stop(t->ctx);
 }
 
-/* What waits for this round of the loop. */
+/* Runs the events that wait for this round of the loop. */
 static void one_round(void)
 {
 	struct timer end = { .fn = stop, .ctx = &g.loop };

@@ -220,7 +220,7 @@ static void feed_secret(struct net_fold *f, unsigned n, const char *secret, cons
 	}
 }
 
-/* Who wants to use one secret unseen uses another one often. */
+/* A sandbox that wants to use one secret unseen uses another one often. */
 static void test_secrets(void)
 {
 	static const char one[] =
@@ -267,7 +267,8 @@ static void test_secrets(void)
 	buf_release(&l.text);
 }
 
-/* Who wants one line to be overlooked makes many others first: those of a new key are never folded, whatever came before. */
+/* A sandbox that wants one line to be overlooked makes many others first: those of a new key are never folded,
+ * whatever came before. */
 static void test_first(void)
 {
 	static const char gets

@@ -91,7 +91,7 @@ static void test_covers(void)
 	CHECK(pathpat_covers("/*", "/a*b"));
 }
 
-/* What backtracking would never come back from. */
+/* Patterns that backtracking would never return from. */
 static void test_time(void)
 {
 	size_t n = 32000;

@@ -209,7 +209,7 @@ static void test_requests(void)
 	/* Path decides before method; the paths are equal, so the method does. */
 	CHECK(request_is(p, "GET", "https://api.example.com/both", POLICY_ALLOW));
 	CHECK(request_is(p, "POST", "https://api.example.com/both", POLICY_DENY));
-	/* What servers may take for the same path is denied with it. */
+	/* A path that servers may take for a denied one is denied with it. */
 	CHECK(request_is(p, "GET", "https://api.example.com/ADMIN/users", POLICY_DENY));
 	CHECK(request_is(p, "GET", "https://api.example.com/admin;x=1/users", POLICY_DENY));
 	CHECK(request_is(p, "GET", "https://api.example.com/a/../admin/users", POLICY_DENY));
@@ -287,7 +287,8 @@ static void test_repositories(void)
 	CHECK(request_is(p, "POST", "https://git.example.com/o/r/issues", POLICY_ALLOW));
 }
 
-/* What a server takes for a denied path when it decodes twice, or folds letters before it compares, is denied with it. */
+/* A path that a server takes for a denied one when it decodes twice, or folds letters before it compares, is denied
+ * with it. */
 static void test_lookalikes(void)
 {
 	CLEANUP(policy_freep)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the shipped presets let through and what not, act by act. */
+/* The shipped presets: the acts that they allow and deny, act by act. */
 #include "config/preset.h"
 
 #include "policytest.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a typed line means at a question on the terminal, and what is shown there. */
+/* A question on the terminal: the meaning of typed lines, and the text that is shown. */
 #include "approval/prompt.h"
 #include "tap.h"
 
@@ -137,7 +137,7 @@ static void test_keys(void)
 	       "a line that is too long is spoilt");
 }
 
-/* ---- What is shown. ---- */
+/* ---- The text that is shown. ---- */
 
 #define CONTINUED TERMROWS_MARK
 
@@ -225,7 +225,8 @@ static void make_text(struct prompt_text *t, unsigned cols, unsigned kind, const
 	termrows_add(&t->text, cols, "reason", buf_cstr(&evil));
 }
 
-/* One page: rows are ours, none is too wide, there are no more than the screen has. What was shown of `want` is taken off. */
+/* One page: rows are ours, none is too wide, there are no more than the screen has. The part of `want` that was
+ * shown is taken off. */
 static bool check_page(const struct prompt_shown *s, const char **want, bool *has_act, bool *has_code)
 {
 	autobuf struct buf out = BUF_INIT;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is kept of a resolver's answers, on a fake clock. */
+/* The cache of a resolver's responses, on a fake clock. */
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "dial/connect/resolve_cache.h"

@@ -24,7 +24,7 @@ static void add_frame(struct buf *b, unsigned char first, const char *payload, s
 	buf_add(b, payload, len);
 }
 
-/* What comes out of `in`, in pieces of `step`. */
+/* The output for `in`, in pieces of `step`. */
 static int through(const struct buf *in, size_t step, struct buf *out)
 {
 	struct scrub_ws *w = scrub_ws_new(set);
@@ -175,7 +175,7 @@ static size_t in_use(void)
 	return m.uordblks + m.hblkhd;
 }
 
-/* What may be the beginning of a secret for as long as the server likes, a byte in each fragment: a head always waits. */
+/* Bytes that may begin a secret for as long as the server likes, a byte in each fragment: a head always waits. */
 static void test_memory(void)
 {
 	static const char fragment[] = "\0\1a";

@@ -229,7 +229,7 @@ static const struct expected dangerous[] = {
 	{ "a call after the table's last", 470, ENOSYS, ENOSYS, 0 },
 };
 
-/* What ordinary programs cannot do without, whatever the options. */
+/* Calls that ordinary programs need, whatever the options. */
 static const int needed[] = {
 	SYS_read,
 	SYS_write,

@@ -53,7 +53,7 @@ static void test_guard_page(void)
 	CHECKF(!WIFEXITED(beyond) || WEXITSTATUS(beyond) > 1, "the byte behind secret memory cannot be read");
 }
 
-/* What an ordinary user with a small limit meets. Root is not limited, so this one is not root. */
+/* The failure of an ordinary user with a small limit. Root is not limited, so this one is not root. */
 static void test_cannot_lock(void)
 {
 	int status = 0;

@@ -45,7 +45,7 @@ static void test_text(void)
 	CHECK_STR(cut("", 0), "");
 }
 
-/* Whatever is shown of a host has its end: tried for every width. */
+/* Every shown part of a host has its end: tried for every width. */
 static void test_each_width(void)
 {
 	static const char *const texts[] = { EVIL, "POST https://" EVIL "/x",

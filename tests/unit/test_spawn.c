@@ -101,7 +101,7 @@ static int tell(int argc, char **argv)
 
 static struct buf told = BUF_INIT;
 
-/* What the child said of a key; its last word where there are many. */
+/* The child's text for a key; its last word where there are many. */
 static const char *said(const char *key)
 {
 	static char value[512];
@@ -413,7 +413,7 @@ static void test_path(void)
 
 /* --- S4 --------------------------------------------------------------------------------------------------------- */
 
-/* Whoever inherits it may take time to reap it. */
+/* The process that inherits it may take time to reap it. */
 static bool is_gone(pid_t pid)
 {
 	char path[32], text[256], *state;

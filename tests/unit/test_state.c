@@ -27,7 +27,7 @@ static void test_anothers(const char *path)
 	setenv("COFFER_STATE", path, 1);
 }
 
-/* What state_is_host_root() should say, found out another way: only the first namespace has all ids. */
+/* The result that state_is_host_root() should have, found out another way: only the first namespace has all ids. */
 static bool has_all_ids(void)
 {
 	autobuf struct buf map = BUF_INIT;

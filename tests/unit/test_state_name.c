@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a person may call a run by. */
+/* The names by which a person may call a run. */
 #include "statedir.h"
 
 static void test_last(void)

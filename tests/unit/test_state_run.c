@@ -44,7 +44,7 @@ static void test_runs(void)
 	end(&st);
 }
 
-/* Who only looks whether a run is alive holds it for a moment, and is in nobody's way. */
+/* A process that only looks whether a run is alive holds it for a moment, and is in nobody's way. */
 static void test_lookers(void)
 {
 	char id[RUN_ID_LEN + 1] = "";

@@ -264,7 +264,7 @@ static void test_disk(void)
 	close(j.io.usage_fd);
 }
 
-/* Whatever stands in the place of init. */
+/* A hostile program in the place of init. */
 static void test_hostile(void)
 {
 #define HELLO "\\004\\000\\000\\000\\040\\000\\000\\000\\000\\000\\000\\000\\001\\000\\000\\000"

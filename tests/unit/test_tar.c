@@ -129,7 +129,7 @@ static void test_pax(void)
 	CHECK_STR(s->link, "to");
 	CHECK(s->last.xattrs == 1 && !s->last.overlay_xattr && s->last.mtime == -3);
 	free(s);
-	/* What it says is for one entry only. */
+	/* The extended header is for one entry only. */
 	header(a + TAR_BLOCK * 3, "second", '2', "00000000000", "elsewhere");
 	s = read_all(a, sizeof(a), 100);
 	CHECK_STR(s->path, "second");

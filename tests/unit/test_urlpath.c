@@ -123,7 +123,7 @@ static void test_refused(void)
 		"/%25%32f",
 		"/%25%32%46",
 		"/a/..//b",
-		/* What is empty, or dots, for one server and not for another. */
+		/* Segments that are empty, or dots, for one server and not for another. */
 		"/;/secret/x",
 		"/;",
 		"/a/;x=1",

@@ -101,7 +101,7 @@ static void test_make(void)
 	CHECKF(vault_save(&proc, &files, &err) == 0 && proc.counter == 1, "the vault is saved: %s", err.msg);
 }
 
-/* What egress does: asks, and waits for the answer. */
+/* Plays coffer-egress: asks, and waits for the answer. */
 static uint32_t ask(int fd, struct vault_msg *m, char *ret, size_t size)
 {
 	uint8_t out[4096], in[8192];
@@ -432,7 +432,6 @@ static void test_scan(void)
 	CHECK(say(&m, &file, 1) == 0);
 }
 
-/* C2: what is not legal now, or no message, ends it. */
 /* As many secrets as one request may name, each with a long placeholder and with long hosts: together too long
  * for the response. */
 static int grant_too_many(const char *sandbox)
@@ -481,6 +480,7 @@ static void test_failed_grant_keeps_first(void)
 	open_again(0, VAULT_OPEN_READ_ONLY);
 }
 
+/* C2: a message that is not legal now, or cannot be parsed, ends the channel. */
 static void test_protocol(void)
 {
 	struct vault_msg list = { .type = VAULT_LIST }, rm = { .type = VAULT_RM };

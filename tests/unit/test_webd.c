@@ -255,7 +255,7 @@ static void test_once_for_all(void)
 	       "requests that waited share one job: %u", d->n_running);
 	end_one(d);
 	CHECK(!d->jobs && d->n_running == 0);
-	/* What changes something is done for each. */
+	/* A request that changes something is done for each. */
 	q = (struct webp_req){ .op = WEB_SUBMIT, .id = q.id, .cred = WEB_CRED_TOKEN };
 	q.v[0] = (struct web_value){ .has = true, .s = "x", .len = 1 };
 	q.v[2] = (struct web_value){ .has = true, .s = "what", .len = 4 };
