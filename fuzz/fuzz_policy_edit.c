@@ -27,7 +27,7 @@ static void check_added(const char *old, size_t len, const struct buf *now)
 	BUG_ON(head + tail != len);
 }
 
-/* One word has become another: the rest is as it was. */
+/* A single word has become another: the rest is as it was. */
 static void check_turned(const char *old, size_t len, const struct buf *now, const char *from, const char *to)
 {
 	size_t head = 0, tail = 0, longer = strlen(to) - strlen(from);

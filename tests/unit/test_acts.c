@@ -370,12 +370,12 @@ static void test_kept(void)
 	CHECK(parse("tools: []\n") && toolcall_write_acts(dir, &cp.acts, &e) == 0);
 	CHECK(toolcall_read_acts(dir, "3f9a2c0011aa", &kept, &e) == 0 && kept.has_tools);
 	acts_release(&kept);
-	/* One that cannot be read is no permission. */
+	/* A kept policy that cannot be read is no permission. */
 	free(write_scratch(TOOLCALL_FILE, "tools: [{alow: x}]\n"));
 	CHECK(toolcall_read_acts(dir, "3f9a2c0011aa", &kept, &e) < 0);
 	CHECK(parse("egress: {}\n") && toolcall_write_acts(dir, &cp.acts, &e) == 0);
 	CHECK(faccessat(dir, TOOLCALL_FILE, F_OK, 0) < 0);
-	/* Nor is one that is gone. */
+	/* A kept policy that is gone is no permission. */
 	CHECK(state_meta_write(dir, &m, &e) == 0);
 	CHECK(toolcall_read_acts(dir, "3f9a2c0011aa", &kept, &e) == 0 && !acts_says_something(&kept));
 	m.acts = true;
@@ -408,7 +408,7 @@ static void test_question(void)
 	CHECK_STR(q.what, "deploy when env=production");
 	CHECK_STR(q.preview, "$ deploy\\x1b[2J\n{\"env\":\"production\",\"z\":\"\\u202E\"}");
 	CHECK(q.body_len == q.preview_len);
-	/* The same in another order is the same, another word of the command is not. */
+	/* Arguments in another order are the same call, another word of the command is not. */
 	CHECK(toolcall_parse(&same, "deploy", other, strlen(other), &e) == 0);
 	CHECK(toolcall_question(&same, &v, &b, &y, &q2, &e) == 0 && memcmp(q.body, q2.body, HASH_LEN) == 0);
 	toolcall_texts_release(&y);

@@ -27,7 +27,7 @@ static struct ask_question question(const char *what)
 		.path = "",
 		.what = what,
 		.type = "",
-		/* One that is denied often is not asked any more: each has its own but those of test_tired(). */
+		/* A rule with many denials asks no more: each question has its own but those of test_tired(). */
 		.rule = strstr(what, "again") ? "same" : what,
 		.reason = "because",
 		.preview = "hello",
@@ -257,7 +257,7 @@ static void test_withdrawn(void)
 	CHECK(n_logged("ask.gone") == gone + 1 && n_logged("ask.use") == used);
 	CHECK(answer(&w, true, NULL, &e) < 0);
 
-	/* One that is killed leaves its socket; the next one takes its place, and not its number. */
+	/* An asker that is killed leaves its socket; the next one takes its place, and not its number. */
 	pid = asker("killed", 0);
 	CHECK(waits(&w, "killed"));
 	CHECK(kill(pid, SIGKILL) == 0);

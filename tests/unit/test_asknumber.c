@@ -70,7 +70,7 @@ static uint64_t live(unsigned n, bool killed)
 		newest = 0;
 		askserve_put(&s, &q, serial, NULL);
 		first = first ? first : newest;
-		/* So that the list of those that wait does not fill. */
+		/* The list of waiting questions must not fill. */
 		askserve_drop(&s, serial);
 		if (i % 32 == 31)
 			asks_end(s.asks, asks_clock());

@@ -365,7 +365,7 @@ static void test_no_space_rlimit(void)
 	CHECK(log_fill(&t, 3, NULL, &e) == 0 && log_is_ok(&t));
 }
 
-/* Not a promise of a time, which a busy machine breaks, but a look at it. */
+/* The time is shown and not asserted, because a busy machine breaks any promise of it. */
 static void show_speed(void)
 {
 	CLEANUP(log_free) struct test_log t = log_with(1);

@@ -395,7 +395,7 @@ static void test_accept(void)
 	CLEANUP(audit_verdict_release) struct audit_verdict again = verdict(&a);
 	CHECKF(!again.ok && has_kind(&again, AUDIT_EDIT), "a later edit is found beside an accepted break");
 	accept_and_check(&a, AUDIT_EDIT, "a second break");
-	/* And a second edit of the same line is another one. */
+	/* A second edit of the same line is another finding. */
 	edit_line(&a, "log.000001.jsonl", 4, "Something", "Anything");
 	CLEANUP(audit_verdict_release) struct audit_verdict more = verdict(&a);
 	CHECKF(!more.ok && has_kind(&more, AUDIT_EDIT), "a second edit of an accepted line is found");

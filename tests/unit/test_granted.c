@@ -231,7 +231,7 @@ static void test_errors(void)
 	CHECK(!passes("deploy", "{}") && told_no && n_uses == 0);
 	event_fails = 0;
 	CHECK(passes("deploy", "{}") && passes("deploy", "{}") && !passes("deploy", "{}") && n_uses == 2);
-	/* One that is taken back is gone here, whatever the file says; and that it was not written is said.
+	/* A revoked grant is gone here, whatever the file says; the failed write is reported.
 	 *  */
 	start();
 	CHECK(allow("deploy", "{}", ASK_SANDBOX, 0) == 0);
@@ -402,7 +402,7 @@ static void test_damage(void)
 	/* Files that are not ours. */
 	CHECK(unlinkat(run_fd, GRANTED_FILE, 0) == 0 && symlinkat("aside", run_fd, GRANTED_FILE) == 0 &&
 	      put_aside(b.data, b.len) && load(&l) < 0);
-	/* Where nothing can be written a use is none, and what is over goes with all else. */
+	/* A use that cannot be written does not count, and a grant that is over goes with all others. */
 	CHECK(granted_write(run_fd, list, false, &e) == 0 && load(&l) == 1);
 	can_write(false);
 	CHECK(granted_write(run_fd, list, false, &e) < 0 && load(&l) == 1);

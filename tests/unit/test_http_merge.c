@@ -87,7 +87,7 @@ static void test_unbound(void)
 	CHECK(!bound("mutation { mergePullRequest(input: {expectedHeadOid: \"" OID
 		     "\"}) { x } enqueuePullRequest(input: {expectedHeadOid: \"" TWO "\"}) { x } }",
 		     NULL, NULL));
-	/* One of several is not. */
+	/* A commit for one of several merges is not enough. */
 	CHECK(!bound("mutation { a: mergePullRequest(input: {expectedHeadOid: \"" OID
 		     "\"}) { x } b: mergePullRequest(input: {}) { x } }",
 		     NULL, NULL));
@@ -181,7 +181,7 @@ static void test_gitlab(void)
 	      !lacks(path, JSON ";charset=utf-8", "{\"sha\":\"" OID "\"}"));
 	CHECK(!lacks(path, FORM, "squash=true&sha=" OID) && !lacks(query, NULL, "") &&
 	      !lacks(query, JSON, "{\"squash\":true}"));
-	/* Another reading is another commit. */
+	/* A body in another format than announced names no commit. */
 	CHECK(lacks(path, FORM, "{\"sha\":\"" OID "\"}") && lacks(path, NULL, "{\"sha\":\"" OID "\"}"));
 	CHECK(lacks(path, "multipart/form-data", "sha=" OID) && lacks(path, FORM, "sha=" OID "&sha=" TWO));
 	CHECK(lacks(path, FORM, "sha[]=" OID) && lacks(path, FORM, "sha=" OID "%00"));

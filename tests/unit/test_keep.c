@@ -73,7 +73,7 @@ static size_t load_from(int fd, const struct vault_grants *g, const struct secme
 	return l->n;
 }
 
-/* How many come back of what is in the file. */
+/* The number of credentials that come back from the file. */
 static size_t count(int fd, const struct vault_grants *g)
 {
 	struct issued_list l = { .n = 0 };

@@ -50,7 +50,7 @@ static enum ledger_verdict act_n(unsigned n)
 	return act(key_n(n));
 }
 
-/* So many of n keys from `from` on are let through now. */
+/* Returns how many of n keys from `from` on are let through now. */
 static unsigned many(unsigned from, unsigned n)
 {
 	unsigned done = 0;
@@ -167,7 +167,7 @@ static void test_waiting(void)
 	CHECKF(late == 289 && l.n_waits == 0 && !l.turn.armed,
 	       "a waiting key is answered after LEDGER_WAIT at the latest: %u", late);
 	CHECK(l.late == 289 && l.waited == 300);
-	/* One that asks for what is known by now needs no token. */
+	/* A waiter for a key that is known by now needs no token. */
 	(void)many(200000, 2 * LEDGER_BURST);
 	wait(&w[0], 200000, 1);
 	turn(NSEC_PER_SEC / LEDGER_RATE);

@@ -25,7 +25,7 @@ static int bound(const char *path, struct err *e)
 	return fd < 0 ? -errno : workspace_may_bind(fd, path, state, e);
 }
 
-/* Both questions refuse, and say why and what to do. */
+/* The workspace and the bind are refused, with the reason and the next step. */
 static void refused(const char *path, const char *why)
 {
 	struct err e;

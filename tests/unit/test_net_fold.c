@@ -335,7 +335,7 @@ static void test_pace(void)
 	buf_release(&l.text);
 }
 
-/* Neither the other program nor sums use up what lines that say `first` may have. */
+/* The pace of lines that say `first` is not used up by the other program, nor by sums. */
 static void test_apart(void)
 {
 	static const char

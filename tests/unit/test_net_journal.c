@@ -20,7 +20,7 @@ static int on_event(void *ctx, const char *type, const struct buf *fields)
 	return 0;
 }
 
-/* So many bytes at least, in lines that cost little. Returns how many there are. */
+/* Writes at least that many bytes, in lines that cost little. Returns their number. */
 static uint64_t write_lines(int fd, uint64_t bytes)
 {
 	static const char line[] = "{\"ev\":\"dns\",\"name\":\"a.test\",\"decision\":\"allow\"}\n";

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* That Java reads it is seen where Java runs (tests/cli/test_clients.py); here, that it is what it says. */
+/* A PKCS#12 store: its structure. Java reads it in tests/cli/test_clients.py, where Java runs. */
 #include "codec/file/p12.h"
 #include "tap.h"
 

@@ -62,9 +62,9 @@ static void test_precedence(void)
 	CHECK(connect_is(p, "c.b.example.com:443", POLICY_DENY));
 	CHECK(connect_is(p, "a.b.example.com:443", POLICY_ALLOW));
 	CHECK(connect_is(p, "a.b.example.com:80", POLICY_DENY));
-	/* Neither names a port: equal, and deny wins. */
+	/* Rules without a port are equal, and deny wins. */
 	CHECK(connect_is(p, "same.example.com:443", POLICY_DENY));
-	/* One does, and is the more specific. */
+	/* A rule with a port is the more specific. */
 	CHECK(connect_is(p, "named.example.com:443", POLICY_ALLOW));
 	CHECK(connect_is(p, "named.example.com:80", POLICY_DENY));
 	CHECK(connect_is(p, "ports.example.com:1300", POLICY_ALLOW));
@@ -200,7 +200,7 @@ static void test_requests(void)
 	CHECK(request_is(p, "POST", "https://api.example.com/x", POLICY_DENY));
 	CHECK(strstr(last.why, "does not list POST /x") != NULL);
 	CHECK(request_is(p, "PUT", "https://api.example.com/repos/o/r/topics", POLICY_ALLOW));
-	/* Neither of the two paths contains the other: the stricter holds. */
+	/* The two paths do not contain each other: the stricter holds. */
 	CHECK(request_is(p, "PUT", "https://api.example.com/repos/o/r/pulls/1/merge", POLICY_ASK));
 	CHECK(strstr(last.why, "a person has to allow it") != NULL);
 	CHECK(request_is(p, "DELETE", "https://api.example.com/x", POLICY_DENY));
@@ -279,7 +279,7 @@ static void test_repositories(void)
 		CHECKF(push_is(p, url, "refs/heads/x", POLICY_PUSH_CREATE, POLICY_DENY),
 		       "a push to %s is denied as one to o/r", names[i]);
 	}
-	/* Not by what `http:` grants either. */
+	/* A grant of `http:` does not allow the push either. */
 	CHECK(push_is(p, "https://git.example.com/o/r/git-receive-pack/", "refs/heads/x", POLICY_PUSH_CREATE,
 		      POLICY_DENY));
 	CHECK(push_is(p, "https://git.example.com/o/r/git-receive-pack;x", "refs/heads/x", POLICY_PUSH_CREATE,

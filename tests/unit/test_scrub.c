@@ -23,7 +23,7 @@ static void drop(struct scrub_set *s)
 	free(s);
 }
 
-/* But for the first bytes of what was written over, which may be gone before. */
+/* The texts are equal but for the first bytes of a replaced string, which may be gone before. */
 static bool is_it(const struct scrub_set *set, const char *text, const char *got, const char *want,
 		  size_t len)
 {

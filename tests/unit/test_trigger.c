@@ -354,7 +354,7 @@ static void test_above(void)
 	CHECK(below("/a/.config", "fish/x", SIZE_MAX).why && below("/a/.vscode", "tasks.json", SIZE_MAX).why);
 	CHECK(!below("/.vscode/project", "main.c", SIZE_MAX).why && below("/p", ".envrc", SIZE_MAX).why &&
 	      !below("/", "main.c", SIZE_MAX).why);
-	/* How long a yes must be counts in the path that is said. */
+	/* The length of a yes counts in the path that is shown. */
 	CHECK(below("/a/.git/hooks", "post-commit", SIZE_MAX).why &&
 	      below("/a/.git/hooks", "post-commit", SIZE_MAX).beyond == 0);
 	CHECK(below("/a/project", "x/.git/config", SIZE_MAX).beyond == strlen("x/.git"));

@@ -142,7 +142,6 @@ static void test_ids(void)
 	webd_close(d);
 }
 
-/* W3: one credential does not have all workers, nor the whole queue. */
 /* Ids begin anew with each coffer-web: one that is gone, and one of the next with the same id, have nothing to do with each other. */
 static void test_ids_again(void)
 {
@@ -174,6 +173,7 @@ static void test_ids_again(void)
 	webd_close(d);
 }
 
+/* W3: one credential does not have all workers, nor the whole queue. */
 static void test_share(void)
 {
 	struct webctl t[2] = { token("busy", 5), token("other", 6) };

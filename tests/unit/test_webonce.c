@@ -93,7 +93,7 @@ static void test_others(void)
 	/* A third one has a part too, of who has most. */
 	CHECK(put_all(3, 0, 400) == 400);
 	CHECK(count_kept(1, 0, 100) == 100 && count_kept(3, 0, 400) == 400);
-	/* And the owner, over whichever connection. */
+	/* The owner has a part too, over whichever connection. */
 	CHECK(put_all(0, 0, 50) == 50);
 	CHECK(count_kept(0, 0, 50) == 50 && count_kept(1, 0, 100) == 100);
 	web_once_free(once);
