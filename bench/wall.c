@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The bare wall: the namespaces and mounts of a sandbox, and nothing else. No guard, no log, no control group, no
- * coffer-init, no filter, no supervision. What coffer takes beyond this is coffer's own; what this takes beyond vfork
- * and exec is the kernel's.
+ * coffer-init, no filter, no supervision. Time that coffer takes beyond this is coffer's own; time
+ * that this takes beyond vfork and exec is the kernel's.
  *
  *   wall LAYERS|- CMD…      LAYERS: an empty directory for upper/ and work/ of an overlay over the current directory
  */

@@ -21,7 +21,7 @@ static void set_up(void)
 	sshtest_put(&store, "key", &key, "git.example.com", "ssh", "git", &server);
 }
 
-/* What was signed must be the one login that may be. */
+/* Signed data must be the one login that may be. */
 static void check_signed(const uint8_t *ask, size_t len, bool bound)
 {
 	struct wire_in in = { .p = ask, .left = len };
@@ -40,7 +40,7 @@ static void check_signed(const uint8_t *ask, size_t len, bool bound)
 
 static bool allowed; /* as if a person had said so */
 
-/* Where it is asked about, nothing is signed without an answer; with one nothing is asked. */
+/* A key that asks signs nothing without an answer; with one nothing is asked. */
 static void check_asked(const struct agent *a, const struct vault_msg *said)
 {
 	if (said->num[1] == VAULT_SAID_SIGNED)

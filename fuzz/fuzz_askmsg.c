@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What coffer-egress says to the guard when a person is to be asked: into the list, as the guard does it. */
+/* Messages of coffer-egress to the guard when a person is to be asked: put into the list, as the guard does it. */
 #include "approval/list/asks.h"
 #include "egress/wire/askmsg.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a client says to whoever serves a run's questions: frames, each parsed as the server does; and the file. */
+/* Frames of a client to the server of a run's questions, each parsed as the server does; and the file. */
 #include "approval/wire/askproto.h"
 #include "base/cleanup.h"
 
@@ -51,7 +51,7 @@ static void read_frames(const uint8_t *data, size_t size)
 	}
 }
 
-/* What a session was granted: all or nothing, and what is taken can be written and read again. */
+/* The file of a session's grants: all or nothing, and an accepted one can be written and read again. */
 static void read_kept(const uint8_t *data, size_t size, const struct asks_out *out, struct asks_now now)
 {
 	CLEANUP(asks_freep) struct asks *l = asks_new(RUN, 0, out), *again = asks_new(RUN, 0, out);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whatever bytes stand in the files of the log: the reader and verify must neither crash nor grow. The input is an
+ * Any bytes in the files of the log: the reader and verify must neither crash nor grow. The input is an
  * anchor, heads and a log, separated by lines that hold only "--"; what is missing is empty.
  */
 #include "audit/anchor.h"

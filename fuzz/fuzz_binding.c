@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two bindings as typed, "HOST[:PORT][/path] AS", and a path of a request. What parses is good and reads back the same; what
- * both allow is never more than either (B4); a path is covered only below the prefix.
+ * Two bindings as typed, "HOST[:PORT][/path] AS", and a path of a request. A binding that parses is good and reads back
+ * the same; what both allow is never more than either (B4); a path is covered only below the prefix.
  */
 #include "base/cleanup.h"
 #include "base/str.h"

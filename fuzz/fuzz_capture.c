@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An answer of a server that issues credentials. What can be read is written anew with a placeholder in each credential's
- * place; whoever reads that finds the same members with placeholders in them, and nothing else under their names.
+ * An answer of a server that issues credentials. A body that can be read is written anew with a placeholder in each
+ * credential's place; whoever reads that finds the same members with placeholders in them, and nothing else under their
+ * names.
  */
 #include "base/cleanup.h"
 #include "base/str.h"

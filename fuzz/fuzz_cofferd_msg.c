@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What cofferd is sent by its clients, and they by it. */
+/* Messages between cofferd and its clients, in both directions. */
 #include "base/err.h"
 #include "cofferdc/cofferd_int.h"
 #include "daemon/broker/webd.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a proxy may answer to CONNECT, at once and in pieces. */
+/* A proxy's response to CONNECT, at once and in pieces. */
 #include "codec/http/connect.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -19,7 +19,7 @@ static void job(const uint8_t *data, size_t size)
 			continue;
 		BUG_ON(courier_job_pack(&j, &again) < 0);
 		BUG_ON(again.len != size || memcmp(again.data, data, size) != 0);
-		/* Whatever a good job is, its request is one head and the body. */
+		/* The request of any good job is one head and the body. */
 		BUG_ON(courier_request(&j, slice_of("a-secret"), 1700000000, &out) < 0);
 		struct http1_head h = HTTP1_HEAD_INIT;
 		long n = http1_parse_request(&h, out.data, out.len);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What coffer-dial is handed as text: resolv.conf, and the proxies' credentials. The first byte says which. */
+/* Files that coffer-dial is handed as text: resolv.conf, and the proxies' credentials. The first byte says which. */
 #include "dial/connect/resolve.h"
 #include "dial/proxy/proxy_credentials.h"
 

@@ -175,7 +175,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	is_up = true;
 	while (size >= 2 && step(&data, &size) == 0)
 		;
-	/* What is still open is ended, and every one gets its reply. */
+	/* Every open request is ended, and each gets its reply. */
 	for (uint32_t id = 0; id < IDS; id++) {
 		struct dial_request *r = dial_request_find(&d, id);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table of names as an earlier process may have left it. What is accepted must be consistent: each name is found by its
- * address and each address by its name.
+ * The table of names as an earlier process may have left it. An accepted table must be consistent: each name is found
+ * by its address and each address by its name.
  */
 #include "base/cleanup.h"
 #include "egress/account/egress_names.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The bytes of a client, over a socket pair, into the inspecting part as it stands: HTTP/1.1 or HTTP/2 by the first byte, a
- * policy with rules of every kind, and a server that answers what the rest of the input says. Whatever comes, nothing is
- * held when the connection has ended.
+ * The bytes of a client, over a socket pair, into the inspecting part as it stands: HTTP/1.1 or HTTP/2 by the first
+ * byte, a policy with rules of every kind, and a server that answers what the rest of the input says. For any input,
+ * nothing is held when the connection has ended.
  */
 #include "base/clock.h"
 #include "egress/core/flow_int.h"
@@ -68,7 +68,7 @@ static void start(void)
 	in = eg.inspector->ctx;
 }
 
-/* What was asked for gets one end of a socket pair, with the server's bytes already in the other. */
+/* A requested connection gets one end of a socket pair, with the server's bytes already in the other. */
 static void dial(const uint8_t *data, size_t size)
 {
 	union dial_msg m;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What coffer-vault is sent by the guard of a sandbox that uses the vault which cofferd keeps: a row of raw messages and of
- * well-formed ones, for any sandbox and any secrets. It hears of no secret but those that its channel was made for, never a
- * value, and what is granted is granted to its own sandbox and not wider than was said.
+ * Messages to coffer-vault from the guard of a sandbox that uses the vault which cofferd keeps: a row of raw messages
+ * and of well-formed ones, for any sandbox and any secrets. It hears of no secret but those that its channel was made
+ * for, never a value, and what is granted is granted to its own sandbox and not wider than was said.
  */
 #include "base/cleanup.h"
 #include "base/fd.h"

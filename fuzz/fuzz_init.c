@@ -143,7 +143,7 @@ static void clear(struct init *in)
 	in->any_parked = in->reap_again = in->main_ended = false;
 }
 
-/* What a signal from outside would bring: the command ended. */
+/* The end of a command, as a signal from outside would bring it. */
 static void end_one(struct init *in, uint8_t which)
 {
 	struct cmd *c = in->n_cmd ? &in->cmd[which % in->n_cmd] : NULL;

@@ -136,7 +136,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		for (unsigned i = 0; i < INJECT_MAX; i++)
 			value[i] = slice_of(REAL);
 		if (inject_find(&grants, &d, &q, b, &p, &no) == 0 && p.n) {
-			/* Whatever is rendered for one host in its head is refused for another. */
+			/* A secret that is rendered for one host in its head is refused for another. */
 			if (!p.in_body && inject_find(&grants, &bad, &q, b, &none, &no) == 0)
 				abort();
 			if (inject_render(&grants, &d, &q, b, &p, value, &out) == 0)

@@ -59,7 +59,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	while ((n = manifest_next(&r, &e)) > 0) {
 		check(&r, &e);
 		add(&again, &r, &e);
-		/* What was understood is written the same way. */
+		/* A manifest that was read is written the same way. */
 		BUG_ON(again.len != r.off || memcmp(again.data, data, r.off) != 0);
 	}
 	BUG_ON(n == 0 && r.off != size);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whatever a client writes in a line: a message or a fault; and the answer to it is one line of JSON with the same id. */
+/* Any line of a client is a message or a fault; and the answer to it is one line of JSON with the same id. */
 #include "adapter/mcp_args.h"
 #include "adapter/mcp_line.h"
 #include "base/cleanup.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whatever is asked and whatever a snapshot says: each line of the answer is a sample of ours, or a comment. */
+/* For any request and any snapshot, each line of the answer is a sample of ours, or a comment. */
 #include "base/str.h"
 #include "daemon/metrics/metrics.h"
 

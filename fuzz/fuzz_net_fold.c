@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whatever stands in a journal: the log gets JSON, nothing is taken twice, and memory stays bounded. And the short way to
+ * For any bytes in a journal, the log gets JSON, nothing is taken twice, and memory stays bounded. And the short way to
  * read a line says what the long one says.
  */
 #include "base/str.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a sandbox's refused packets look like through netlink: any bytes, as messages and as one packet. */
+/* Refused packets of a sandbox through netlink: any bytes, as messages and as one packet. */
 #include "base/err.h"
 #include "egress/core/nflog.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an image says about itself, its name, and its users. */
+/* An image's description of itself, its name, and its users. */
 #include "sandbox/image/image_ref.h"
 #include "sandbox/image/oci.h"
 #include "sandbox/image/passwd.h"

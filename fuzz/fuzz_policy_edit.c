@@ -27,7 +27,7 @@ static void check_added(const char *old, size_t len, const struct buf *now)
 	BUG_ON(head + tail != len);
 }
 
-/* One word has become another: the rest is as it was. */
+/* A single word has become another: the rest is as it was. */
 static void check_turned(const char *old, size_t len, const struct buf *now, const char *from, const char *to)
 {
 	size_t head = 0, tail = 0, longer = strlen(to) - strlen(from);
@@ -99,7 +99,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	BUG_ON(ytree_parse("f", out.data, out.len, &tree, &e) < 0);
 	check_edit(&ed, text, size, &out);
-	/* What was moved or turned is not there to be so once more. */
+	/* A rule that was moved or changed cannot be so once more. */
 	if (ed.act == POLICY_EDIT_TURN_ENTRY || ed.act == POLICY_EDIT_TURN_APPLY ||
 	    ed.act == POLICY_EDIT_TURN_SECRET)
 		BUG_ON(config_edit_policy("f", out.data, out.len, &ed, &again, &e) == 0);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What comes from a terminal at a question: keys, and whatever the terminal says by itself because the command asked it to
- * before. Nothing allows but a line whose first word is the code (Q1), and no line has a byte that was not typed as a letter (Q2).
- * And what is shown of an agent's bytes on a terminal of any size: no row begins with them, is wider than the terminal or one too many;
- * the code is on the last page, with what is asked for (Q4).
+ * Input from a terminal at a question: keys, and whatever the terminal says by itself because the command asked it to
+ * before. Nothing allows but a line whose first word is the code (Q1), and no line has a byte that was not typed as a
+ * letter (Q2). And what is shown of an agent's bytes on a terminal of any size: no row begins with them, is wider than
+ * the terminal or one too many; the code is on the last page, with what is asked for (Q4).
  */
 #include "approval/prompt.h"
 #include "codec/term/termrows.h"
@@ -77,7 +77,7 @@ static void check_rows(const char *rows, unsigned cols)
 	}
 }
 
-/* What the terminal shows of it: bold takes no room, and nothing else is a sequence. */
+/* The text that the terminal shows: bold takes no room, and nothing else is a sequence. */
 static void strip(const struct buf *in, struct buf *out)
 {
 	for (size_t i = 0; i < in->len; i++) {

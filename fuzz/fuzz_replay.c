@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a log says of a request: host, method, path and act, a line each. */
+/* A log's record of a request: host, method, path and act, a line each. */
 #include "policy/replay/replay.h"
 
 #include "base/cleanup.h"

@@ -201,7 +201,7 @@ static bool is_it(const struct oracle *o, size_t lead, const char *text, const c
 			for (size_t k = 0; k < o->n; k++)
 				early |= match(o, k, text + at, len - at) > 0;
 		}
-		/* Nor are line breaks kept that stand behind these. */
+		/* Line breaks that stand behind these are not kept either. */
 		if (got[i] != text[i] || (!early && got[i] != '\n' && got[i] != '\r'))
 			return false;
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The same bytes as a git configuration, and as a name from inside. What was redacted once must hold nothing more to
- * redact; names of any shape are judged without reading past them.
+ * The same bytes as a git configuration, and as a name from inside. A text that was redacted once must hold nothing
+ * more to redact; names of any shape are judged without reading past them.
  */
 #include "base/cleanup.h"
 #include "workspace/tree/path.h"

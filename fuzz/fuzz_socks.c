@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a proxy may answer to SOCKS5, at once and in pieces. */
+/* A proxy's response to SOCKS5, at once and in pieces. */
 #include "codec/net/socks.h"
 
 #include <string.h>

@@ -170,7 +170,7 @@ static void from_guard(struct world *w, unsigned how)
 	while (read(w->guard, nowhere, sizeof(nowhere)) > 0)
 		;
 	if (how & 1) {
-		/* One for which there is nobody counts for nothing, and is not counted again: it is at most one. */
+		/* A verdict that nobody waits for counts for nothing, and is not counted again: it is at most one. */
 		w->allowed += (how & 2) != 0;
 		supervise_agent_verdict(&w->sv, w->sv.agent.last_ticket - (how >> 2 & 1), how & 2,
 					how & 8 ? "abc-1 why" : "");
@@ -203,7 +203,7 @@ static void from_vault(struct world *w, const uint8_t *data, size_t len)
 	supervise_clients_flush(&w->sv);
 }
 
-/* What somebody who connected to a port says, and hears. */
+/* Data to and from a client that connected to a port. */
 static void from_port(struct world *w, const uint8_t *data, size_t len)
 {
 	char nowhere[4096];

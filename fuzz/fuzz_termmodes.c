@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whatever a program writes, and however it is cut: what is given back is a few sequences that set modes, and sets the same
+/* For any output of a program, cut anywhere, the result is a few sequences that set modes, and sets the same
  * modes again. */
 #include "codec/term/termmodes.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whatever goes in, and however it is cut: only text, line ends, tabs and colours come out, and always the same. */
+/* For any input, cut anywhere, only text, line ends, tabs and colours come out, and always the same. */
 #include "codec/term/termsafe.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A tool's call: a name, a NUL, arguments, a NUL, a policy. What is decided is decided by whole arguments, what is asked can be
- * shown, and a policy that is kept with a run decides as it did. */
+/* A tool's call: a name, a NUL, arguments, a NUL, a policy. A verdict depends on whole
+ * arguments, a question can be shown, and a policy that is kept with a run decides as it did. */
 #include "approval/toolcall.h"
 #include "base/cleanup.h"
 #include "config/policy_file.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What coffer-vault is sent. First the bytes as one message of each side: what parses packs to the same bytes again. Then a
- * coffer-egress that was taken over: a row of raw messages and of well-formed requests for any handle, host and path. A
- * secret comes out only for the handle and the place that it is bound to; what was issued, only where its issuer is bound to,
- * and there is never more of it than there may be.
+ * Messages to coffer-vault. First the bytes as one message of each side: what parses packs to the same bytes again.
+ * Then a coffer-egress that was taken over: a row of raw messages and of well-formed requests for any handle, host and
+ * path. A secret comes out only for the handle and the place that it is bound to; what was issued, only where its
+ * issuer is bound to, and there is never more of it than there may be.
  */
 #include "base/cleanup.h"
 #include "base/str.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What coffer-web says to cofferd: whatever parses is what the table allows, and packs to the same bytes. */
+/* Messages of coffer-web to cofferd: one that parses is allowed by the table, and packs to the same bytes. */
 #include "base/cleanup.h"
 #include "web/wire/webproto.h"
 

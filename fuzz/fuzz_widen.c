@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What an agent posts to ask for a rule: the body, the rule's text, and the rule on top of a policy. Whatever comes of it, what the
+ * An agent's request for a rule: the body, the rule's text, and the rule on top of a policy. An act that the
  * policy denies stays denied, and a canonical text means itself.
  */
 #include "base/str.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Runs a fuzz target without libFuzzer: every file of its corpus, then for each of them mutations by a generator with a
- * fixed seed, so that the same commit always does the same. What breaks, breaks the process, or the sanitizer
+ * fixed seed, so that the same commit always does the same. A fault ends the process, or the sanitizer
  * ends it; a process that lives has passed.
  */
 #include <dirent.h>

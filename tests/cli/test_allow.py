@@ -3,7 +3,7 @@
 """`coffer run --allow NAME:443 -- curl …` works, and everything else is refused.
 
 Each act is first done outside, as the same identity and by the same command, where it succeeds; then in a sandbox that may
-reach one name and one port. What arrived is asked of the servers too."""
+reach one name and one port. The servers are asked too whether requests arrived."""
 
 import json
 import os

@@ -102,7 +102,7 @@ def kinds(tap, c, a):
 
 
 def refused(tap, c, a):
-    """What must not be written; kinds() is the control."""
+    """Rules that must not be written; kinds() is the control."""
     def no(n, words, text=POLICY, mode=0o644, prepare=None, argv=None):
         a.change_policy(text, mode)
         p = a.start(argv or merge(n))
@@ -276,7 +276,7 @@ def beside(tap, c):
 
 
 def terminal(tap, c, a):
-    """What a person sees and says; a number alone."""
+    """The question as a person sees and answers it; a number alone."""
     a.change_policy(POLICY)
     p = a.start(merge())
     q = a.pending()

@@ -90,7 +90,7 @@ def tools(tap, b):
 
 
 def refused(tap, b):
-    """What must not be written; tools() is the control."""
+    """Rules that must not be written; tools() is the control."""
     c = b.c
 
     def no(text, tool, words, args="{}"):

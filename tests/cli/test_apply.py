@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What coffer apply does not let out without a yes: repositories under any name, and the files that coffer itself obeys."""
+"""Files that coffer apply does not let out without a yes: repositories under any name, and the files that coffer itself obeys."""
 
 import itertools
 import json
@@ -54,7 +54,7 @@ def text(c, name):
 
 
 def git_status(c):
-    """What a person does next."""
+    """The next act of a person."""
     subprocess.run(["git", "-c", f"safe.directory={c.work}/sub", "status"], cwd=os.path.join(c.work, "sub"), check=False,
                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=c.env())
     return exists(c, "sub/ran")
@@ -118,7 +118,7 @@ def test_repositories(c):
 
 
 def test_own_files(c):
-    """Whatever coffer obeys."""
+    """All files that coffer obeys."""
     other = os.path.join(c.dir, "other")
     os.mkdir(other)
     c.own(other)
@@ -278,7 +278,7 @@ def test_above(c):
         tap.ok(held == wanted and r.code == (1 if wanted else 0), f"apply to {where} also judges by the names of the directories above", held, r)
         if wanted:
             r = c("apply", "-y", "--allow", wanted[0].split("/", maxsplit=1)[0], "@last")
-            tap.ok(exists(c, f"{where}/{wanted[0]}"), f"apply to {where} brings out what has a yes", r)
+            tap.ok(exists(c, f"{where}/{wanted[0]}"), f"apply to {where} brings out a file that has a yes", r)
             c("discard", "@last")
 
 
@@ -301,12 +301,12 @@ def cp_part_by_part(c):
     c.own(os.path.join(c.work, "named-parts"))
     codes = [c("cp", f"box:/tmp/one/{p}", "named-parts/").code for p in ("run/config", "run/hooks", "head/HEAD", "objects/objects")]
     last = c("cp", "box:/tmp/one/refs/refs", "named-parts/")
-    tap.ok(codes == [0] * 4 and last.code == 1 and not exists(c, "named-parts/refs"), "nor does a last part that is named itself", codes, last)
-    tap.ok("[--allow config --allow hooks]" in last.err and last.err.count("not copied: ") == 1, "cp names all that git would run or obey in one line", last)
+    tap.ok(codes == [0] * 4 and last.code == 1 and not exists(c, "named-parts/refs"), "cp of a last part that is named itself makes no repository with a configuration or hooks", codes, last)
+    tap.ok("[--allow config --allow hooks]" in last.err and last.err.count("not copied: ") == 1, "cp names all files that git would run or obey in one line", last)
     r = c("cp", "--allow", "config", "box:/tmp/one/refs/refs", "named-parts/")
-    tap.ok(r.code == 1 and "[--allow hooks]" in r.err, "with a yes for the configuration only the hooks are left", r)
+    tap.ok(r.code == 1 and "[--allow hooks]" in r.err, "cp with a yes for the configuration alone asks for the hooks", r)
     r = c("cp", "--allow", "config", "--allow", "hooks", "box:/tmp/one/refs/refs", "named-parts/")
-    tap.ok(r.code == 0 and exists(c, "named-parts/refs"), "with a yes for each of them the last part is copied", r)
+    tap.ok(r.code == 0 and exists(c, "named-parts/refs"), "cp with a yes for the configuration and the hooks copies the last part", r)
 
 
 def test_cp(c):
@@ -328,7 +328,7 @@ def test_cp(c):
            "cp of a directory does not replace a policy", r)
     r = c("cp", "--allow", "tree/.envrc", "--allow", "tree/policy.yaml", "box:/tmp/tree", "out")
     tap.ok(r.code == 1 and exists(c, "out/tree/.envrc") and text(c, "out/tree/policy.yaml") == "evil\n",
-           "cp copies what has a yes", r)
+           "cp copies triggers and policies that have a yes", r)
     parts = "echo x > HEAD; mkdir objects refs;"
     c("exec", "box", "--", "sh", "-c", f"mkdir -p /tmp/parts/first /tmp/parts/last; cd /tmp/parts/first; echo x > config; {parts} "
       f"cd ../last; {parts} echo x > config")
@@ -339,7 +339,7 @@ def test_cp(c):
            "cp lets out no configuration of a repository whose other parts it holds back", order, r)
     r = c("cp", "--allow", "parts", "box:/tmp/parts", "out")
     whole = [d for d in order if all(exists(c, f"out/parts/{d}/{n}") for n in ("HEAD", "objects", "refs", "config"))]
-    tap.ok(r.code == 1 and not whole, "a yes for the directory is none for the configuration of a repository, in whatever order the files come", whole, r)
+    tap.ok(r.code == 1 and not whole, "a yes for the directory copies no configuration of a repository, in any order of the files", whole, r)
     r = c("cp", "--allow", "parts", *(x for d in order for x in ("--allow", f"parts/{d}/config")), "box:/tmp/parts", "out")
     tap.ok(r.code == 0 and all(exists(c, f"out/parts/{d}/{n}") for d in order for n in ("HEAD", "objects", "refs", "config")),
            "a yes for the directory and one for the configuration make the repository", r)
@@ -350,7 +350,7 @@ def test_cp(c):
         held = [n for n in BELOW if not exists(c, f"{where}/{n}")]
         tap.ok(held == wanted and r.code == (1 if wanted else 0), f"cp to {where} also judges by the names of the directories above", held, r)
     r = c("cp", "--allow", "post-commit", "box:/tmp/below/.", "into/.git/hooks")
-    tap.ok(exists(c, "into/.git/hooks/post-commit"), "cp copies into .git what has a yes", r)
+    tap.ok(exists(c, "into/.git/hooks/post-commit"), "cp copies a hook that has a yes into .git", r)
     r = c("cp", "box:/tmp/tree/.envrc", "named")
     tap.ok(r.code == 0 and exists(c, "named"), "cp copies a file that is named itself", r)
     c("stop", "box")
@@ -373,7 +373,7 @@ def test_unseen(c):
     c("exec", "box", "--", "sh", "-c", "while [ ! -e /tmp/done ]; do sleep 0.02; done")
     r = c("cp", "box:/tmp/t", "seen")
     tap.ok("\u200b" not in r.err and "not copied: seen/l\\u{200b}: " in r.err and "[--allow-special $'seen/l\\xe2\\x80\\x8b']" in r.err,
-           "nor does cp", r)
+           "cp shows no invisible character as it is", r)
     c("stop", "box")
 
 

@@ -92,7 +92,7 @@ def by_policy(tap, b):
 
 
 def bound(tap, b):
-    """What is written is what was shown."""
+    """The written changes are those that were shown."""
     c = b.c
     run = b.work()
     upper = os.path.join(c.state, "runs", run, "upper")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a rule wants asked waits for a person: a GitHub-shaped server, REST and GraphQL, every identity, both engines."""
+"""A request that a rule wants asked waits for a person: a GitHub-shaped server, REST and GraphQL, every identity, both engines."""
 
 import json
 import os
@@ -101,7 +101,7 @@ def events_of(a, path):
 
 
 def past(tap, c, a):
-    """What it did before it asked stays what it was, whatever it does while it waits; asked again, it is what was before the first time."""
+    """The events before a question stay the same, whatever the sandbox does while it waits; for a repeated question they are those before the first."""
     follow = c.popen("ask", "ls", "--follow")
     end(a.start(["curl", "-sS", "https://api.github.test/secrets/steal-me"]))
     p = a.start(put(url=MERGE.replace("/7/", "/71/")))
@@ -280,7 +280,7 @@ def connection(tap, c, a, net):
 
 
 def inside(a):
-    """What http://coffer.internal/ says, which is JSON whatever was asked."""
+    """The response of http://coffer.internal/, which is JSON whatever was asked."""
     return json.loads(end(a.start(["curl", "-sS", "http://coffer.internal/"])))
 
 
@@ -358,7 +358,7 @@ def hostile(tap, c, a, net):
 
 
 def bound(tap, c, a, net):
-    """What is done may stand in a header, or behind a NUL: it is shown, and another one is another question."""
+    """An act in a header or behind a NUL is shown, and a different one is a different question."""
     def post(target):
         return a.start(["sh", "-c", "printf 'a\\0b' | curl -sS -m 120 -w ' %{http_code}' --data-binary @- "
                         f"-H 'X-Target: {target}' -H 'Authorization: Bearer own' https://api.github.test/free/bound"])
@@ -386,7 +386,7 @@ def bound(tap, c, a, net):
                 "https://api.github.test/free/junk"]))
     tap.ok(" 403" in got and "its description is too long for a question" in got,
            f"{c.who}: a request with more headers than a question can name is denied", got[-300:])
-    # What is shown is all, or says that it is not.
+    # The shown body is whole, or is marked as cut.
     p = a.start(["sh", "-c", "(head -c 700 /dev/zero; printf TAIL) | curl -sS -m 120 --data-binary @- https://api.github.test/free/nul"])
     q = a.pending()
     text = c("ask", "show", q[0]["id"]).out

@@ -25,7 +25,7 @@ def question(run, n):
 
 
 class Guards:
-    """What guards would serve, for as many runs: each answers LIST and FOLLOW, or says nothing at all."""
+    """Sockets as guards would serve them, for as many runs: each answers LIST and FOLLOW, or says nothing at all."""
 
     def __init__(self, c, silent):
         self.runs = [f"{i:06x}{i:06x}" for i in range(1, RUNS + 1)]

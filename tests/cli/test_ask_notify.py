@@ -75,7 +75,7 @@ def hook(c, name, timeout="60s"):
 
 
 def told_by(c):
-    """What the command was told, an event a line."""
+    """The notifications of the command, an event a line."""
     try:
         with open(os.path.join(c.home, "told"), encoding="utf-8") as f:
             return [json.loads(x) for x in f.read().split("\n")[:-1]]  # the last may still be written

@@ -220,7 +220,7 @@ def changed(tap, c, a, net):
 
 
 def cut(tap, c, a):
-    """What stands before the body does not count as shown of it."""
+    """Text before the body does not count as a part of it."""
     body = "7" * 1400 + "TAIL"
     p = a.start(call("/cut?q=" + "0" * 1200, "-d", body))
     q = a.pending()
@@ -302,7 +302,7 @@ def for_good(tap, c, net):
 
 
 def visit(tap, c, net, whole):
-    """In short: a use of the secret by HTTP/1.1 is asked for. What an answer covers is decided by coffer-egress and the guard, outside."""
+    """In short: a use of the secret by HTTP/1.1 is asked for. The acts that an answer covers are decided by coffer-egress and the guard, outside."""
     r = c("secret", "set", "github", "-", "--host", "api.sec.test", "--host", "free.sec.test", "--host", "close.sec.test", "--host", "leave.sec.test",
           "--as", "bearer", input=TOKEN)
     tap.eq(r.code, 0, f"{c.who}: the secret is in the vault", r)

@@ -130,7 +130,7 @@ def client():
 
 
 class Server:
-    """What each path reached, by nginx's own log."""
+    """The requests that each path reached, by nginx's own log."""
 
     def __init__(self, net, path):
         self.log, self.servers = os.path.join(path, "log"), []

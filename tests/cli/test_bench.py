@@ -18,7 +18,7 @@ from coffertest import BUILD, FULL, ROOT, RUNSC, Tap, descendants, sanitizer_env
 from nettest import wait_for, why_not  # noqa: E402
 
 ABSENT = ("not installed", "not measured")
-# What each prints a number for, whatever is installed: all cells of these rows but the names.
+# Rows for which each prints a number, whatever is installed: all cells of these rows but the names.
 ROWS = {
     "call": ["floor", "call-connected", "vfork+exec", "coffer call", "coffer call --cold", "ns"],
     "checkpoint": ["checkpoint of a live sandbox", "rollback, processes ended and started anew"],

@@ -136,7 +136,7 @@ def each_is_fresh(tap, c, who):
 
 
 def template(tap, c, who):
-    """What an option means is decided where and when it was typed, not where and when cofferd makes the sandbox."""
+    """The meaning of an option is decided where and when it was typed, not where and when cofferd makes the sandbox."""
     c("pool", "stop")
     root = os.path.join(c.work, "srv")  # there is one in / too, where cofferd stands
     os.makedirs(os.path.join(root, "bin"))
@@ -512,7 +512,7 @@ def main():
                 each_is_fresh(tap, c, name)
                 workspace(tap, c, name)
                 of_another(tap, c, name)
-                # What follows is cofferd's and its pool's, which are the same for a user.
+                # The rest is cofferd's and its pool's, which are the same for a user.
                 if who == "root" or (FULL and engine == "ns"):
                     template(tap, c, name)
                     limits(tap, c, name)

@@ -19,7 +19,7 @@ KILLAT = os.path.join(BUILD, "tests", "killat")
 FILES = {"same": "same\n", "edit": "old\n", "gone": "gone\n", "dir/a": "a\n", "dir/b": "b\n", "anew/x": "x\n",
          "turn": "turn\n", "swap/y": "y\n", "deep/one/two": "two\n", ".env": "TOKEN=of-the-original-0123456789\n",
          "closed/s": "s\n", ".git/config": "[remote \"o\"]\n\turl = https://u:hunter22hunter22@h.example/x\n"}
-# What an agent may leave in its layer, on purpose.
+# Files that an agent may leave in its layer, on purpose.
 HOSTILE = r"""
 echo new >edit; rm gone dir/b; rm -r anew; mkdir anew; echo z >anew/z; rm turn; mkdir turn; echo t >turn/t
 rm -r swap; ln -s /etc swap; ln -s ../../../../../etc/shadow up; ln -s .env alias; ln edit edit2
@@ -52,7 +52,7 @@ def until(condition, name, patience=60):
 
 
 def runs(c):
-    """What is there: ids; a pool's sandboxes do not count, and there is none here."""
+    """The ids of the runs; a pool's sandboxes do not count, and there is none here."""
     return sorted(os.listdir(os.path.join(c.state, "runs")))
 
 
@@ -88,7 +88,7 @@ CHANGES = {"edit": "M", "made/f": "D", "fresh": "A", "same": "D", "turn/o": "A",
 
 
 def sees(c, who):
-    """What the call sees is what the sandbox sees; what it does not is hidden."""
+    """The call sees the files that the sandbox sees; all others are hidden."""
     mine = c("exec", "n", "--", "sh", "-c", LIST)
     r, left = call(c, "n", LIST)
     tap.eq(r.out, mine.out, f"{who}: the call sees what the sandbox sees", r, mine)
@@ -143,7 +143,7 @@ def changes(c, who, n):
 
 
 def special(c, who):
-    """What is a wall for the directory is one for the sandbox too."""
+    """A wall for the directory is one for the sandbox too."""
     r, one = call(c, "n", "mkdir -p .git/hooks; echo x >.git/hooks/pre-commit; mkfifo q; echo T=1 >dir/.env; echo ok >fine; "
                   "ln -s /etc/passwd out; touch su; chmod u+s su 2>/dev/null; mkdir -p a/b; echo c >a/b/c")
     r = c("apply", "-y", one)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # tests/run: timeout=1200
-"""What real clients get behind a wall that looks into TLS: apt, Java, Go, a program linked to musl, busybox, python requests,
+"""Responses that real clients get behind a wall that looks into TLS: apt, Java, Go, a program linked to musl, busybox, python requests,
 npm. None of them is told which authority to trust but by what every such sandbox has. Then root file systems whose
 certificates are elsewhere, or nowhere."""
 
@@ -262,7 +262,7 @@ def has_requests():
     return subprocess.run(["/usr/bin/python3", "-c", "import requests"], capture_output=True, check=False).returncode == 0
 
 
-# What a system's own programs find the certificates by, and how that file is laid out.
+# The file in which a system's own programs find the certificates, and its layout.
 TRUST = "# whom this root trusts\n"
 LAYOUTS = {
     "debian": ("/etc/ssl/certs/ca-certificates.crt", ["etc/ssl/certs/"], {"etc/ssl/certs/ca-certificates.crt": TRUST}),

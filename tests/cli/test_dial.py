@@ -30,7 +30,7 @@ resolver 5.5.5.53 53
 """
 MEAN = "5.5.5.54"
 
-# What a name may come out as, and must never be dialled. Each but those of this host has a server.
+# Addresses that a name may resolve to and that must never be dialled. Each but those of this host has a server.
 SPECIAL = {
     "private10": "10.1.2.3", "private172": "172.16.5.5", "private192": "192.168.1.1", "cgnat": "100.64.1.1",
     "metadata": "169.254.169.254", "loopback": "127.0.0.1", "zero": "0.0.0.0", "multicast": "224.0.0.1",
@@ -99,7 +99,7 @@ def test_special(tap, net):
 
 
 def test_own(tap, net):
-    """What is this host's own is asked anew each time: no answer sticks, to an address or to the one asked next."""
+    """An address of this host is asked anew each time: no answer sticks, to an address or to the one asked next."""
     with Dial(net, POLICY) as d:
         for n in range(2):
             for own in ("own4", "own6"):

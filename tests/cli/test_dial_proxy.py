@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""coffer-dial through pools of proxies: real ones (tinyproxy, microsocks), and bad ones of every kind. Whatever a proxy does,
-nothing is ever dialled directly and no name of a target is resolved here."""
+"""coffer-dial through pools of proxies: real ones (tinyproxy, microsocks), and bad ones of every kind. No fault of a
+proxy has anything dialled directly and no name of a target is resolved here."""
 
 import base64
 import os

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What README.md and doc/*.md tell people to type: every command line of the README is run as an ordinary user in a small project, or is
+"""The commands that README.md and doc/*.md tell people to type: every command line of the README is run as an ordinary user in a small project, or is
 listed below with the reason why not; every YAML block of doc/ is a complete file that coffer accepts; every link leads to a file."""
 
 import ctypes
@@ -25,7 +25,7 @@ NOT_RUN = {
     """coffer run --allow api.github.com --secret github -- sh -c 'curl -sH "Authorization: Bearer $GITHUB_TOKEN" https://api.github.com/user'""": "it needs GitHub",
     "claude mcp add coffer -- coffer mcp": "it needs Claude Code; tests/agents has it",
 }
-# What is typed at the prompt of a line. A program in place of Claude Code stands for it.
+# Input that is typed at the prompt of a line. A program in place of Claude Code stands for it.
 TYPED = {
     "coffer secret set anthropic; coffer run --profile claude -- claude": "sk-ant-0123456789abcdefghijklmnopqrstuvwxyz",
     "coffer secret set github --host api.github.com": "ghp_0123456789abcdefghijklmnopqrstuvwxyz",

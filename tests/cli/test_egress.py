@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What a program inside can do with the network, tried from inside: names, first bytes, tunnels, ports, other protocols.
+"""The network as a program inside can use it, tried from inside: names, first bytes, tunnels, ports, other protocols.
 
 Each attempt of the list of what has gone wrong elsewhere has its number in brackets; each refusal stands beside something of
 the same kind that is let through."""

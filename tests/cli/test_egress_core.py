@@ -36,7 +36,7 @@ def end_of(sock):
 
 
 def exchange(rig, addr, port, data, shut=False):
-    """What is answered. A refusal may come so soon that connect() already sees it."""
+    """The response. A refusal may come so soon that connect() already sees it."""
     try:
         with rig.connect(addr, port) as c:
             broken = False
@@ -476,7 +476,7 @@ def crowd(tap):
 
 
 def few_names(tap):
-    """What is used as ever is not taken for a tunnel."""
+    """A connection in ordinary use is not taken for a tunnel."""
     with Rig(["allow=*.wild.test:443", "allow=*.other.test:443"]) as rig:
         rig.fake.names = rig.dial = type("All", (dict,), {"get": lambda s, k, d=None: ("127.0.0.1", 9) if k != ("x", 0) else d})()
         for i in range(400):
@@ -574,7 +574,7 @@ def impatient(tap, rig):
 
 
 def kept_copy(tap, rig):
-    """Whoever dials may close its copy of a connection late, or never: what happens on it then is nobody's here."""
+    """The dialler may close its copy of a connection late, or never: later events on it are ignored here."""
     a, hello = rig.lookup("example.test"), client_hello("example.test")
     saved = rig.dial["example.test"]
     with socket.create_server(("127.0.0.1", 0)) as srv:
@@ -612,7 +612,7 @@ def slow_dial(tap, rig):
         rig.fake.reply(rig.fake.held.pop(), 0)
         s.settimeout(PATIENCE)
         answers = [egressrig.parse(s.recv(2048)) for _ in range(20)]
-        tap.eq(sorted(len(a[1]) for a in answers), [0] * 10 + [1] * 10, "all who wait for a name are answered")
+        tap.eq(sorted(len(a[1]) for a in answers), [0] * 10 + [1] * 10, "every query that waits for a name is answered")
     rig.fake.sock.shutdown(socket.SHUT_RDWR)
     wait_for("the end of the dialler", lambda: not rig.stats()["dial"])
     tap.eq(rig.query("new.wild.test")[0], SERVFAIL, "without a dialler a new name is SERVFAIL")
@@ -629,7 +629,7 @@ def slow_dial(tap, rig):
 
 
 def last_words(tap):
-    """What is only being counted when it ends is told then."""
+    """An event that is only being counted at the end is reported then."""
     with Rig(["allow=example.test:443"]) as rig:
         for _ in range(5):
             rig.query("again.denied.test")

@@ -388,7 +388,7 @@ def database(tap, c):
 
 
 def not_startable(tap, c):
-    """What it needs is gone: it is tried again, the reason is told, and it runs once that is back."""
+    """A sandbox whose needs are gone is tried again, the reason is told, and it runs once that is back."""
     who = c.who
     place = os.path.join(c.dir, "place")
     os.mkdir(place)
@@ -409,7 +409,7 @@ def not_startable(tap, c):
 
 
 def standbys(tap, c):
-    """What cofferd starts for itself and cannot: told, with growing pauses."""
+    """A failed start of cofferd's own programs: told, with growing pauses."""
     who = c.who
     tap.eq(c("call", "--", "true").code, 0, f"{who}: a call succeeds")
     until(lambda: status(c).get("pool", {}).get("ready", 0) > 0)
@@ -461,7 +461,7 @@ def main():
     tap = Tap()
     for who, whole in covering(tap, ("ns",)):
         with coffer_as(who) as c:
-            # In short: cofferd starts and ends, and starts sandboxes again. What it finds after a crash is in its database, for everybody.
+            # In short: cofferd starts and ends, and starts sandboxes again. The sandboxes that it finds after a crash are in its database, for everybody.
             for part in (usage, daemon, activated, policies) + ((found_again, rebooted, all_rebooted, rolled_back, database, not_startable,
                                                                  standbys) if whole else ()):
                 part(tap, c)

@@ -106,7 +106,7 @@ def check_errors():
     tap.eq(p.returncode, 0, "coffer with closed stdio exits without a crash")
 
 
-# What comes before an option with a wrong value, and whose values only the host can judge: paths, names of other things, text.
+# Words before an option with a wrong value, and options whose values only the host can judge: paths, names of other things, text.
 WORDS = {"run": ["--", "true"], "call": ["--", "true"], "exec": ["x", "--", "true"], "cp": ["a", "x:/b"], "secret": ["set", "x"],
          "policy": ["check", "/x"], "image": ["ls"], "net": ["log"], "ask": ["ls"], "token": ["ls"], "gateway": ["status"],
          "notify": ["test"], "audit": [], "fork": ["x"]}
@@ -197,7 +197,7 @@ def check_completion():
 
 
 def on_terminal(env):
-    """What an error looks like on a terminal."""
+    """The look of an error on a terminal."""
     master, slave = pty.openpty()
     p = coffer.popen("nonsense-command", stderr=slave, env=env)
     p.wait(timeout=90)

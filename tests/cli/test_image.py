@@ -75,7 +75,7 @@ def check_rootfs(c, who):
 
 
 def check_view(c, who):
-    """What is the sandbox's own, whatever the image says; and nothing of the host's."""
+    """Files that are the sandbox's own, whatever the image says; and nothing of the host's."""
     r = run(c, "base", "cat /etc/hosts /etc/hostname; wc -c < /etc/resolv.conf; ls /sys | wc -l; ls /dev; ls -d /usr /lib 2>&1")
     tap.like(r.out, r"^127.0.0.1 localhost coffer\n::1 localhost\ncoffer\n20\n0\n",
              f"{who}: a run of an image has the sandbox's hosts and hostname", r)
@@ -472,7 +472,7 @@ def check_dir(c, who):
 
 
 def check_tools(c, who):
-    """What skopeo and umoci make of it, and a real docker archive."""
+    """Images as skopeo and umoci make them, and a real docker archive."""
     lay = oci.Layout([oci.base_layer()], {"Cmd": ["/bin/cat", "/etc/made-by"]}, ref="1").write(place(c, "tools"))
     archive = place(c, "skopeo.tar")
     env = dict(os.environ, HOME=c.tmp, TMPDIR=c.tmp)

@@ -171,7 +171,7 @@ def tree_of(c, name):
 
 
 def check_contained(c, who):
-    """What is taken, but means something only inside."""
+    """Entries that are accepted, but mean something only inside."""
     outside = os.path.join(c.dir, "outside")
     os.mkdir(outside)
     c.own(outside)

@@ -43,7 +43,7 @@ def usual():
 
 
 def state_of(pid):
-    """What the host knows of a process."""
+    """The host's attributes of a process."""
     with open(f"/proc/{pid}/personality") as f:
         personality = int(f.read(), 16)
     try:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Secrets in the place of placeholders: the real coffer-egress, real clients and servers that check the credential, and a
-stand-in for the vault that tells what it was asked for. What is refused or taken out has a positive control beside it."""
+stand-in for the vault that tells what it was asked for. Every refusal or removal has a positive control beside it."""
 
 import base64
 import gzip
@@ -130,7 +130,7 @@ def token_of(r):
 
 
 def mirror(c, r):
-    """What the server got, in every encoding that it can think of; the control string beside it."""
+    """The credential that the server got, in every encoding that it can think of; the control string beside it."""
     t = token_of(r)
     raw = t.encode()
     parts = [t, json.dumps({"t": t}), urllib.parse.quote(t, safe=""), raw.hex(), raw.hex().upper()]
@@ -329,7 +329,7 @@ def many_bodies(rig, api):
         return seen[0] == seen[1]
     wait_for("an end of it", is_still)
     grown = (rig.rss() - before) // 1024
-    # What a sanitizer keeps of freed memory comes on top.
+    # The freed memory that a sanitizer keeps comes on top.
     tap.ok(grown < (115 if slow_build() == 1 else 500),
            f"130 bodies of a megabyte that wait for the vault take {grown} MiB", len(rig.vault.held))
     for c, _ in clients:
@@ -489,7 +489,7 @@ def second_paths(rig, api):
 
 
 def new_policy(rig, api):
-    """What was planned by the old one and not sent is not sent by the new one."""
+    """A rendering that was planned by the old one and not sent is not sent by the new one."""
     text = f"GET /v1/changed HTTP/1.1\nHost: api.example.test\nAuthorization: Bearer {PH}\n\n"
     rig.vault.hold = True
     c = Client(rig, "api.example.test")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Inspection with real clients and servers: the real coffer-egress, confined as in a run, behind a wall of the rig's own.
 
-What is refused has a positive control beside it. Numbers are those of the list of what has gone wrong elsewhere.
+Every refusal has a positive control beside it. Numbers are those of the list of what has gone wrong elsewhere.
 """
 
 import json

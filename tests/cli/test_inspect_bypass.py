@@ -260,7 +260,7 @@ def frames(rig, api):
 
 
 def counts(rig):
-    """What the line at the end says of a connection in the clear."""
+    """The last line of a connection in the clear."""
     text = f"GET /plain HTTP/1.1\r\nHost: {API}\r\nConnection: close\r\n\r\n".encode()
     before = rig.count("close", name=API, port=80)
     c = h1(rig, API, 80)

@@ -97,7 +97,7 @@ def flood(c, data, times):
 
 
 def floods(box):
-    """What each asks for again and again: (name, what few of it is, what many of it is)."""
+    """The frames that each client repeats: (name, what few of it is, what many of it is)."""
     ping, window = frame(raw.PING, payload=b"12345678"), frame(raw.WINDOW, payload=b"\0\0\0\1")
     settings, odd = frame(raw.SETTINGS, payload=b"\0\4\0\0\xff\xff"), frame(0xfe, payload=b"x" * 200)
 
@@ -320,7 +320,7 @@ def queue(ca, origin):
 
 
 def changed(name, ca, origin, more, heads, expected):
-    """Who waits for a connection while the policy changes is judged by the new one in all that it was judged by."""
+    """A request that waits for a connection while the policy changes is judged anew in every respect."""
     del origin.requests[:]
     origin.go.clear()
     busy = Box(os.path.join(D, name), ca.pem, origin.addr[1], "answer=60 stall=900")
@@ -351,7 +351,7 @@ def query(text):
 
 
 def log_budget(ca, origin):
-    """What is new waits for room in the log, and is denied in the end; what is known does not wait."""
+    """A new request waits for room in the log, and is denied in the end; a known one does not wait."""
     del origin.requests[:]
     # One for the connection, then GET, POST /a, a query and DELETE /b.
     box = Box(os.path.join(D, "budget"), ca.pem, origin.addr[1], "head=900 keep=900 body=900", f"5 1500 {1 << 30}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an inspecting coffer-egress does when much comes at once: a policy that takes away many connections while their
+"""An inspecting coffer-egress when much comes at once: a policy that takes away many connections while their
 server breaks off, more lines than the journal holds, a policy that changes between the first bytes of a connection.
 It is stopped (SIGSTOP) to have things come in one round; what is then wrong shows best over a sanitizer build."""
 

@@ -45,7 +45,7 @@ def check_files(dest, where):
 
 
 def check_docs(dest, where):
-    """What people are sent to is there: documents with their links, and every file that a message or a man page names."""
+    """The files that people are sent to exist: documents with their links, and every file that a message or a man page names."""
     docs = f"{where}/share/doc/cofferdam"
     for name in ("doc", "examples"):
         wanted = {f for f in os.listdir(os.path.join(ROOT, name)) if os.path.isfile(os.path.join(ROOT, name, f))}

@@ -237,7 +237,7 @@ def login(tap, c, kind, way):
     code("expired", 401, "a token that has expired is still sent, and the server refuses it")
     tap.eq(got.get("many-logins"), [200, 200], f"{who}: many logins one after the other succeed")
     code("first", 401, "the oldest of many tokens is forgotten")
-    # What "hinted" got stands for a server's answer that nobody captures.
+    # The response to "hinted" stands for a server's answer that nobody captures.
     everything = ("\n".join(x for x in r.out.splitlines() if not x.startswith('["hinted"')) + r.err).encode()
     tap.ok(not has_any(everything, MARK), f"{who}: the client has seen no issued token", everything[:2000])
     tap.ok(has_any(b"at_" + MARK.encode(), MARK), f"{who}: (the search for issued tokens finds one)")
@@ -251,7 +251,7 @@ say("api", *api(json.loads(body)["access_token"]))
 
 
 def short(tap, c):
-    """A login, and a request with what it gave. What else an answer may look like is read by coffer-egress, outside."""
+    """A login, and a request with what it gave. All other shapes of a response are read by coffer-egress, outside."""
     r = c("run", "--engine", c.engine, "--policy", c.put("policy.yaml", POLICY.replace("KIND", "h1")), "--", "python3", "-c", SHORT, "h1",
           "--http1.1", timeout=400)
     got = said(r.out)

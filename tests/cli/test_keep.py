@@ -163,7 +163,7 @@ def check_again(c):
 
 
 def check_words(c):
-    """What is said of runs that left nothing, and of those that are not there."""
+    """Messages about runs that left nothing, and about those that do not exist."""
     c("run", "-q", "--", "true")
     r = c("diff", "@last")
     tap.eq((r.code, r.out, r.err), (0, "", ""), f"{c.who}: diff of a run that changed nothing is empty", r)

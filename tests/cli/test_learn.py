@@ -133,7 +133,7 @@ def learn_and_enforce(tap, net, who, c):
 
 
 def short(tap, net, who, c):
-    """One request is learned. What a policy is made of is the log, which is written outside."""
+    """One request is learned. The source of a policy is the log, which is written outside."""
     r = c("run", "--engine", who.engine, "--ephemeral", *ca_args(net), "--net", "observe", "--", "curl", "-sS", "-m", "60", "-o", "/dev/null",
           f"https://{NPM}/")
     tap.eq(r.code, 0, f"{who}: a request under observe is answered", r)

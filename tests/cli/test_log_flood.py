@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """An adversary who knows the log's budget: it floods with repetitions, with new names, ports and paths, with denials, and then does
-one thing that must not be hidden. What the servers saw is compared with the log, both ways. Both engines.
+one thing that must not be hidden. The requests that the servers saw are compared with the log, both ways. Both engines.
 """
 
 import json
@@ -124,7 +124,7 @@ print(json.dumps(got))
 
 
 class Seen:
-    """What the servers saw."""
+    """The requests that the servers saw."""
 
     def __init__(self):
         self.lock, self.requests, self.data, self.tokens = threading.Lock(), [], [], 0

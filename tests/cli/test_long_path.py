@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a request acts on stands in the log also when its path, its query or its second path is made very long: servers that drop
+"""The object of a request stands in the log also when its path, its query or its second path is made very long: servers that drop
 ";parameters" read /v1;x=aaaa…/production as /v1/production. The real coffer-egress with a stand-in for its vault."""
 
 import os

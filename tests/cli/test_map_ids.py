@@ -27,7 +27,7 @@ def last_end(c):
 
 
 def control(tap, c):
-    """What is to be wiped really resists its caller."""
+    """The tree that is to be wiped really resists its caller."""
     r = c("run", *CAPS, "--", "sh", "-c", RESIST)
     tap.eq(r.out, "resists\n", "a sandbox gives files to its subordinate ids", r)
     left = [os.path.join(c.state, "runs", n, "upper") for n in runs(c)]

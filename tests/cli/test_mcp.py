@@ -23,7 +23,7 @@ def options(who):
 
 
 def tree(root):
-    """What is in a directory, to the letter."""
+    """The contents of a directory, to the letter."""
     got = {}
     for base, dirs, files in os.walk(root):
         for n in dirs + files:

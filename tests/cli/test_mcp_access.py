@@ -134,7 +134,7 @@ def damaged(tap, c, m):
 
 
 def killed(tap, c, m):
-    """What was granted lapses with the server, of whatever that dies."""
+    """A grant lapses with the server, of whatever that dies."""
     which = open_up(tap, c, m, "new")
     m.p.kill()
     tap.ok(wait_for(lambda: logged(c, "ask.lapse", which), 60), f"{c.who}: a granted rule lapses when its server is killed")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a person grants to a tool of `coffer mcp` for more than one call: it holds for the rest of the session and no longer, whoever dies when."""
+"""A person's grant to a tool of `coffer mcp` for more than one call holds for the rest of the session and no longer, whoever dies when."""
 
 import glob
 import os
@@ -80,7 +80,7 @@ def for_the_session(tap, b, m):
 
 
 def server_leaves(tap, b, m):
-    """Who serves the questions leaves just when they are listed: what was granted stands all the same."""
+    """The server of the questions leaves just when they are listed: a grant stands all the same."""
     c = b.c
     ex = approve(b, m, "exec", "--sandbox", command="true")
     run = os.path.join(c.state, "runs", next(a["sandbox"] for a in b.asks() if a["id"] == ex), "asks.sock")
@@ -247,7 +247,7 @@ def server_dies(tap, b, policy, whole):
 
 
 def served_by_another(tap, b, policy):
-    """What was granted ends with the session, also while somebody else serves its questions."""
+    """A grant ends with the session, also while somebody else serves its questions."""
     c = b.c
     with Client(c, "--policy", policy) as m:
         m.initialize()

@@ -19,7 +19,7 @@ SAMPLE = re.compile(r'^([a-z_]+)(?:\{((?:[a-z]+="(?:[^"\\]|\\.)*",?)*)\})? ([0-9
 
 
 class Scraper:
-    """Who asks, as the identity itself."""
+    """A client that asks, as the identity itself."""
 
     def __init__(self, c):
         self.c, self.path = c, os.path.join(c.state, "metrics.sock")

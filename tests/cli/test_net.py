@@ -145,7 +145,7 @@ def words(tap, c):
 
 
 def conflicts(tap, c):
-    """What the command line asks for in vain is said before the start."""
+    """An option of the command line without effect is reported before the start."""
     who = c.who
     path = file_of(c, "strict.yaml", "mode: enforce\nresolvers: [9.9.9.9]\nallow: [a.test]\ndeny: [{domain: b.test}]\n")
     r = c("run", "--net", "observe", "--policy", path, "--allow", "a.test", "--allow", "b.test", "--allow", "c.test:80",
@@ -413,7 +413,7 @@ def deaths(tap, c, net, good, evil):
 
 
 def missing(tap, c, net, good):
-    """What cannot be started ends the sandbox."""
+    """A helper that cannot be started ends the sandbox."""
     report = os.path.join(c.tmp, "report.json")
     os.rename(os.path.join(c.bin, "coffer-dial"), os.path.join(c.bin, "away"))
     r = c("run", "--allow", GOOD, "--report", report, "-v", f"{net.ca}:/ca.pem", "--", "sh", "-c",

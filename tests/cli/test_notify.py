@@ -87,7 +87,7 @@ def couriers(pid):
 
 
 def refused(tap, net, c, srv):
-    """What must not work, beside good(), which shows that it can."""
+    """Settings that must not work, beside good(), which shows that it can."""
     who = c.who
     for name, words in (("wrong.example.test", "certificate"), ("expired.example.test", "certificate"),
                         ("self.example.test", "certificate"), ("nosuch.example.test", "no such")):

@@ -191,7 +191,7 @@ def keyboard(tap, b, bot):
 
 
 def notices(tap, b, bot):
-    """What is noticed while nobody looks at the page."""
+    """Marks that are seen while nobody looks at the page."""
     icon = "document.querySelector('link[rel=icon]').getAttribute('href')"
     tap.ok(b.js("typeof Notification === 'function' && isSecureContext"), "this browser has notifications for this address (control)")
     b.go("#/asks")
@@ -232,7 +232,7 @@ def notices(tap, b, bot):
 
 
 def past(tap, b, bot):
-    """What it did before it asked, also when it did much else since."""
+    """The sandbox's acts before its question, also when it did much else since."""
     end(bot.start(["curl", "-sS", "https://api.github.test/secrets/steal-me"]))
     p = bot.start(merge())
     b.until("[...document.querySelectorAll('.card.ask:not(.done)')].length === 1")
@@ -248,7 +248,7 @@ def past(tap, b, bot):
 
 
 def held(tap, b, bot):
-    """What waits is among what the network does; a row says all when it is opened, by mouse, by keyboard, on a phone."""
+    """A waiting question is among the events of the network; a row shows all when it is opened, by mouse, by keyboard, on a phone."""
     p = bot.start(post("/free/" + "x" * 700 + "/<b>end</b>"))
     b.go("#/asks")
     b.wait(".card.ask:not(.done)")
@@ -318,7 +318,7 @@ def held(tap, b, bot):
 
 
 def calls(tap, b, bot):
-    """What is said of a tool's call, and of a connection."""
+    """The text about a tool's call, and about a connection."""
     tools = os.path.join(bot.c.home, "tools.yaml")
     with open(tools, "w", encoding="utf-8") as f:
         f.write(POLICY[:POLICY.index("tools:")] + "tools:\n  - ask: deploy\n")
@@ -446,7 +446,7 @@ def hostile(tap, b, bot):
 
 
 def races(tap, b, bot):
-    """Whoever presses a key or a button when something else is there than a moment before has answered nothing."""
+    """A press of a key or a button when the question has just changed answers nothing."""
     bot.run("racer", "sleep", "1000")
     anew(b)
     first = bot.start(post("/free/one"), "racer")
@@ -474,7 +474,7 @@ def races(tap, b, bot):
 
 
 def whole(tap, b, bot):
-    """What the digest covers is on the card; as long as a part of it is folded away, it cannot be allowed."""
+    """All that the digest covers is on the card; as long as a part of it is folded away, it cannot be allowed."""
     anew(b)
     path = "/free/" + "a" * 3400 + "/tail?q=" + "b" * 300 + "&end=here"
     p = bot.start(post(path, "z" * 1500 + "END"), "racer")
@@ -686,7 +686,7 @@ def verdict(b, word):
 
 
 def bodies(tap, b):
-    """What the body of a request decides is neither denied nor allowed; it can be said what it is. And tools."""
+    """An act that the body of a request decides is neither denied nor allowed until the body is given. And tools."""
     b.select("select[name=method]", "POST")
     b.fill("input[name=url]", "https://api.github.test/graphql")
     tap.ok(verdict(b, "Depends on the body"), "a request whose body decides is explained as depending on the body")
@@ -838,7 +838,7 @@ ROWS = "document.querySelector('[aria-rowcount]')?.getAttribute('aria-rowcount')
 STATE = "document.querySelector('.fill > [role=status]').textContent"
 
 
-# What this browser takes, on this machine as it is now, to read so many rows at once. The page was seen to need half to all of it; a
+# The time that this browser takes, on this machine as it is now, to read so many rows at once. The page was seen to need half to all of it; a
 # second that is felt is more than eight times as much.
 USUAL = """(() => {
     const row = { seq: 1, time: "2026-01-02T03:04:05.000000Z", sandbox: "0123456789ab", type: "net.request", denied: false, decision: "allow", host: "h1.example.test", port: 443,

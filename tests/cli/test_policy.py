@@ -83,7 +83,7 @@ def check_unseen():
 
 
 def check_learned():
-    """What is learned from a log can be loaded, leads where the rules in force led, and decides the log as it was decided."""
+    """A policy that is learned from a log can be loaded, leads where the rules in force led, and decides the log as it was decided."""
     pem = put("ca.pem", "-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----\n")
     odd = put("odd\n  deny: [x].pem", "-----BEGIN CERTIFICATE-----\nMAB=\n-----END CERTIFICATE-----\n")
     used = put("used.yaml", f"""egress:
@@ -152,7 +152,7 @@ def flow_of(text):
 
 
 def check_hints():
-    """What a message tells to write is taken when it is written."""
+    """Text that a message proposes is accepted when it is written."""
     r = coffer("run", "--allow", "http://example.com/x", "--", "true")
     tap.ok(r.code != 0 and "is a URL" in r.err and "try: example.com:80" in r.err, "a URL in --allow is refused with the host to type", r)
     r = coffer("run", "--allow", "https://example.com:8443/", "--", "true")

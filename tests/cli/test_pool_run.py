@@ -63,7 +63,7 @@ class Visit:
         self.seen = [len(s.connections) for s in self.servers]
 
     def peers(self):
-        """Who came to any server since the mark."""
+        """The clients of any server since the mark."""
         return {p for s, n in zip(self.servers, self.seen) for p in s.connections[n:]}
 
     def end(self):

@@ -128,7 +128,7 @@ def used(tap, c, proxies):
 
 
 def short(tap, c, proxies):
-    """Through both proxies, once. What coffer-dial does when a credential changes is the same for everybody."""
+    """Through both proxies, once. The act of coffer-dial when a credential changes is the same for everybody."""
     for name, value, p in zip(("one", "two"), ("ann:" + PASSWORDS[0], "bob:" + PASSWORDS[1]), proxies):
         r = c("secret", "set", name, "-", "--host", f"{p.address}:{p.port}", "--as", "proxy", "--address", input=value)
         tap.eq(r.code, 0, f"{c.who}: a credential for proxy {name} is put into the vault", r)

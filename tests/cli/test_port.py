@@ -60,7 +60,7 @@ def read_all(s):
 
 
 def ask(port, word, rest=b"", shut=False):
-    """What comes back, or None when the connection is reset."""
+    """The response, or None when the connection is reset."""
     try:
         with connect(port) as s:
             s.sendall(word + b"\n" + rest)

@@ -99,7 +99,7 @@ def by_name(b):
 
 
 def first_start(b):
-    """What each agent would ask about is answered in its home, and what it wrote there itself stays."""
+    """The questions of each agent are answered in its home, and its own files there stay."""
     key = "sk-ant-" + "k" * 40 + "0123456789abcdefghij"
     r = b.run("claude", "-e", f"ANTHROPIC_API_KEY={key}", command=["sh", "-c", "claude; cat ~/.claude.json"])
     got = json.loads(r.out[r.out.index("{"):])
@@ -284,7 +284,7 @@ def with_policy(b):
 def main():
     tap = Tap()
     for who in identities(tap, ENGINES):
-        # What is inside is made by each engine; all else is decided outside.
+        # The inside is made by each engine; all else is decided outside.
         if (who, who.engine) not in (("root", "ns"), ("user", "gvisor"), ("user", "ns")):
             continue
         with coffer_as(who) as c:

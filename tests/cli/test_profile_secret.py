@@ -18,7 +18,7 @@ KEY = "sk-ant-" + base64.b32encode(os.urandom(40)).decode()[:60]
 OTHER = "sk-" + base64.b32encode(os.urandom(40)).decode()[:48]
 CLEAR = "sk-ant-handed-in-" + base64.b32encode(os.urandom(20)).decode()[:24]
 
-# What each agent sends, and where to: name -> (secret, variable, host, header).
+# The credential that each agent sends, and its destination: name -> (secret, variable, host, header).
 AGENTS = {
     "claude": ("anthropic", "ANTHROPIC_API_KEY", "api.anthropic.com", "x-api-key"),
     "codex": ("openai", "OPENAI_API_KEY", "api.openai.com", "Authorization"),

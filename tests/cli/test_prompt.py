@@ -135,7 +135,7 @@ def allow(tap, c, net, tty):
 
 
 def held(tap, c, net, tty):
-    """What the command prints meanwhile waits, and all of it comes: megabytes, more than fits anywhere on the way."""
+    """The command's output waits meanwhile, and all of it comes: megabytes, more than fits anywhere on the way."""
     who = f"{c.who} {tty}"
     total = 250000
     t = Asked(c, f"{MERGE} > /tmp/merged & while [ ! -e /tmp/go ]; do sleep 0.05; done; seq -f LINE%.0f {total}; wait; cat /tmp/merged; echo DONE", tty,
@@ -215,7 +215,7 @@ def screen(tap, c, net):
 
 
 def ahead(tap, c, net, tty):
-    """What was typed before is thrown away. The launcher stands still meanwhile, so that it is there when the question is."""
+    """Earlier typed input is thrown away. The launcher stands still meanwhile, so that it is there when the question is."""
     who = f"{c.who} {tty}"
     trigger = Trigger(c)
     t = Asked(c, f"{MERGE} & while [ ! -e /trigger/go ]; do sleep 0.05; done; {MERGE.replace('pulls/7', 'pulls/8')}; wait; echo DONE", tty,
@@ -329,7 +329,7 @@ def flood(tap, c, net):
 
 
 def past(tap, c, tty):
-    """What it did before it asked is on the terminal, also when that is drawn anew after it did much else."""
+    """The sandbox's acts before its question are on the terminal, also when that is drawn anew after many others."""
     who = f"{c.who} {tty}"
     trigger = Trigger(c)
     t = Asked(c, f"curl -sS -o /dev/null https://api.github.test/secrets/steal-me; {MERGE} & sleep 2; while [ ! -e /trigger/go ]; do sleep 0.05; done; "

@@ -82,7 +82,7 @@ def look_again(c, good, wait=90.0):
 
 
 def check_stats(c):
-    """What each uses, from a control group or from its processes."""
+    """The usage of each sandbox, from a control group or from its processes."""
     tap.like(c("ps", "--stats").out, STATS + "$", f"{c.who}: ps --stats without sandboxes prints the heading")
     tap.eq(json.loads(c("ps", "--stats", "--json").out), [], f"{c.who}: ps --stats --json without sandboxes prints an empty array")
     c("run", "-d", "--name", "busy", "--", "sh", "-c", "while :; do :; done # \x1b[31m\x07")

@@ -72,7 +72,7 @@ def visit(tap, c, name, host, reg, digest):
 
 
 def short(tap, c, digest):
-    """A pull with a placeholder. What is put into its place, and in which header, is coffer-egress's, outside."""
+    """A pull with a placeholder. The value in its place, and the header, are coffer-egress's, outside."""
     r = c("run", "--engine", c.engine, "--ephemeral", "--policy", c.put("policy.yaml", POLICY), "--secret", f"registry@{BASIC}", "--", "sh", "-c",
           PULL.replace("HOST", BASIC), timeout=240)
     tap.ok(re.search(f"^pull: .*{digest}", r.out, re.M) and not has_any((r.out + r.err).encode(), PASSWORD),

@@ -116,7 +116,7 @@ def other(tap, c):
 
 
 def untold(tap, c):
-    """What the log cannot answer is not answered."""
+    """A question that the log cannot answer is not answered."""
     who = c.who
     r, rows, n = replay(c, change(OLD, ("    - domain: peeked.example.test\n      port: 443\n",
                                         "    - domain: peeked.example.test\n      port: 443\n      http: [{allow: GET /x}]\n")))

@@ -155,7 +155,7 @@ def network(tap, c):
 
 
 def granted(tap, c):
-    """What a person granted beyond the policy is no change either."""
+    """A grant beyond the policy is no change either."""
     policy = write(c, "narrow.yaml", "version: 1\nallow:\n  - api.again.test\ndeny:\n  - evil.again.test\n")
     with Agent(tap, c, None, "--policy", policy) as a:
         p = a.start(curl("-d", json.dumps({"rule": "new.later.test", "reason": "a test", "wait": 100}), "http://coffer.internal/v1/access"))

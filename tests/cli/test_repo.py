@@ -17,7 +17,7 @@ tap = Tap()
 
 
 def rooms(files):
-    """What check-rooms says about a tree of {path: text}."""
+    """The verdict and output of check-rooms for a tree of {path: text}."""
     with tempfile.TemporaryDirectory(prefix="coffertest-") as src:
         for path, text in files.items():
             os.makedirs(os.path.dirname(os.path.join(src, path)), exist_ok=True)
@@ -223,7 +223,7 @@ def check_triggers():
     tap.ok(len(set(rows)) == len(rows) > 300, "each row of the trigger table is unique")
 
 
-# What makes a process or replaces the program of one; the first group is spawn.h.
+# Calls that make a process or replace the program of one; the first group is spawn.h.
 STARTS = re.compile(r"\b(?:(spawn_start|spawn_start_step|spawn_exec)|fork|vfork|_Fork|ns_fork|clone|clone3|exec[lv]p?e?|execvpe|execveat|"
                     r"fexecve|posix_spawnp?|system|popen)\s*\(|\b(?:syscall|CALL|raw)\(SYS_(?:clone3?|v?fork|execve(?:at)?)\b")
 
@@ -268,6 +268,61 @@ def check_starts():
         tap.eq(start_sites(src), {("own", "a.c", "two"), ("spawn", "a.c", "two")}, "a fork is found in code, not in comments or strings")
 
 
+# The name of a check is what a failure prints: a sentence that makes sense alone, with a subject of its own.
+NAMED = re.compile(r"\b(CHECKF|tap_ok|tap_skip)\(")
+PLACE = {"CHECKF": 1, "tap_ok": 3, "tap_skip": 0}
+TOKENS = re.compile(r'/\*.*?\*/|"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|[()\[\]{},]|[^"\'/()\[\]{},]+|/', re.S)
+NO_SUBJECT = re.compile(r"(?:case [\d, ]+: |%s: )?(?:what|who|it|its|they|so|nor|and|not|one|another|both|the same|afterwards|unless|which|but|then)\b", re.I)
+
+
+def call_arguments(code, at):
+    """The texts of a call's arguments; `at` is behind its opening parenthesis."""
+    args, depth = [""], 1
+    while depth:
+        token = TOKENS.match(code, at).group()
+        at += len(token)
+        depth += (token in ("(", "[", "{")) - (token in (")", "]", "}"))
+        if token == "," and depth == 1:
+            args.append("")
+        elif depth:
+            args[-1] += token
+    return [a.strip() for a in args]
+
+
+def bad_names(code):
+    """The names of checks that are no sentences. A name of conversions alone stands for a row of a table, which must be a
+    plain expression: the text of an error is empty when the check passes, so that it counts for nothing."""
+    bad = []
+    for m in NAMED.finditer(code):
+        args = call_arguments(code, m.end())
+        first = PLACE[m.group(1)]
+        if not args[first].startswith('"'):
+            continue
+        name = "".join(re.findall(r'"((?:\\.|[^"\\])*)"', args[first]))
+        words = name.split()
+        empty = [a for a in args[first + 1:] if re.search(r"\b(?:msg|hint)$", a)]
+        row = set(words) == {"%s"} and not empty and all(re.fullmatch(r"[\w.\[\]>-]+", a) for a in args[first + 1:])
+        if NO_SUBJECT.match(name) or (len(words) - len(empty) < 4 and not row):
+            bad.append(name)
+    return bad
+
+
+def check_names():
+    bad, n = [], 0
+    for path in sources("tests/unit"):
+        with open(path, encoding="utf-8") as f:
+            code = f.read()
+        bad += [f"{os.path.basename(path)}: {name}" for name in bad_names(code)]
+        n += len(NAMED.findall(code))
+    tap.ok(n > 1500, "the names of the unit tests' checks are read", n)
+    tap.eq(bad, [], "every name of a check in tests/unit is a sentence with a subject")
+    for name in ('"not when cut"', '"it opens %s", e.msg', '"%s", e.msg', '"%s", buf_cstr(&b)', '"so does a descriptor"',
+                 '"another user of the key is refused"', '"%s: what cannot be read is refused", t[i].what', '"the key " "opens"', '"the key opens %s", e.msg'):
+        tap.eq(len(bad_names(f"CHECKF(f(a, ','), {name});")), 1, f"the name of a check is refused: {name}")
+    for name in ('"sealed data does not open when it is cut"', '"the key " "opens the file"', '"%s", t[i].what', '"the path \'%s\' is refused", bad[i]'):
+        tap.eq(bad_names(f"CHECKF(f(a, ','), {name});"), [], f"the name of a check is accepted: {name}")
+
+
 def check_executables():
     for path in ("tools/deps", "tools/lint", "tools/check-rooms", "tools/gen-docs", "tools/fuzz", "tests/run", ".ci/run"):
         tap.ok(os.access(os.path.join(ROOT, path), os.X_OK), f"{path} is executable")
@@ -280,5 +335,6 @@ check_executables()
 check_citations()
 check_triggers()
 check_starts()
+check_names()
 check_deps()
 tap.done()

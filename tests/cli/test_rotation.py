@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # tests/run: timeout=900
-"""What a secret's dates bring about: cofferd has due ones rotated, what fails and what expires is told. A command that hangs: cli/hang."""
+"""The effect of a secret's dates: cofferd has due ones rotated, and reports failures and expiries. A command that hangs: cli/hang."""
 
 import fcntl
 import json
@@ -148,7 +148,7 @@ def check_passphrase(c, who):
 
 
 def check_waiting(c, who):
-    """Who holds the vault is named; and nobody holds it for the time of a command."""
+    """The holder of the vault is named; and nobody holds it for the time of a command."""
     said = os.path.join(c.tmp, "said")
     with open(os.path.join(c.state, "vault", "lock"), "rb") as f, open(said, "wb") as err:
         fcntl.flock(f, fcntl.LOCK_EX)

@@ -194,7 +194,7 @@ def check_covering():
                "in the covering set one identity of each engine runs in full", got)
 
 
-# What a test program is while others do things: it says "ready", waits for a line, and looks for leftovers.
+# A test program while others do things: it says "ready", waits for a line, and looks for leftovers.
 LOOKER = r"""
 import json, os, subprocess, sys
 sys.path.insert(0, sys.argv[1])
@@ -265,7 +265,7 @@ def check_own():
 
 
 def check_others():
-    """What others do while a test program looks: nothing of it is its own."""
+    """Acts of others while a test program looks: none of them is its own."""
     def mount(_run, later):
         place = later.enter_context(tempfile.TemporaryDirectory(prefix="coffertest-"))
         subprocess.run(["mount", "-t", "tmpfs", "none", place], check=True)

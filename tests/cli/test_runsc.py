@@ -47,7 +47,7 @@ def check(tap, c):
 
 
 def named(tap, c):
-    """Whatever names an engine or a runsc and cannot be had is an error, never a reason for the weaker wall."""
+    """A named engine or runsc that cannot be had is an error, never a reason for the weaker wall."""
     real = shutil.which("runsc")
     with open(real, "rb") as f:
         digest = hashlib.sha256(f.read()).hexdigest()

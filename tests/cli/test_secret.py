@@ -26,7 +26,7 @@ VALUES = {"github": TOKEN, "filed": "value-out-of-a-file/with+signs", "made": "w
 
 
 def wait_for(what, patience=90.0):
-    """What it gives once that is true; the last thing it gave otherwise."""
+    """The result once it is true; the last result otherwise."""
     end = time.monotonic() + patience * slow_build()
     while True:
         got = what()
@@ -295,7 +295,7 @@ def check_dates(c, who):
 
 
 def check_failed_rotation(c, who):
-    """What a command wrote before it failed is no value, neither at once nor when the next one's is saved."""
+    """Output of a command that failed later is no value, neither at once nor when the next one's is saved."""
     flag, old, bad = os.path.join(c.work, "flag"), "the value that it had before", "half a value and then an error"
     r = c("secret", "set", "due-a", "--every", "1s", "--command", f"test -e {flag} && {{ echo {bad}; exit 3; }}; echo {old}")
     tap.eq(r.code, 0, f"{who}: control: a secret is set from a command", r)
@@ -661,7 +661,7 @@ def check_holes(c, who):
 
 
 def check_apply(c, who):
-    """What a sandbox wrote does not come out with a secret in it."""
+    """A file that a sandbox wrote does not come out with a secret in it."""
     c.write("old.txt", "key = glpat-3xY9_kQ2mN8bV5cR7tZ1\n")
     c.write("other.txt", "a = glpat-3xY9_kQ2mN8bV5cR7tZ1\nb = glpat-8pQ4_nM6vB2xC9kL3wT7\n")
     c.write("moved.txt", "a = glpat-3xY9_kQ2mN8bV5cR7tZ1\nb = glpat-8pQ4_nM6vB2xC9kL3wT7\n")

@@ -21,7 +21,7 @@ TOKEN = "ghp_" + base64.b32encode(os.urandom(24)).decode()[:36]
 CONTROL = "ctl_" + base64.b32encode(os.urandom(24)).decode()[:36]
 API, TWO = "api.example.test", "two.example.test"  # one server; a connection is used again only for its own name
 
-# HTTP/1.1 and HTTP/2, as it comes. What it was told is printed, but never the token.
+# HTTP/1.1 and HTTP/2, as it comes. The request is printed, but never the token.
 SERVER = r"""
 const http2 = require('http2'), fs = require('fs');
 const [cert, key, host, token, control, hold] = process.argv.slice(1);

@@ -23,7 +23,7 @@ TOKEN = "ghp_" + base64.b32encode(os.urandom(24)).decode()[:36]
 PASSWORD = "pw-" + base64.b32encode(os.urandom(24)).decode()[:30]
 CONTROL = "ctl_" + base64.b32encode(os.urandom(24)).decode()[:36]
 
-# What is looked into; that no rule names a secret is no reason against one of the command line.
+# Destinations that are inspected; the lack of a rule with a secret is no reason against one of the command line.
 OPEN = """version: 1
 egress:
   allow:
@@ -215,7 +215,7 @@ done
 
 
 def changed(tap, c):
-    """What is removed or unbound is so for a sandbox that runs, and only that."""
+    """A removal or an unbinding counts for a sandbox that runs, and only that."""
     who = c.who
     r = c("secret", "set", "extra", "-", "--host", "other.example.test", input="another value, long enough")
     tap.eq(r.code, 0, f"{who}: control: a second secret is put into the vault", r)
@@ -307,7 +307,7 @@ def refused(tap, c):
 
 
 def told(tap, c):
-    """What a person hears of secrets before the run begins."""
+    """Messages about secrets before the run begins."""
     who = c.who
 
     def run(*args):

@@ -159,7 +159,7 @@ def put_keys(tap, c, w):
 
 
 def short(tap, c, w):
-    """A login with a key of the vault. What the agent refuses, and whom it signs for, is decided by coffer-vault, outside."""
+    """A login with a key of the vault. The agent's refusals and signatures are decided by coffer-vault, outside."""
     r = c("secret", "set", "deploy", "--file", w.path("ed25519"), "--host", "git.example.test", "--as", "ssh", "--user", "git", "--known-hosts",
           w.known)
     tap.ok(r.code == 0 and "line breaks" not in r.err, f"{c.who}: a key is put into the vault without a note about headers", r)
@@ -347,7 +347,7 @@ git config gpg.format ssh && git config user.signingkey /tmp/k.pub && git commit
 
 
 def allowed(tap, c, w):
-    """What a binding allows beyond logins, and only then."""
+    """Signatures that a binding allows beyond logins, and only then."""
     who = c.who
     args = ["run", "--engine", c.engine, "--allow", "git.example.test:22", "--secret", "extra", "--"]
     c("secret", "set", "extra", "--file", w.path("ecdsa"), "--host", "git.example.test", "--as", "ssh", "--known-hosts", w.known)

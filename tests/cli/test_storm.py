@@ -89,7 +89,7 @@ class Storm:
                             stderr=subprocess.DEVNULL)
 
     def tend(self):
-        """What somebody who looks after it would do: start cofferd, and new runs where others have ended."""
+        """The acts of somebody who looks after it: start cofferd, and new runs where others have ended."""
         if not processes()["cofferd"]:
             self.c("gateway", "start", timeout=PATIENCE)
         self.runners = [p for p in self.runners if p.poll() is None]
@@ -140,7 +140,7 @@ def bot(c, name, policy):
 
 
 def marked(c, name):
-    """What only its layer has, and the list of its checkpoints."""
+    """The file that only its layer has, and the list of its checkpoints."""
     r = c("exec", name, "--", "cat", "/workspace/mark")
     return r.out, json.loads(c("checkpoint", "ls", "--json", name).out or "[]")
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What does not end with one answer, under `coffer run` and inspected: server-sent events, long polls, WebSockets, 100
+"""Exchanges that do not end with one response, under `coffer run` and inspected: server-sent events, long polls, WebSockets, 100
 Continue, and gRPC's streams with trailers. A server sends the next piece only once the client has told that it holds the one
 before, so whoever keeps anything back fails."""
 
@@ -133,7 +133,7 @@ for n in (300000, 3000000):
 
 
 class Turns:
-    """What the server waits for: a count for each name."""
+    """The condition that the server waits for: a count for each name."""
 
     def __init__(self):
         self.cond, self.counts = threading.Condition(), {}

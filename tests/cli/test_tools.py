@@ -30,7 +30,7 @@ tools:
 
 
 class Box(AskBox):
-    """What the tests do with one identity's coffer."""
+    """Helpers for the tests with one identity's coffer."""
 
     def __init__(self, tap, c):
         super().__init__(tap, c)

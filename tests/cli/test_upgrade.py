@@ -50,7 +50,7 @@ class Upgrade:
 
 
 def differs(old, new, skip=()):
-    """What the old one has and the new one has not; more members are no difference."""
+    """Members that the old one has and the new one has not; more members are no difference."""
     if isinstance(old, dict) and isinstance(new, dict):
         return [f"{k}: {d}" for k, v in old.items() if k not in skip for d in (differs(v, new[k], skip) if k in new else ["missing"])]
     if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):

@@ -206,7 +206,7 @@ def shared(c):
 
 
 def changed(c):
-    """What is removed, unbound or rotated counts at once."""
+    """A removal, an unbinding or a rotation counts at once."""
     who = c.who
     a = Asker(c)
     tap.ok(a.ask().startswith("welcome"), f"{who}: control: a sandbox uses the vault of cofferd")
@@ -253,7 +253,7 @@ def locked(c):
     tap.ok(ready and code == 125 and first.echoes(), f"{who}: a second secret unlock ends the first", code, first.seen)
     first.close()
     os.write(t.master, b"no such passphrase\r")
-    # What is typed before it is asked for again is thrown away.
+    # Input that is typed before the second prompt is thrown away.
     again = until(lambda: t.read().count(b"not shown") == 2 and not t.echoes())
     tap.ok(again and b"wrong passphrase" in t.seen, f"{who}: secret unlock asks again after a wrong passphrase", t.seen)
     os.write(t.master, PASSPHRASE.encode() + b"\r")

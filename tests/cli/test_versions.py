@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers that keep releases apart (doc/adr/0034): the format of the state, the schema of gateway.db, the protocol of a running sandbox. What a
-newer release wrote is refused with words and left as it is; what an older one wrote is brought forward, whole or not at all."""
+"""Numbers that keep releases apart (doc/adr/0034): the format of the state, the schema of gateway.db, the protocol of a
+running sandbox. A file of a newer release is refused with words and left as it is; one of an older release is brought
+forward, whole or not at all."""
 
 import contextlib
 import hashlib

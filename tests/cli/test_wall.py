@@ -147,7 +147,7 @@ def banner(conn, _server):
 
 
 class World:
-    """What there is to reach: servers of the internet, of the LAN, of the host."""
+    """The servers that can be reached: those of the internet, of the LAN, of the host."""
 
     def __init__(self, net):
         self.net = net
@@ -162,7 +162,7 @@ class World:
         self.targets.update({"public": ("tcp", "5.5.5.9", 80), "udp": ("udp", "5.5.5.9", 9), "lan udp": ("udp", "10.1.2.3", 9)})
 
     def arrived(self):
-        """What of the forbidden was reached so far, by name."""
+        """The forbidden servers that were reached so far, by name."""
         got = {n: len(s.connections) for n, s in self.forbidden.items()}
         got.update({"udp": len(self.datagrams.requests), "lan udp": len(self.lan_datagrams.requests)})
         return got

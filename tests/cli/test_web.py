@@ -315,7 +315,7 @@ def run_with(sock, command, **how):
 
 
 def test_stdin(tap, c, sock):
-    """What a command reads comes with the request: whole, whatever bytes it is, and then the end."""
+    """The input of a command comes with the request: whole, whatever bytes it is, and then the end."""
     every = bytes(range(256)) * 180 + b"\0\r\n"
     text = "ÄΩ€😀\0\r\n" * 1500
     for name, how, want in (("bytes", {"stdin_base64": base64.b64encode(every).decode()}, every), ("a text", {"stdin": text}, text.encode()),
@@ -528,7 +528,7 @@ EGRESS = ("connect", "request", "graphql", "git")  # kinds of questions that are
 
 
 def test_held(tap, a):
-    """What is held for a person is among what the network does. And the log before it, no further back than is wanted."""
+    """A request that is held for a person is among the events of the network. And the log before it, no further back than is wanted."""
     log = [json.loads(x) for x in a.c("audit", "--json").out.splitlines()]
     asked = [e for e in log if e["type"] == "ask.new"]
     own = [e for e in asked if e["kind"] in EGRESS]
@@ -549,7 +549,7 @@ def test_held(tap, a):
 
 
 def test_series(tap, a):
-    """What a chart shows is what the log says."""
+    """A chart shows the numbers of the log."""
     log = [json.loads(x) for x in a.c("audit", "--json").out.splitlines()]
     decided = [e for e in log if e["type"] in ("net.dns", "net.open", "net.request") and "decision" in e]
     closed = [e for e in log if e["type"] == "net.close"]

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Who means no good by the API: bodies without an end, heads that never come, framing that two readers understand in two ways,
+"""Hostile clients of the API: bodies without an end, heads that never come, framing that two readers understand in two ways,
 other sites, more connections than there may be, more questions than anybody reads."""
 
 import contextlib
@@ -81,7 +81,7 @@ SMUGGLED = "GET /v1/status HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
 def test_framing(rig):
-    """What somebody before us may have read in another way: refused, and nothing behind it is looked at."""
+    """Requests that a proxy before us may have read in another way: refused, and nothing behind it is looked at."""
     tap, post = rig.tap, f"POST /v1/sandboxes/x/stop HTTP/1.1\r\n{rig.auth}Content-Type: application/json\r\n"
     both = f"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n{SMUGGLED}"
     cases = {
@@ -121,7 +121,7 @@ def test_framing(rig):
 
 
 def ends_by_itself(rig, where, data):
-    """What is said, and whether the connection was ended by the other side, long before it would be for being idle."""
+    """The response, and whether the connection was ended by the other side, long before it would be for being idle."""
     s = socket.socket(socket.AF_UNIX if isinstance(where, str) else socket.AF_INET)
     with s:
         s.settimeout(10 * slow_build())
@@ -229,7 +229,7 @@ def test_refusals(rig, c):
 
 
 def test_locked_out(rig, c):
-    """Who has no token asks as much as he can: who has one is served."""
+    """A client without a token asks as much as it can: one with a token is served."""
     tap = rig.tap
 
     def storm(n):
@@ -274,7 +274,7 @@ def test_sites(rig, c):
 
 
 def test_tokens(rig, c):
-    """What is not quite a token."""
+    """Texts that are not quite a token."""
     tap, good = rig.tap, rig.token
     for name, value in (("cut", good[:-1]), ("longer", good + "x"), ("in capitals", good.upper()), ("without its beginning", good.split("_")[1]),
                         ("empty", ""), ("of 8 KiB", "x" * 8192), ("another", "coffer_" + "A" * 43)):
@@ -353,7 +353,7 @@ KEYS = 1300  # more than there are places for
 
 
 def test_pushed_out(rig, c):
-    """What one asked with a key is still known after others have asked with more keys than are kept: it is not done a second time."""
+    """A request with a key is still known after others have asked with more keys than are kept: it is not done a second time."""
     tap = rig.tap
     c("run", "-d", "--name", "mine", "--", "sleep", "600")
     tokens = {who: c("token", "new", "--role", "operator", "--name", who).out.strip() for who in ("careful", "noisy")}
@@ -402,7 +402,7 @@ def test_pushed_out(rig, c):
 
 
 def test_submitted(rig, c):
-    """Who may only ask does not take the list of questions from the sandbox, and is named."""
+    """A client that may only ask does not take the list of questions from the sandbox, and is named."""
     tap = rig.tap
     c("run", "-d", "--name", "asked", "--", "sleep", "600")
     tokens = [c("token", "new", "--role", "observer", "--name", f"asker{i}").out.strip() for i in range(3)]
@@ -441,7 +441,7 @@ def test_submitted(rig, c):
 
 
 def test_rollback(rig):
-    """What is to be a checkpoint's name is no option."""
+    """The name of a checkpoint cannot be an option."""
     for name in ("--help", "-h", "--no-start", "c", "c1x", "1", "c 1"):
         got = send(rig.sock, "POST", "/v1/sandboxes/nosuch/rollback", {"checkpoint": name})
         rig.tap.eq(got[0], 400, f"rollback: '{name}' is refused as a checkpoint", got[2])

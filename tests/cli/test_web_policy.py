@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # tests/run: timeout=900
-"""What the API says of a sandbox's policy: rules that a person granted on top, what depends on a body, tools and apply; and tools that
+"""The API's answers about a sandbox's policy: rules that a person granted on top, acts that depend on a body, tools and apply; and tools that
 a client asks about."""
 
 import json
@@ -43,7 +43,7 @@ with open(os.path.join(ROOT, "doc", "openapi.yaml"), encoding="utf-8") as f:
 
 
 class Client:
-    """Who asks the API about one sandbox, as its owner or with a token; each answer is as it is described."""
+    """A client that asks the API about one sandbox, as its owner or with a token; each answer is as it is described."""
 
     def __init__(self, tap, c, box):
         self.tap, self.c, self.box = tap, c, box
@@ -89,7 +89,7 @@ def widen(a, rule):
 
 
 def granted(tap, a, api):
-    """What a person granted on top is shown, decides, and is gone when it is over."""
+    """A rule that a person granted on top is shown, decides, and is gone when it is over."""
     who, url = api.c.who, "https://new.widen.test/"
     p = api.get("policy")[1]
     tap.ok(p["current"] and p["granted"] == [], f"{who}: the policy has no grants at first", p)
@@ -144,7 +144,7 @@ def file_changes(tap, a, api):
 
 
 def bodies(tap, api):
-    """What depends on the body is said to, and may be told."""
+    """An act that depends on the body is marked so, and the body may be given."""
     who, post = api.c.who, {"method": "POST", "url": "https://api.github.test/graphql"}
     v = api.explain(**post)
     tap.ok(v["needs_body"] and "body" in v["why"], f"{who}: a request that depends on its body is explained so", v)

@@ -109,7 +109,7 @@ def test_whole(rig):
 
 
 def test_own_writes(rig, c):
-    """Who was told that something is done sees it done, however many ask meanwhile."""
+    """A client that was told that an act is done sees it done, however many ask meanwhile."""
     tap, stop, asked = rig.tap, threading.Event(), []
 
     def hammer(i):

@@ -125,7 +125,7 @@ def feeds(daemon):
 
 
 def test_feed(tap, c, sock, port, token, daemon):
-    """What reads the log for the streams dies, and so does the next one that a stream has started meanwhile."""
+    """The process that reads the log for the streams dies, and so does the next one that a stream has started meanwhile."""
     crowd = Crowd()
     for _ in range(3):
         crowd.add(Stream(port, token))
@@ -203,7 +203,7 @@ def test_tail(tap, c, sock):
 
 
 def test_lanes(tap, sock):
-    """Who has the whole log verified again and again holds up nobody else."""
+    """A client that has the whole log verified again and again holds up nobody else."""
     slow = [connection(sock) for _ in range(40)]
     for conn in slow:
         conn.request("GET", "/v1/audit/verify")

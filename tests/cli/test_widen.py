@@ -32,7 +32,7 @@ def ask(rule, wait=120, reason="the build needs it"):
 
 
 def body_of(text):
-    """What curl printed: JSON, then the status."""
+    """The output of curl: JSON, then the status."""
     head, _, status = text.rpartition(" ")
     try:
         return json.loads(head), status.strip()
@@ -215,7 +215,7 @@ def flooded(tap, c, a):
 
 
 def visit(tap, c, net, whole):
-    """In short: access is asked for, granted and kept. What may be asked for, and for how long, is decided by the guard, outside."""
+    """In short: access is asked for, granted and kept. The possible requests and their times are decided by the guard, outside."""
     with Agent(tap, c, POLICY) as a:
         a.slow = net.slow
         net.slow.reset()

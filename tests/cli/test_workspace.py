@@ -240,7 +240,7 @@ print("tried", len(places))
 
 
 def check_moved_masks(c, who):
-    """What is hidden must stay hidden under another name, in this run and the next; few of them, and too many to be
+    """A hidden file must stay hidden under another name, in this run and the next; few of them, and too many to be
     mounts of gVisor's own."""
     for count in (0, 140):
         for i in range(count):

@@ -109,7 +109,7 @@ def deny(b, why):
 
 
 def answer(tap, c, b, hub):
-    """What the person on the phone does, and what has happened at each moment."""
+    """The acts of the person on the phone, and the state at each moment."""
     run = next_ask(tap, c, b, 1, "PUT")["sandbox"]
     tap.eq(hub.merged, [], "nothing is merged while the question waits")
     allow(tap, b)
@@ -147,7 +147,7 @@ def check_log(tap, c, run):
 
 
 def check_page(tap, b, run):
-    """What somebody reads who was not there."""
+    """The page that somebody reads who was not there."""
     b.go(f"#/run/{run}")
     b.until("[...document.querySelectorAll('.timeline .entry')].some((e) => e.textContent.includes('Ended ('))")
     told = b.js("[...document.querySelectorAll('.timeline > .entry > .told')].map((e) => e.textContent)")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What `make quickstart` shows must be true: the hostile script is stopped, whoever runs it, and nothing is left."""
+"""The claims of `make quickstart` must be true: the hostile script is stopped, whoever runs it, and nothing is left."""
 
 import os
 import re

@@ -15,7 +15,7 @@ RESPONSIVE = 15.0 * slow_build()
 
 
 class Bomb:
-    """What to run, with which limits, and how it may end: causes of the report, exit codes (None: any). Outside,
+    """A command to run, with its limits, and how it may end: causes of the report, exit codes (None: any). Outside,
     `stop` is how many it takes unhindered, more than a sandbox gives: its control."""
 
     def __init__(self, name, options, causes, codes=None, arg="", stop=0, spare=False, check=None):
@@ -32,7 +32,7 @@ def output_is_capped(_setup, result):
 
 
 def discard(setup, result):
-    """What it left is taken away again, however deep."""
+    """The files that it left are removed, however deep."""
     run = result["report"].get("id", "-")
     code, out = setup.coffer_quietly("discard", run)
     left = os.path.exists(setup.inside.at("state/runs", run, "upper"))
@@ -73,7 +73,7 @@ BOMBS = [
 ]
 
 
-# What gVisor keeps otherwise. Its kernel's own objects are memory of a process in the sandbox's control group: there is no
+# Objects that gVisor keeps otherwise. Its kernel's own objects are memory of a process in the sandbox's control group: there is no
 # number of them, and none of the host's.
 GVISOR = {
     "files /tmp": Bomb("files", "--tmp-size 4m --timeout 120 -e BOMB_STOP=100000", {"exit"}, {0}, arg="/tmp"),
@@ -143,7 +143,7 @@ def refused(result):
 
 
 def causes(bomb, report):
-    """What an rlimit refuses is seen only inside, and not when it is all over by then, as with threads; what a control
+    """A refusal by an rlimit is seen only inside, and not when it is all over by then, as with threads; what a control
     group refuses is counted outside."""
     how = str(report.get("limits", {}).get("pids", {}).get("how"))
     unseen = {"threads"} if how == "rlimit" else {"threads", "fork-fail"} if how == "gvisor" else set()

@@ -33,7 +33,7 @@ WS_FILES = ("write.txt", "truncate.txt", "unlink.txt", "chmod.txt", "rename.txt"
 
 
 class Identity:
-    """Who runs coffer: the host's root, an ordinary user, or that user inside a user namespace of his own."""
+    """The identity that runs coffer: the host's root, an ordinary user, or that user inside a user namespace of his own."""
 
     def __init__(self, name, uid, gid, in_userns=False, engine="ns"):
         self.name, self.uid, self.gid, self.in_userns, self.engine = name, uid, gid, in_userns, engine
@@ -138,7 +138,7 @@ class World:
             self._plant(probe)
 
     def _plant(self, probe):
-        """What only root can leave in a workspace: a device, a setuid program of somebody else, a file capability."""
+        """Entries that only root can leave in a workspace: a device, a setuid program of somebody else, a file capability."""
         os.mknod(self.at("ws/device"), stat.S_IFCHR | 0o666, os.makedev(1, 8))
         os.chmod(self.at("ws/device"), 0o666)
         for name in ("suid", "fcap"):

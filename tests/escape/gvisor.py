@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is different where gVisor's kernel stands before the host's, and what only there can be asked."""
+"""Differences where gVisor's kernel stands before the host's, and checks that only it allows."""
 
 import glob
 import os
@@ -7,8 +7,8 @@ import secrets
 import subprocess
 import time
 
-# What a probe reaches there is gVisor's own, in the memory of one process without rights: said, and not counted as held.
-# What came of it on the host is looked at in any case.
+# An object that a probe reaches there is gVisor's own, in the memory of one process without rights: said, and not counted as held.
+# The effect on the host is looked at in any case.
 OWN = {
     "a device of gVisor's making": "dev_sweep dev_fuse dev_tun dev_null_chmod mknod_char mknod_block",
     "gVisor does not hide pid 1, and nothing depends on it":
@@ -70,7 +70,7 @@ def read(path):
 
 
 def host_facts():
-    """What names this host, by where it is read."""
+    """Facts that identify this host, by where it is read."""
     facts = {"the kernel's version": os.uname().release, "the kernel's build": os.uname().version,
              "the host's name": os.uname().nodename, "the boot id": read("/proc/sys/kernel/random/boot_id"),
              "the kernel's command line": read("/proc/cmdline")}
@@ -153,7 +153,7 @@ def check_writes(p):
 
 
 def check_sharing(p):
-    """What the host may change is not remembered; a home is shared by two sandboxes at once."""
+    """A file that the host may change is not cached; a home is shared by two sandboxes at once."""
     w, who = p.setup.inside, p.setup.identity.name
     shared = w.at("rw/shared.txt")
 

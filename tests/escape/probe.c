@@ -291,7 +291,7 @@ static void probe_child(const struct probe *p)
 	finish(p->act());
 }
 
-/* What a process that died without a verdict tells: SIGSYS is seccomp, all else is the probe's fault. */
+/* The verdict of a process that died without one: SIGSYS is seccomp, all else is the probe's fault. */
 static enum verdict verdict_of_death(pid_t pid, bool timed_out)
 {
 	int status = wait_exit(pid);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the user bound with -v. Read-only means read-only; on a read-write bind the files are the host's, so
+ * Binds that the user made with -v. Read-only means read-only; on a read-write bind the files are the host's, so
  * that nothing may be left there which gives its next user more than he has: no setuid bit, file capability,
  * device or foreign owner. Inside, binds are at /ro, /rw, /nest and /nest-in; the world's parameters say
  * where they are.

@@ -223,7 +223,7 @@ static enum verdict p_stdin_reopen(void)
 	return asks("file:host/stdin.txt");
 }
 
-/* What was printed before must not be changed by who prints now. */
+/* Earlier output must not be changed by a later writer. */
 static enum verdict p_stdout_rewrite(void)
 {
 	if (pwrite(STDOUT_FILENO, "REWRITTEN", 9, 0) < 0)

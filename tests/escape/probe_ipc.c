@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What processes share without a file: abstract sockets, System V and POSIX objects, sockets that lie in a
+/* Objects that processes share without a file: abstract sockets, System V and POSIX objects, sockets that lie in a
  * bind. */
 #include "probe.h"
 

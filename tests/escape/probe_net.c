@@ -129,7 +129,7 @@ static enum verdict far_address(const char *address)
 	pfd.events = POLLOUT;
 	if (poll(&pfd, 1, 1500) == 0)
 		return held_for("no answer");
-	/* What is said decides for the gateway whom it refuses, and how. */
+	/* The gateway decides by these bytes whom it refuses, and how. */
 	if (send(fd, "GET / HTTP/1.0\r\n\r\n", 18, MSG_NOSIGNAL) < 0)
 		return held();
 	pfd.events = POLLIN;

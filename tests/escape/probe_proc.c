@@ -319,7 +319,7 @@ static enum verdict p_init_exe_write(void)
 	return path < 0 ? held() : exe_write(path);
 }
 
-/* Who harms pid 1 harms only his own sandbox: it ends. Worth knowing, not a hole. */
+/* A process that harms pid 1 harms only its own sandbox: it ends. Worth knowing, not a hole. */
 static enum verdict p_init_oom_score(void)
 {
 	if (write_small("/proc/1/oom_score_adj", "1000\n") < 0)

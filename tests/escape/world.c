@@ -35,7 +35,7 @@
 #include <sys/un.h>
 #include <time.h>
 
-/* What is polled: readable means that somebody reached it. */
+/* A polled descriptor: readable means that somebody reached it. */
 struct watch {
 	const char *event;
 	int fd;

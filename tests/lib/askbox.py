@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tests of questions do with one identity's coffer: files, questions that wait, the log."""
+"""Helpers for tests of questions with one identity's coffer: files, questions that wait, the log."""
 
 import json
 import os

@@ -288,7 +288,7 @@ def plain_identities(tap=None):
 
 
 def sanitizer_env(leaks=False):
-    """What a sanitizer build is told. The leak checker attaches to its own process, which a launcher that has confined
+    """The options of a sanitizer build. The leak checker attaches to its own process, which a launcher that has confined
     itself does not let anybody do: it is for verbs that start nothing."""
     e = {k: v for k, v in os.environ.items() if k.startswith(("ASAN_", "UBSAN_", "LSAN_"))}
     if "ASAN_OPTIONS" in e and not leaks:
@@ -429,7 +429,7 @@ class Coffer:
         self.sub_ids = True
 
     def become(self):
-        """What a new process does to be the identity, between fork and exec."""
+        """The steps of a new process to become the identity, between fork and exec."""
         if self.sub_ids:
             give_sub_ids(os.path.join(self.dir, "etc"))
         if self.who != "root":
@@ -644,7 +644,7 @@ def is_ours(group, state):
 
 
 def leftovers(before, tmp, state=None):
-    """What this test program made since `before` and is still there, as lines of text. Control groups only with `state`, whose log names
+    """Leftovers that this test program made since `before`, as lines of text. Control groups only with `state`, whose log names
     our sandboxes."""
     reap()
     left = [f"process {p} ({what})" for p, what in descendants(os.getpid()) if p not in before["pids"]]

@@ -61,7 +61,7 @@ def find_command(body):
 
 
 def find_result(body, is_result):
-    """What the tool printed, when the conversation has it: the last object that is_result() takes."""
+    """The tool's output, when the conversation has it: the last object that is_result() takes."""
     found = None
     stack = [body]
     while stack:

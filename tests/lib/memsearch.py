@@ -30,7 +30,7 @@ def has_any(data, *secrets):
 
 
 def memory(pid):
-    """What is in the memory of a process, by pages that are there, in pieces that overlap."""
+    """The memory of a process, by pages that are there, in pieces that overlap."""
     with open(f"/proc/{pid}/maps", encoding="ascii") as maps, open(f"/proc/{pid}/pagemap", "rb", 0) as there, \
             open(f"/proc/{pid}/mem", "rb", 0) as mem:
         for text in maps:

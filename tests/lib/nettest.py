@@ -173,7 +173,7 @@ def _record(name, qtype, ttl, rdata):
 
 
 class Server:
-    """What listens: an address, a port, and what came."""
+    """A listener: an address, a port, and what came."""
 
     def __init__(self, name, address, port, scheme):
         self.name, self.address, self.port, self.requests, self.connections = name, address, port, [], []
@@ -503,7 +503,7 @@ class Internet:
     # Programs
 
     def prefix(self, who="root", user=(TEST_UID, TEST_UID), etc=None):
-        """What makes the next program one of an identity in `gw`. `etc`: see coffertest.write_sub_ids()."""
+        """The arguments that make the next program one of an identity in `gw`. `etc`: see coffertest.write_sub_ids()."""
         if who == "root":
             user = (0, 0)
         over = [f"{self.resolv}:/etc/resolv.conf"]

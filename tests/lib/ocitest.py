@@ -45,7 +45,7 @@ def device(name, major, minor, kind=tarfile.CHRTYPE):
 
 
 def layer(*entries, fmt=tarfile.PAX_FORMAT):
-    """A tar archive as bytes. What tarfile would tidy up (names that begin with a slash) stays as it is."""
+    """A tar archive as bytes. Names that tarfile would tidy up (they begin with a slash) stay as it is."""
     out = io.BytesIO()
     for t, data in entries:
         head = t.tobuf(fmt, "utf-8", "surrogateescape")
@@ -144,7 +144,7 @@ class Layout:
 
 
 def docker_archive(path, layers, config=None, tags=("test:1",)):
-    """What `docker save` writes."""
+    """An archive as `docker save` writes it."""
     conf = json.dumps(config_of(layers, config)).encode()
     parts = [entry(f"{i}/layer.tar", l, mode=0o644) for i, l in enumerate(layers)]
     name = digest(conf)[7:] + ".json"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Is a document one of OpenAPI 3.1? What the specification asks of its structure, as far as an HTTP API in JSON uses it.
+"""Is a document one of OpenAPI 3.1? The specification's rules for its structure, as far as an HTTP API in JSON uses it.
 
     faults(document) -> a list of sentences, empty when there are none
 """

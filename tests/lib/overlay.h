@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * For tests of workspaces: a temporary directory with lower/ upper/ work/ merged/ outside/, and a way to do things to
- * a real overlay over them, mounted in a user namespace as the engine does it. What was done is then read from the
+ * a real overlay over them, mounted in a user namespace as the engine does it. The result is then read from the
  * host's side.
  */
 #ifndef TESTS_OVERLAY_H
@@ -110,7 +110,7 @@ static inline mode_t mode_of(int dirfd, const char *path)
 	return fstatat(dirfd, path, &st, AT_SYMLINK_NOFOLLOW) == 0 ? st.st_mode : 0;
 }
 
-/* What is easier said to a shell, such as rm -r. */
+/* Acts that are easier said to a shell, such as rm -r. */
 static inline bool shell(const char *command)
 {
 	int status = -1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Policies from text, and questions to them in one line. What was answered last is in `last`. */
+/* Policies from text, and questions to them in one line. The last verdict is in `last`. */
 #ifndef TESTS_POLICYTEST_H
 #define TESTS_POLICYTEST_H
 

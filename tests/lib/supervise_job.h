@@ -181,7 +181,7 @@ __attribute__((unused)) static uint64_t since(uint64_t t)
 	return (clock_nsec(CLOCK_MONOTONIC) - t) / NSEC_PER_MSEC;
 }
 
-/* What every program over this begins and ends with. */
+/* The begin and the end of every program over this. */
 static bool supervise_job_begin(void)
 {
 	signal(SIGPIPE, SIG_IGN);

@@ -15,7 +15,7 @@ from coffertest import slow_build
 
 
 class Screen:
-    """What a person sees: rows of a terminal that breaks lines, scrolls, clears, and moves only where coffer's own prompt does."""
+    """The screen that a person sees: rows of a terminal that breaks lines, scrolls, clears, and moves only where coffer's own prompt does."""
 
     TOKEN = re.compile(r"\x1b\[([0-9;?>=!]*)[ ]?([@-~])|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\\\)|\x1b[()*+].|\x1b.|([^\x1b])", re.S)
 

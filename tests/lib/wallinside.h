@@ -34,7 +34,7 @@
 
 #define PATIENCE 25000 /* ms: nothing that is refused may come near it, but a busy machine may */
 
-/* What the child is told to do, and what came of it: 0 or an errno, and what it read. */
+/* An order to the child, and its result: 0 or an errno, and what it read. */
 struct order {
 	char what; /* c: connect and talk; u: send a datagram and wait for the answer; l: listen inside, and connect;
 		      b: bind; a: has an address; n: send to many by an interface, and count neighbours; w: build a

@@ -18,7 +18,7 @@ JSON = {"Content-Type": "application/json"}
 
 
 def until(check, seconds=PATIENCE):
-    """What check() says, once it says something."""
+    """The first result of check() that is true."""
     deadline = time.monotonic() + seconds * slow_build()
     while True:
         got = check()

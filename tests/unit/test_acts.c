@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a policy says of tools and of apply: which rule decides, what is refused, and that what is kept with a run says the same. */
+/* The rules of a policy for tools and apply: which rule decides, what is refused, and that what is kept with a run
+ * says the same. */
 #include "approval/toolcall.h"
 #include "policytest.h"
 
@@ -44,7 +45,7 @@ static const char rules[] = "version: 1\n"
 
 static void test_decide(void)
 {
-	CHECKF(parse(rules), "%s", last_err.msg);
+	CHECKF(parse(rules), "the rules can be parsed %s", last_err.msg);
 	CHECK_STR(says("read_file", NULL), "allow");
 	CHECK_STR(says("READ_FILE", NULL), "deny"); /* an allow is to the letter */
 	CHECK_STR(says("other", NULL), "deny");
@@ -220,9 +221,10 @@ static void test_for_good(void)
 		acts_release(&old);
 		acts_release(&now);
 	}
-	CHECKF(wrong == 0, "%u of %u change more", wrong, passed);
+	CHECKF(wrong == 0, "no added rule changes other decisions: %u of %u do", wrong, passed);
 	CHECKF(passed > 500 && stopped > 500 && needlessly < stopped / 2,
-	       "%u passed, %u stopped, %u needlessly", passed, stopped, needlessly);
+	       "enough added rules pass and few are stopped needlessly: %u passed, %u stopped, %u needlessly",
+	       passed, stopped, needlessly);
 }
 
 static void test_wrong(void)
@@ -258,7 +260,8 @@ static void test_wrong(void)
 		snprintf(at, sizeof(at), "t.yaml%s", wrongs[i].at);
 		CHECKF(!ok && strstr(last_err.msg, at) && strstr(last_err.msg, wrongs[i].why) &&
 			       (!wrongs[i].hint || strcmp(last_err.hint, wrongs[i].hint) == 0),
-		       "%s -> %s / %s", wrongs[i].text, last_err.msg, last_err.hint);
+		       "the rule is refused with its reason: %s -> %s / %s", wrongs[i].text, last_err.msg,
+		       last_err.hint);
 	}
 }
 
@@ -295,7 +298,8 @@ static void test_args(void)
 
 	CHECK(parse(rules));
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
-		CHECKF(strcmp(says("read_file", bad[i]), "!") == 0, "%s -> %s", bad[i], last_err.msg);
+		CHECKF(strcmp(says("read_file", bad[i]), "!") == 0, "the arguments are refused: %s -> %s",
+		       bad[i], last_err.msg);
 	/* names */
 	CHECK_STR(says("", NULL), "!");
 	CHECK_STR(says("read_file ", NULL), "!");
@@ -341,7 +345,7 @@ static void test_args(void)
 	CHECK(strstr(last_err.msg, "16384 values") != NULL);
 }
 
-/* What a run keeps decides as the file did. */
+/* The rules that a run keeps decide as the file did. */
 static void test_kept(void)
 {
 	autoclose int dir = open(scratch(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -352,8 +356,9 @@ static void test_kept(void)
 	CHECK(toolcall_read_acts(dir, "3f9a2c0011aa", &kept, &e) == 0 && !acts_says_something(&kept));
 	CHECK(parse(
 		"tools:\n- {ask: \"d*\", when: {\"a.b\": \"x \\\" \\\\ \xc3\xbc*\", c: \"1\"}}\n- deny: e\napply: deny\n"));
-	CHECKF(toolcall_write_acts(dir, &cp.acts, &e) == 0, "%s", e.msg);
-	CHECKF(toolcall_read_acts(dir, "3f9a2c0011aa", &kept, &e) == 0, "%s", e.msg);
+	CHECKF(toolcall_write_acts(dir, &cp.acts, &e) == 0, "the acts of a call are written %s", e.msg);
+	CHECKF(toolcall_read_acts(dir, "3f9a2c0011aa", &kept, &e) == 0,
+	       "the written acts of a call are read %s", e.msg);
 	CHECK(kept.has_tools && kept.n_rules == 2 && kept.has_apply && kept.apply == POLICY_DENY);
 	CHECK(kept.n_rules == 2 && kept.rules[0].action == POLICY_ASK && kept.rules[0].n_when == 2 &&
 	      kept.rules[1].action == POLICY_DENY);
@@ -365,12 +370,12 @@ static void test_kept(void)
 	CHECK(parse("tools: []\n") && toolcall_write_acts(dir, &cp.acts, &e) == 0);
 	CHECK(toolcall_read_acts(dir, "3f9a2c0011aa", &kept, &e) == 0 && kept.has_tools);
 	acts_release(&kept);
-	/* One that cannot be read is no permission. */
+	/* A kept policy that cannot be read is no permission. */
 	free(write_scratch(TOOLCALL_FILE, "tools: [{alow: x}]\n"));
 	CHECK(toolcall_read_acts(dir, "3f9a2c0011aa", &kept, &e) < 0);
 	CHECK(parse("egress: {}\n") && toolcall_write_acts(dir, &cp.acts, &e) == 0);
 	CHECK(faccessat(dir, TOOLCALL_FILE, F_OK, 0) < 0);
-	/* Nor is one that is gone. */
+	/* A kept policy that is gone is no permission. */
 	CHECK(state_meta_write(dir, &m, &e) == 0);
 	CHECK(toolcall_read_acts(dir, "3f9a2c0011aa", &kept, &e) == 0 && !acts_says_something(&kept));
 	m.acts = true;
@@ -403,7 +408,7 @@ static void test_question(void)
 	CHECK_STR(q.what, "deploy when env=production");
 	CHECK_STR(q.preview, "$ deploy\\x1b[2J\n{\"env\":\"production\",\"z\":\"\\u202E\"}");
 	CHECK(q.body_len == q.preview_len);
-	/* The same in another order is the same, another word of the command is not. */
+	/* Arguments in another order are the same call, another word of the command is not. */
 	CHECK(toolcall_parse(&same, "deploy", other, strlen(other), &e) == 0);
 	CHECK(toolcall_question(&same, &v, &b, &y, &q2, &e) == 0 && memcmp(q.body, q2.body, HASH_LEN) == 0);
 	toolcall_texts_release(&y);

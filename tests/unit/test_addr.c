@@ -96,10 +96,11 @@ static void test_text_refused(void)
 	struct addr a;
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-		CHECKF(addr_parse(bad[i], strlen(bad[i]), &a, NULL) == -EINVAL, "'%s' is refused", bad[i]);
+		CHECKF(addr_parse(bad[i], strlen(bad[i]), &a, NULL) == -EINVAL, "the address '%s' is refused",
+		       bad[i]);
 	CHECKF(addr_parse("1.2.3.4\0", 8, &a, NULL) == -EINVAL, "an address with a NUL is refused");
 	CHECKF(addr_parse("1.2.3.45", 7, &a, NULL) == 0 && addr_v4(&a) == 0x01020304,
-	       "the length counts, not what is behind");
+	       "an address ends at its length, not at its NUL");
 }
 
 static void test_classes(void)
@@ -190,8 +191,8 @@ static void test_classes(void)
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
 		struct addr a = must(all[i].text);
 
-		CHECKF(addr_special(&a) == all[i].class, "%s is %s (got: %s)", all[i].text,
-		       addr_special_name(all[i].class), addr_special_name(addr_special(&a)));
+		CHECKF(addr_special(&a) == all[i].class, "%s is an address of class %s (got: %s)",
+		       all[i].text, addr_special_name(all[i].class), addr_special_name(addr_special(&a)));
 	}
 }
 
@@ -219,7 +220,7 @@ static void test_cases_15_24_29(void)
 		}
 	}
 	CHECKF(class_of("169.254.169.254") == ADDR_METADATA && class_of("::ffff:a9fe:a9fe") == ADDR_METADATA,
-	       "case 29: where a redirect may lead is known in both families");
+	       "case 29: the address of cloud metadata is known in both families");
 }
 
 static bool in(const char *range, const char *text)
@@ -243,7 +244,7 @@ static void test_ranges(void)
 	CHECK(in("1.2.3.4", "1.2.3.4") && !in("1.2.3.4", "1.2.3.5") && in("1.2.3.4/31", "1.2.3.5"));
 	CHECK(in("fd00::/9", "fd7f::1") && !in("fd00::/9", "fd80::1"));
 	CHECK(addr_range_parse("10.0.0.1/8", 10, &r, &e) == -EINVAL);
-	CHECKF(strstr(e.msg, "10.0.0.0/8") != NULL, "the right form is named: %s", e.msg);
+	CHECKF(strstr(e.msg, "10.0.0.0/8") != NULL, "a refused range comes with its right form: %s", e.msg);
 	CHECK(addr_range_parse("10.0.0.0/8", 10, &r, &e) == 0 && addr_range_len(&r) == 8 && r.bits == 104);
 	CHECK_STR(addr_range_format(&r, text), "10.0.0.0/8");
 	CHECK(addr_range_parse("10.2.0.0/16", 11, &s, &e) == 0);
@@ -257,8 +258,8 @@ static void test_ranges(void)
 					   "10.0.0.0/8 ", "10.0.0/8",	  "::/129",	  "::1/64",
 					   "/8",	  "10.0.0.0/8/8", "::ffff:0:0/95" };
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-		CHECKF(addr_range_parse(bad[i], strlen(bad[i]), &r, NULL) == -EINVAL, "%s is refused",
-		       bad[i]);
+		CHECKF(addr_range_parse(bad[i], strlen(bad[i]), &r, NULL) == -EINVAL,
+		       "the range %s is refused", bad[i]);
 }
 
 static void test_sockaddr(void)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the ssh-agent signs, and everything that it does not. */
+/* The ssh-agent: the logins that it signs, and all that it does not. */
 #include "sshtest.h"
 #include "tap.h"
 
@@ -84,12 +84,15 @@ static void test_login(void)
 	      said.text[5].len == 16);
 	CHECKF(sign_login(1, &deploy, one, "git", &server) == 14,
 	       "a login whose data has the server's key is signed");
-	CHECKF(sign_login(1, &deploy, two, "git", NULL) == 5 && why("another session"), "another session");
-	CHECKF(sign_login(1, &deploy, one, "root", NULL) == 5 && why("another user"), "another user");
-	CHECKF(sign_login(1, &deploy, one, "git", &evil) == 5 && why("another server"), "another server");
+	CHECKF(sign_login(1, &deploy, two, "git", NULL) == 5 && why("another session"),
+	       "a login for another session is refused");
+	CHECKF(sign_login(1, &deploy, one, "root", NULL) == 5 && why("another user"),
+	       "a login for another user is refused");
+	CHECKF(sign_login(1, &deploy, one, "git", &evil) == 5 && why("another server"),
+	       "a login for another server is refused");
 	CHECKF(sign_login(1, &other, one, "git", NULL) == 5 && why("no such key"),
-	       "a key that was not given");
-	CHECKF(bind_to(1, &server, one, false) == 6, "the same once more");
+	       "a login with a key that was not granted is refused");
+	CHECKF(bind_to(1, &server, one, false) == 6, "a repeated session-bind is accepted");
 }
 
 static void test_unbound(void)
@@ -98,14 +101,17 @@ static void test_unbound(void)
 	size_t n = sshtest_login(d, sizeof(d), &deploy, one, "git", NULL);
 
 	CHECKF(sign_login(2, &deploy, one, "git", NULL) == 5 && why("did not say which server"),
-	       "no session");
-	CHECKF(sign_data(2, &deploy, slice_of("anything")) == 5 && why("not a login"), "anything");
-	CHECKF(sign_data(2, &deploy, sshtest_slice(d, n - 1)) == 5 && why("not a login"), "a cut login");
+	       "a login without a session-bind is refused");
+	CHECKF(sign_data(2, &deploy, slice_of("anything")) == 5 && why("not a login"),
+	       "data that is no login is not signed");
+	CHECKF(sign_data(2, &deploy, sshtest_slice(d, n - 1)) == 5 && why("not a login"),
+	       "a cut login is not signed");
 	d[n] = 0;
-	CHECKF(sign_data(2, &deploy, sshtest_slice(d, n + 1)) == 5 && why("not a login"), "a longer one");
+	CHECKF(sign_data(2, &deploy, sshtest_slice(d, n + 1)) == 5 && why("not a login"),
+	       "a login with a byte more is not signed");
 	d[n - deploy.blob_len] ^= 1;
 	CHECKF(sign_data(2, &deploy, sshtest_slice(d, n)) == 5 && why("another key"),
-	       "one with another key in it");
+	       "a login that names another key is not signed");
 }
 
 static void test_spoilt(void)
@@ -113,24 +119,27 @@ static void test_spoilt(void)
 	uint8_t m[512];
 	size_t n;
 
-	CHECKF(bind_to(3, &evil, one, false) == 5 && why("not known"), "a server that is not known");
+	CHECKF(bind_to(3, &evil, one, false) == 5 && why("not known"),
+	       "a session-bind of an unknown server is refused");
 	CHECKF(keys(3) == 0 && sign_login(3, &deploy, one, "git", NULL) == 5 && why("not known"),
 	       "a connection to an unknown server lists no keys and signs nothing");
-	CHECKF(bind_to(3, &server, one, false) == 5, "not by a good one either");
+	CHECKF(bind_to(3, &server, one, false) == 5,
+	       "a connection to an unknown server cannot be bound to a known one");
 	CHECKF(bind_to(4, &server, one, true) == 5 && why("forwarded") &&
 		       sign_login(4, &deploy, one, "git", NULL) == 5,
-	       "forwarded");
+	       "a forwarded session-bind is refused, and then signs nothing");
 	CHECK(bind_to(5, &server, one, false) == 6);
 	CHECKF(bind_to(5, &server, two, false) == 5 && why("two sessions") &&
 		       sign_login(5, &deploy, one, "git", NULL) == 5,
-	       "two sessions");
+	       "a second session on one connection is refused, and then nothing is signed");
 	n = sshtest_bind(m, sizeof(m), &server, one, false);
 	m[n - 10] ^= 1;
-	CHECKF(ask(6, m, n) == 5 && why("signature over the session is wrong"), "a forged signature");
+	CHECKF(ask(6, m, n) == 5 && why("signature over the session is wrong"),
+	       "a session-bind with a forged signature is refused");
 	n = sshtest_bind(m, sizeof(m), &server, one, false);
-	CHECKF(ask(7, m, n - 1) == 5 && why("malformed"), "cut off");
+	CHECKF(ask(7, m, n - 1) == 5 && why("malformed"), "a cut session-bind is refused");
 	CHECKF(ask(3, "", 0) == 0 && bind_to(3, &server, one, false) == 6,
-	       "a new connection under an old number");
+	       "a new connection with the number of an ended one can be bound");
 }
 
 static void test_rest(void)
@@ -149,7 +158,7 @@ static void test_rest(void)
 	CHECKF(sign_login(1, &deploy, one, "git", NULL) == 5,
 	       "the oldest connections are forgotten, and sign nothing");
 	store_find(&store, "deploy")->expires = 1500;
-	CHECKF(keys(1) == 0, "one that has expired is not there");
+	CHECKF(keys(1) == 0, "an expired key is not listed");
 	store_find(&store, "deploy")->expires = 0;
 	CHECK(bind_to(300, &server, one, false) == 6 && sign_login(300, &deploy, one, "git", NULL) == 14);
 	CHECKF(store_unbind(store_find(&store, "deploy"), "git.example.com", 22) == 1 &&
@@ -159,11 +168,11 @@ static void test_rest(void)
 	sshtest_put(&store, "deploy", &deploy, "git.example.com", "ssh:unbound", "git", NULL);
 	CHECKF(sign_login(301, &deploy, one, "git", NULL) == 14 &&
 		       sign_login(301, &deploy, one, "root", NULL) == 5,
-	       "ssh:unbound does without a session, not without the user");
+	       "ssh:unbound signs without a session, and only for the user of the binding");
 	sshtest_put(&store, "deploy", &deploy, "git.example.com", "ssh:sshsig", "git", &server);
 	memcpy(m, "SSHSIG", 6); // NOLINT(bugprone-not-null-terminated-result): bytes, not text
 	CHECKF(sign_data(301, &deploy, sshtest_slice(m, 40)) == 5 && why("not a signature of a git object"),
-	       "ssh:sshsig signs git's only");
+	       "ssh:sshsig signs objects of git and nothing else");
 }
 
 static bool asks(const char *words)
@@ -189,14 +198,14 @@ static void test_asks(void)
 	CHECKF(sign_login(350, &deploy, one, "git", NULL) == 5 && asks("log in as git") &&
 		       slice_eq(said.text[1], "deploy") && slice_eq(said.text[2], "git.example.com") &&
 		       said.num[2] == 22,
-	       "a login is asked for");
+	       "a login under ssh:ask becomes a question");
 	allowed = true;
 	CHECKF(sign_login(350, &deploy, one, "git", NULL) == 14 && said.num[1] == VAULT_SAID_SIGNED,
 	       "a login is signed when it is allowed");
 	CHECKF(sign_login(350, &deploy, two, "git", NULL) == 5 && why("another session") &&
 		       sign_login(350, &deploy, one, "root", NULL) == 5 && why("another user") &&
 		       sign_data(350, &deploy, slice_of("SSHSIG")) == 5 && why("does not allow"),
-	       "what is refused otherwise is refused then too");
+	       "an allowed login permits no other session, user or format");
 	allowed = false;
 	CHECKF(sign_login(350, &deploy, one, "root", NULL) == 5 && why("another user"),
 	       "a login as another user is refused without a question");
@@ -208,10 +217,10 @@ static void test_asks(void)
 					    .user = "git" },
 			 NULL, NULL) == 0);
 	CHECKF(sign_login(350, &deploy, one, "git", NULL) == 5 && asks("log in"),
-	       "one binding that asks is enough");
+	       "a login becomes a question when one of two bindings asks");
 	rebind("ssh:ask,unbound");
 	CHECKF(sign_login(351, &deploy, one, "git", NULL) == 5 && asks("does not name"),
-	       "without a session too");
+	       "a login without a session becomes a question under ssh:ask,unbound");
 	rebind("ssh");
 	CHECK(bind_to(352, &server, one, false) == 6 && sign_login(352, &deploy, one, "git", NULL) == 14);
 	g->bindings[0] = (struct binding){
@@ -219,7 +228,7 @@ static void test_asks(void)
 	};
 	g->n_bindings = 1;
 	CHECKF(sign_login(352, &deploy, one, "git", NULL) == 5 && asks("log in"),
-	       "what the sandbox was given may ask where the key's own binding does not");
+	       "a grant to the sandbox may ask where the key's own binding does not");
 	g->n_bindings = 0;
 	rebind("ssh");
 }
@@ -231,7 +240,8 @@ static void test_end_of_unknown(void)
 	CHECKF(ask(9999, "", 0) == 0, "the end of a connection that the agent does not know is taken");
 	CHECKF(sign_login(500, &deploy, one, "git", NULL) == 14,
 	       "the connection that was silent longest stays bound");
-	CHECKF(ask(500, "", 0) == 0 && sign_login(500, &deploy, one, "git", NULL) == 5, "until its own end");
+	CHECKF(ask(500, "", 0) == 0 && sign_login(500, &deploy, one, "git", NULL) == 5,
+	       "a connection is forgotten when it ends");
 }
 
 static void test_flood(void)
@@ -243,10 +253,10 @@ static void test_flood(void)
 		mono -= 1000000000;
 		n += sign_login(400, &deploy, one, "git", NULL) == 14;
 	}
-	CHECKF(n > 0 && n <= AGENT_SIGN_BURST && why("too many"), "%u of %d at once", n,
-	       2 * AGENT_SIGN_BURST);
+	CHECKF(n > 0 && n <= AGENT_SIGN_BURST && why("too many"),
+	       "a flood of logins is limited: %u of %d were signed", n, 2 * AGENT_SIGN_BURST);
 	CHECKF(agent_handle_message(&agent, &store, "x", 1, 2000, mono, &answer) == -EPROTO,
-	       "what is no message ends the channel");
+	       "a message that cannot be parsed ends the channel");
 }
 
 static void test_hosts(void)
@@ -270,7 +280,7 @@ static void test_hosts(void)
 	buf_addf(&file, "@revoked * %s%s", strstr(buf_cstr(&text), "ssh-ed25519"), buf_cstr(&text));
 	CHECKF(sshhosts_add_file(&again, "git.example.com", 22, sshtest_slice(file.data, file.len), NULL) ==
 		       0,
-	       "a revoked key");
+	       "a file that revokes its key is taken");
 	CHECK(sshhosts_add_file(&again, "com", 22, sshtest_slice(text.data, text.len), NULL) == 0);
 	CHECK(!sshhosts_is_key(sshtest_slice(server.blob, server.blob_len - 1)) &&
 	      !sshhosts_is_key(slice_of("")));

@@ -111,7 +111,7 @@ static void test_kinds(void)
 		   "      - allow: mutation addStar\n"));
 	CHECKF(adds(GQL "\"mutation a, b; query c; x-y: 1; mutation evil; headers 0123\"}",
 		    "      - ask: mutation", "      - allow: mutation b\n      - allow: mutation a\n"),
-	       "what is in a header is no operation");
+	       "text in a header is no GraphQL operation");
 	CHECK(adds(
 		GIT "\"create refs/heads/x, push (maybe forced) refs/heads/y\"}", "      - ask: push",
 		"      - allow: push o/r refs/heads/y force\n      - allow: push o/r refs/heads/x create\n"));
@@ -122,14 +122,14 @@ static void test_kinds(void)
 			       0 &&
 		       strstr(buf_cstr(&result), "      - allow: fetch o/secret\n") &&
 		       !strstr(buf_cstr(&result), "ask: fetch"),
-	       "a line that is for exactly this fetch allows it");
+	       "an ask line for exactly this fetch becomes an allow line");
 	CHECK(adds(HEAD "\"kind\":\"connect\",\"host\":\"192.88.98.4\"}", "  - domain: plain.test",
 		   "  - address: \"192.88.98.4\"\n    port: 443\n"));
 	CHECKF(open_it(HEAD "\"kind\":\"connect\",\"host\":\"198.51.99.7\"}") == 0 &&
 		       strstr(buf_cstr(&result), "  - domain: plain.test\n  - address: 198.51.99.7\nask:\n"),
-	       "an address moves as a name does");
+	       "a rule for an address moves to 'allow:' as one for a name does");
 	CHECKF(open_it(HEAD "\"kind\":\"connect\",\"host\":\"plain.test\"}") == 0 && !result.len,
-	       "what is allowed needs nothing");
+	       "an act that is allowed changes nothing");
 }
 
 static void test_widen(void)
@@ -229,9 +229,10 @@ static void test_tools(void)
 		"tools:\n- ask: \"d*\"\n  when: {env: p*}\n- allow: deploy\n  when: {\"env\": \"p*\"}\n- deny: \"*\"\n"));
 	CHECKF(becomes("tools:\n- ask: [\"d*\", \"*y\"]\n", TOOL("deploy"),
 		       "tools:\n- ask: [\"d*\", \"*y\"]\n- allow: deploy\n"),
-	       "two that ask the same");
-	CHECKF(becomes("tools:\n- allow: deploy\n", TOOL("deploy"), ""), "what is allowed needs nothing");
-	/* What would widen more. */
+	       "two patterns of one rule that ask the same become one allow line");
+	CHECKF(becomes("tools:\n- allow: deploy\n", TOOL("deploy"), ""),
+	       "a tool that is allowed changes nothing");
+	/* Changes that would widen more. */
 	CHECK(stays("tools:\n- ask: \"d*\"\n- deny: \"d*\"\n  when: {env: production}\n", TOOL("deploy"),
 		    "would override deny: d* when env=production"));
 	CHECK(stays("tools:\n- ask: \"d*\"\n- deny: \"dep*\"\n  when: {env: production}\n", TOOL("deploy"),
@@ -240,7 +241,7 @@ static void test_tools(void)
 		    "would override ask"));
 	CHECKF(stays("tools:\n- ask: \"d*\"\n  when: {env: a}\n- deny: \"d*\"\n  when: {env: b}\n",
 		     TOOL("deploy when env=a"), "would override deny"),
-	       "both may match: {env: a, ENV: b}");
+	       "a deny that may match the same call stays: {env: a, ENV: b}");
 	CHECK(stays("tools:\n- ask: deploy\n", TOOL("Deploy"), "spells the name"));
 	CHECK(stays("tools:\n- ask: deploy\n- deny: deploy\n", TOOL("deploy"), "denied"));
 	CHECK(stays("tools:\n- ask: deploy\n- ask: deploy\n  when: {a: b}\n", TOOL("deploy when a=c"),
@@ -252,7 +253,7 @@ static void test_tools(void)
 	CHECK(stays("tools:\n- ask: \"*\"\n", TOOL("a b"), "cannot name this tool"));
 	CHECK(stays("tools:\n- ask: \"*\"\n", TOOL("a\\n- allow: b"), "cannot name this tool"));
 	CHECK(stays("tools:\n- allow: x\n", TOOL("deploy"), "asks about this tool"));
-	CHECKF(refused(TOOL("deploy"), "asks about this tool"), "a file without tools");
+	CHECKF(refused(TOOL("deploy"), "asks about this tool"), "a policy file without tools is refused");
 }
 
 #define PUT(host, port, path)                                                                                     \
@@ -270,7 +271,7 @@ static void test_many(void)
 	CHECKF(becomes("allow:\n" MANY ONE, PUT("a.m.test", "443", "/x/2"),
 		       "allow:\n" MANY "- domain: a.m.test\n  port: 443\n  http:\n  - allow: GET /**\n"
 		       "  - ask: PUT /x/*\n  - allow: PUT /x/2\n  - allow: PUT /x/1\n  - deny: GET /y\n"),
-	       "the next one goes there");
+	       "the next request goes into the rule of its own host");
 	CHECK(becomes("allow:\n- domain: a.m.test\n  ports: 8000-8500\n  http:\n  - ask: PUT /x\n",
 		      PUT("a.m.test", "8443", "/x"),
 		      "allow:\n- domain: a.m.test\n  ports: 8000-8500\n  http:\n  - ask: PUT /x\n"
@@ -282,7 +283,7 @@ static void test_many(void)
 	CHECKF(stays("allow:\n- domain: a.m.test\n  ports: [443, 8443]\n  http:\n  - ask: PUT /x\n",
 		     PUT("a.m.test", "8443", "/x"), "would still ask"),
 	       "each port of a list is as specific as one");
-	/* What the copy would be stronger than. */
+	/* Rules that the copy would overrule. */
 	CHECK(stays("allow:\n" MANY
 		    "deny:\n- domain: \"*.m.test\"\n  port: 443\n  http:\n  - deny: GET /admin\n",
 		    PUT("a.m.test", "443", "/x/1"), "another rule matches this one too"));
@@ -297,7 +298,7 @@ static void test_many(void)
 		    PUT("192.88.98.4", "443", "/x"), "another rule matches this one too"));
 	CHECKF(becomes("allow:\n" MANY "deny:\n- domain: \"*\"\n", PUT("a.m.test", "443", "/x/1"),
 		       "allow:\n" MANY ONE "deny:\n- domain: \"*\"\n"),
-	       "what is less specific had no say before");
+	       "a less specific deny does not prevent the new rule");
 }
 
 #define APPLY HEAD "\"kind\":\"apply\",\"what\":\"3 changes\",\"rule\":"
@@ -325,7 +326,7 @@ static void test_secret(void)
 	buf_addf(&text, "allow:\n- domain: a.s.test\n  secret: {name: s, ask: true}\n%s", below);
 	buf_addf(&wanted, "allow:\n- domain: a.s.test\n  secret: {name: s, ask: false}\n%s", below);
 	CHECKF(becomes(buf_cstr(&text), SECRET("a.s.test", "s"), buf_cstr(&wanted)),
-	       "where a rule for many asks as well");
+	       "the rule for one host changes although one for many asks as well");
 	CHECK(stays(buf_cstr(&text), SECRET("b.s.test", "s"), "covers other hosts or ports"));
 	CHECK(stays(both, SECRET("a.s.test", "s"), "other rules ask about it too"));
 	CHECK(becomes("allow:\n- domain: a.s.test\n  secret: {name: s, ask: true}\n- domain: b.s.test\n"
@@ -343,7 +344,7 @@ static void test_secret(void)
 		    "denied"));
 	CHECKF(stays("allow:\n- addresses: [192.88.98.4, 192.88.98.5]\n  secret: {name: s, ask: true}\n",
 		     SECRET("192.88.98.4", "s"), "change other decisions"),
-	       "one line for two");
+	       "the line of two addresses is not changed for one of them");
 }
 
 static int log_nothing(void *ctx, struct err *e)
@@ -364,11 +365,11 @@ static void test_file(void)
 	CHECKF(always_file_write(file, &old, &new, log_nothing, &r, &last) == -EIO &&
 		       always_file_read(file, &now, &last) == 0 && str_eq(buf_cstr(&now), policy) &&
 		       faccessat(fd, ".p.yaml.coffer-new", F_OK, 0) < 0,
-	       "what cannot be logged is not written");
+	       "a change that cannot be logged is not written");
 	r = 0;
 	CHECKF(always_file_write(file, &new, &old, log_nothing, &r, &last) == -EAGAIN,
 	       "a change of an outdated file is not written");
-	/* What one who was killed has left. */
+	/* A file that a killed process has left. */
 	CHECK(symlinkat("/etc/passwd", fd, ".p.yaml.coffer-new") == 0);
 	CHECK(fchmodat(fd, "p.yaml", 0640, 0) == 0);
 	buf_clear(&now);

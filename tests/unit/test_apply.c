@@ -249,7 +249,8 @@ static void test_special(void)
 	CHECK(apply(&x) && x.res.applied == 3 && count_entries(d) == 1);
 	x.o.dry_run = false;
 	CHECK(apply(&x) && x.res.applied == 3);
-	CHECKF(holds(d, "plain", "p") && there(d, "d") && there(d, "vs"), "what is plain goes out");
+	CHECKF(holds(d, "plain", "p") && there(d, "d") && there(d, "vs"),
+	       "plain files and directories are applied");
 	CHECKF(count_entries(d) == 4 && count_entries(x.t.outside) == 0, "only plain changes are applied");
 	CHECK(held_for(&x, "suid", CHANGE_SPECIAL) && held_for(&x, "wassuid", CHANGE_SPECIAL) &&
 	      held_for(&x, "pipe", CHANGE_SPECIAL) && held_for(&x, "abs", CHANGE_SPECIAL) &&
@@ -260,14 +261,14 @@ static void test_special(void)
 
 	CHECKF(strv_add(&x.o.allow_trigger, ".") == 0 && strv_add(&x.o.allow_special, "./") == 0 &&
 		       apply(&x) && x.res.applied == 0,
-	       "a yes for everything is no yes");
+	       "a yes for the whole tree allows nothing");
 	CHECKF(strv_add(&x.o.allow_special, ".git") == 0 && strv_add(&x.o.allow_special, ".envrc") == 0 &&
 		       apply(&x) && x.res.applied == 0,
-	       "a yes of the other kind is no yes");
+	       "a yes for special files allows no trigger");
 	CHECKF(strv_add(&x.o.allow_trigger, ".git") == 0 && strv_add(&x.o.allow_trigger, "vs") == 0 &&
 		       apply(&x) && there(d, ".git/HEAD") && there(d, "vs/.envrc") &&
 		       !there(d, ".git/config") && !there(d, ".git/hooks/pre-commit"),
-	       "a yes for .git is one for commits");
+	       "a yes for .git allows commits but neither hooks nor configuration");
 	CHECK(strv_add(&x.o.allow_trigger, ".git/hooks") == 0 && apply(&x) &&
 	      there(d, ".git/hooks/pre-commit") && !there(d, ".git/config") && !there(d, ".envrc"));
 	CHECK(strv_add(&x.o.allow_special, "suid") == 0 && strv_add(&x.o.allow_special, "pipe") == 0 &&
@@ -305,13 +306,13 @@ static void test_selected(void)
 	CHECK(strv_add(&x.o.paths, "./a/b/c") == 0 && apply(&x) && holds(d, "a/b/c", "c") &&
 	      !there(d, "a/x") && !there(d, "z"));
 	CHECKF(x.res.asked == 3 && x.res.applied == 3 && x.res.total == 10,
-	       "the directories above it come along");
+	       "the directories above a selected file are applied with it");
 	CHECK(strv_add(&x.o.paths, "../x") == 0 && !apply(&x) && x.e.code == -EINVAL);
 	strv_release(&x.o.paths);
 	CHECK(apply(&x) && holds(d, "z", "z") && !there(d, "held"));
 	CHECKF(held_for(&x, "held/f", CHANGE_HELD), "nothing is put below a directory that stays behind");
 	CHECKF(held_for(&x, "gone", CHANGE_HELD) && there(d, "gone/.envrc") && !there(d, "gone/f"),
-	       "a directory is kept for what is kept in it");
+	       "a directory stays when something in it is held back");
 	CHECK(strv_add(&x.o.allow_trigger, "gone/.envrc") == 0 && strv_add(&x.o.allow_special, "held") == 0);
 	/* Its first half was ours, but that cannot be told from the user's. */
 	CHECK(apply(&x) && held_for(&x, "gone", CHANGE_CONFLICT) && holds(d, "held/f", "f"));
@@ -344,7 +345,7 @@ static void test_new_dirs(void)
 	       "a yes for a file makes the new directories above it");
 	CHECKF(!there(d, ".github/workflows/other.yml") && !there(d, ".github/workflows/sub") &&
 		       !there(d, ".aws/credentials"),
-	       "and lets out nothing else in them");
+	       "a yes for a file lets out nothing else of its directories");
 	CHECKF(!there(d, ".vscode"), "a yes for a file that is not there makes no directory");
 	CHECKF(!there(d, "sub/refs"), "a yes for a file does not complete a repository");
 	CHECK(release(&x));
@@ -388,12 +389,13 @@ static void test_conflict(void)
 
 	x.o.before = say_no;
 	x.o.arg = &would;
-	CHECKF(!apply(&x) && would == 1 && holds(d, "fine", "x"), "a no before it begins ends it");
+	CHECKF(!apply(&x) && would == 1 && holds(d, "fine", "x"),
+	       "a no before the first change applies nothing");
 	x.o.before = change_meanwhile;
 	x.o.arg = &x;
 	CHECK(strv_add(&x.o.paths, "fine") == 0 && apply(&x));
 	CHECKF(held_for(&x, "fine", CHANGE_HELD) && holds(d, "fine", "at the last moment"),
-	       "a change at the last moment is seen");
+	       "a change of the original at the last moment is held back");
 	x.o.before = NULL;
 	strv_release(&x.o.paths);
 
@@ -429,7 +431,7 @@ static void test_deep(void)
 	struct run x = { .t = TREE_INIT };
 
 	CHECK(tree_init(&x.t) && overlay_run(&x.t, do_deep));
-	CHECKF(apply_all(&x) && x.res.applied == 5001, "5000 levels go out");
+	CHECKF(apply_all(&x) && x.res.applied == 5001, "a tree of 5000 levels is applied");
 	CHECK(tree_new_upper(&x.t) && overlay_run(&x.t, do_remove_deep));
 	CHECKF(apply_all(&x) && x.res.applied == 5001 && count_entries(x.t.lower) == 0,
 	       "5000 levels are removed again");
@@ -592,7 +594,8 @@ static void test_race(void)
 		met += met_the_link(&x);
 	}
 	CHECKF(ok && outside_untouched(&x), "nothing outside is ever written, made, deleted or changed");
-	CHECKF(went > 0 && met > 0, "changes went out (%zu), and rounds met the link (%zu)", went, met);
+	CHECKF(went > 0 && met > 0, "the race is met: %zu changes went out, %zu rounds met the link", went,
+	       met);
 	/* Quiet again: whatever stood in the way is gone. */
 	if (S_ISLNK(mode_of(x.t.lower, "d")))
 		CHECK(renameat2(x.t.lower, "d", x.t.lower, "l", RENAME_EXCHANGE) == 0);
@@ -616,10 +619,10 @@ static void test_link_in_the_way(void)
 	CHECK(unlinkat(d, "d", AT_REMOVEDIR) == 0 && symlinkat("../outside", d, "d") == 0);
 	CHECK(apply(&x) && x.res.applied == 0 && count_entries(x.t.outside) == 0);
 	CHECKF(held_for(&x, "d/f", CHANGE_HELD) || held_for(&x, "d/f", CHANGE_CONFLICT),
-	       "it is refused with a reason");
+	       "a change below a planted link is held back with a reason");
 	CHECK(strv_add(&x.o.force, ".") == 0 && apply(&x) && count_entries(x.t.outside) == 0);
 	CHECKF(S_ISDIR(mode_of(d, "d")) && holds(d, "d/f", "from inside"),
-	       "with force the link goes, not what it leads to");
+	       "a forced change replaces the link and not its target");
 	CHECK(release(&x));
 }
 
@@ -652,15 +655,15 @@ static void test_digest_of_directory(void)
 int main(void)
 {
 	umask(022);
-	CHECKF(usual(), "files, modes, links, holes, attributes go out; and then nothing is left");
-	CHECKF(as_user(usual), "the same as an ordinary user");
+	CHECKF(usual(), "files, modes, links, holes and attributes are applied, and no change is left");
+	CHECKF(as_user(usual), "an ordinary user applies files, modes, links, holes and attributes");
 	test_special();
 	test_selected();
 	test_new_dirs();
 	test_conflict();
 	test_deep();
-	CHECKF(as_user(closed_as_user), "what has no rights goes out as it is");
-	CHECKF(as_user(denied_as_user), "where the user may not write is told");
+	CHECKF(as_user(closed_as_user), "a file without rights is applied without rights");
+	CHECKF(as_user(denied_as_user), "a change that the user may not write is reported");
 	test_race();
 	test_link_in_the_way();
 	test_digest_of_directory();

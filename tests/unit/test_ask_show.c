@@ -43,7 +43,7 @@ static size_t count_rows(const char *rows, unsigned cols, const char *label)
 	return found;
 }
 
-/* What looks like a question of ours at each multiple of the width. */
+/* Text that looks like a question of ours at each multiple of the width. */
 static void add_evil(struct buf *b, unsigned cols, const char *fill, size_t max)
 {
 	for (unsigned i = 0; b->len + cols + 80 < max; i++) {
@@ -121,7 +121,7 @@ static void test_hostile(void)
 			json_decref(request);
 			json_decref(widen);
 		}
-		CHECKF(good, "%u columns: every row is ours", widths[w]);
+		CHECKF(good, "at %u columns every row has our mark", widths[w]);
 	}
 }
 
@@ -134,13 +134,13 @@ static void test_act(void)
 	CHECKF(str_eq(buf_cstr(&act),
 		      "what     graphql  POST http://api.test/repos/o/database\nwith     mutation mergePullRequest\n"
 		      "question 89f211-3; denied after 2026-11-17T07:59:42Z\n"),
-	       "%s", buf_cstr(&act));
+	       "the act of a question is shown in rows: %s", buf_cstr(&act));
 	cli_ask_act(o, 100, &one);
 	CHECK(str_eq(buf_cstr(&one), "POST http://api.test/repos/o/database  mutation mergePullRequest"));
 	json_decref(o);
 }
 
-/* ---- What an answer means. ---- */
+/* ---- The meaning of an answer. ---- */
 
 static void shows(json_t *o, const char *kind, const char *words)
 {
@@ -148,7 +148,8 @@ static void shows(json_t *o, const char *kind, const char *words)
 
 	json_object_set_new(o, "kind", json_string(kind));
 	cli_ask_show(o, NULL, 200, &all);
-	CHECKF(strstr(buf_cstr(&all), words), "%s: %s", kind, words);
+	CHECKF(strstr(buf_cstr(&all), words), "a question of kind %s is shown with the words: %s", kind,
+	       words);
 }
 
 static struct ask_question question(enum ask_kind kind)
@@ -177,7 +178,7 @@ static bool is_covered(const struct ask_question *a, const struct ask_question *
 	return memcmp(x, y, HASH_LEN) == 0;
 }
 
-/* What the words for each kind promise is what a grant holds for. */
+/* A grant covers exactly the acts that the words for its kind promise. */
 static void test_means(void)
 {
 	json_t *o = make("request", "POST", "x");
@@ -203,26 +204,28 @@ static void test_means(void)
 		const struct ask_means *m = ask_kind_means((enum ask_kind)k);
 		struct ask_question q = question((enum ask_kind)k), other = q;
 
-		CHECKF(!m->once == (k == ASK_WIDEN) && m->again && strlen(m->brief) <= 37, "%s has words",
-		       ask_kind_name((enum ask_kind)k));
+		CHECKF(!m->once == (k == ASK_WIDEN) && m->again && strlen(m->brief) <= 37,
+		       "the kind %s has words for the terminal", ask_kind_name((enum ask_kind)k));
 		other.body[0] ^= 1;
 		other.preview = "y";
 		other.preview_len = 1;
-		CHECKF(is_covered(&q, &other), "%s: any body, arguments, commits", m->again);
+		CHECKF(is_covered(&q, &other), "a grant for '%s' covers any body, arguments and commits",
+		       m->again);
 		other.what = "mutation deleteRepository";
-		CHECKF(!is_covered(&q, &other), "%s: no other operation, ref, headers, tool, key, question",
+		CHECKF(!is_covered(&q, &other),
+		       "a grant for '%s' covers no other operation, ref, headers, tool, key or question",
 		       m->again);
 		other = q;
 		other.path = "/graphql?b=2";
-		CHECKF(!q.path[0] || is_covered(&q, &other), "%s: any query", m->again);
+		CHECKF(!q.path[0] || is_covered(&q, &other), "a grant for '%s' covers any query", m->again);
 		other.path = "/other";
-		CHECKF(!is_covered(&q, &other), "%s: no other path", m->again);
+		CHECKF(!is_covered(&q, &other), "a grant for '%s' covers no other path", m->again);
 		other = q;
 		other.host = "other.test";
-		CHECKF(!is_covered(&q, &other), "%s: no other host", m->again);
+		CHECKF(!is_covered(&q, &other), "a grant for '%s' covers no other host", m->again);
 		other = q;
 		other.tls = true;
-		CHECKF(!is_covered(&q, &other), "%s: not with TLS where there was none", m->again);
+		CHECKF(!is_covered(&q, &other), "a grant for '%s' without TLS does not cover TLS", m->again);
 	}
 }
 
@@ -234,11 +237,11 @@ static void test_list_is_whole(void)
 	json_object_set_new(o, "preview", json_string("+ a.txt"));
 	json_object_set_new(o, "body_len", json_integer(100000));
 	cli_ask_show(o, NULL, 80, &all);
-	CHECKF(!strstr(buf_cstr(&all), "…"), "a list of files is not said to go on");
+	CHECKF(!strstr(buf_cstr(&all), "…"), "a list of files that is shown whole has no ellipsis");
 	json_decref(o);
 }
 
-/* ---- What it did before. ---- */
+/* ---- Events before the question. ---- */
 
 #define RUN "89f211aabbcc"
 
@@ -257,7 +260,8 @@ static uint64_t append(struct audit *a, const char *type, const char *sandbox, c
 	uint64_t seq = 0;
 
 	buf_adds(&b, fields);
-	CHECKF(audit_append_seq(a, type, sandbox, &b, &seq, &e) == 0, "%s is written: %s", type, e.msg);
+	CHECKF(audit_append_seq(a, type, sandbox, &b, &seq, &e) == 0, "the event %s is written: %s", type,
+	       e.msg);
 	return seq;
 }
 
@@ -286,15 +290,16 @@ static void test_before(void)
 
 	o = asked_at(first);
 	CHECK(cli_ask_before_read(o, &st, ASK_BEFORE_MAX, &b, &e) == 0);
-	CHECKF(b.n == 4 && b.is_all, "all that was before the question, and nothing of what came after (%zu)",
+	CHECKF(b.n == 4 && b.is_all, "all events before the question are shown, and none after it (%zu)",
 	       b.n);
 	CHECKF(b.n == 4 && strstr(b.line[0], "run.start  sh -c true") &&
 		       strstr(b.line[1], "exec.start  curl --steal") && strstr(b.line[2], "/secrets") &&
 		       strstr(b.line[3], "tunnel.test"),
-	       "oldest first, with commands, and connections that nobody looked into");
+	       "events are shown oldest first, with commands and with tunnels");
 	cli_ask_before_release(&b);
 	CHECK(cli_ask_before_read(o, &st, 2, &b, &e) == 0);
-	CHECKF(b.n == 2 && !b.is_all && strstr(b.line[0], "/secrets"), "no more than are wanted");
+	CHECKF(b.n == 2 && !b.is_all && strstr(b.line[0], "/secrets"),
+	       "at most the wanted number of events is shown");
 	cli_ask_before_release(&b);
 	json_decref(o);
 
@@ -302,7 +307,7 @@ static void test_before(void)
 	o = asked_at(tenth + 1);
 	CHECK(cli_ask_before_read(o, &st, ASK_BEFORE_MAX, &b, &e) == 0);
 	CHECKF(b.n == ASK_BEFORE_MAX && strstr(b.line[4], "89f211-10"),
-	       "a question whose id begins alike is not it");
+	       "a question whose id begins alike does not end the list");
 	cli_ask_before_release(&b);
 	json_decref(o);
 
@@ -338,12 +343,12 @@ static void test_before_window(void)
 	cli_ask_show(o, &st, 80, &shown);
 	CHECKF(strstr(buf_cstr(&shown), "older events were not searched") &&
 		       !strstr(buf_cstr(&shown), "has no event"),
-	       "what was not looked at is not said to be nothing: %s",
+	       "events that were not searched are not reported as absent: %s",
 	       strstr(buf_cstr(&shown), "before") ? strstr(buf_cstr(&shown), "before") : "");
 	json_decref(o);
 }
 
-/* ---- What is told while following. ---- */
+/* ---- News while following. ---- */
 
 static struct ask_news note(struct ask_seen *s, uint64_t number, const char *state, bool answered,
 			    uint64_t waiters)
@@ -366,19 +371,20 @@ static void test_seen(void)
 	CLEANUP(cli_ask_seen_release) struct ask_seen s = ASK_SEEN_INIT;
 	struct ask_news n = note(&s, 1, "pending", false, 1);
 
-	CHECKF(n.state && n.any && !n.answered, "a new one is news");
+	CHECKF(n.state && n.any && !n.answered, "a new question is news");
 	n = note(&s, 1, "pending", false, 0);
-	CHECKF(!n.state && n.any && !n.answered, "that nobody waits any more is no other state");
+	CHECKF(!n.state && n.any && !n.answered, "a question without an asker keeps its state");
 	n = note(&s, 1, "spent", true, 0);
-	CHECKF(n.state && n.answered, "an answer");
+	CHECKF(n.state && n.answered, "an answer to a question is news");
 	n = note(&s, 1, "spent", true, 0);
-	CHECKF(!n.state && !n.any && !n.answered, "is told once");
+	CHECKF(!n.state && !n.any && !n.answered, "an answer is told only once");
 	n = note(&s, 2, "denied", true, 0);
-	CHECKF(n.state && !n.answered, "one that was answered before is known by its state");
+	CHECKF(n.state && !n.answered, "a question that was answered before is known by its state only");
 	n = note(&s, 1000, "granted", true, 0);
 	for (uint64_t i = 3; i < 3 + 2 * ASK_SEEN_MAX; i++)
 		n = note(&s, 2000 + i, "denied", true, 0);
-	CHECKF(s.n == ASK_SEEN_MAX && !note(&s, 1000, "granted", true, 0).any, "what is open is kept");
+	CHECKF(s.n == ASK_SEEN_MAX && !note(&s, 1000, "granted", true, 0).any,
+	       "a grant stays in a full list of questions");
 }
 
 int main(void)

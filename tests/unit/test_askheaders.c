@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What people are shown of a request's headers: all, or the names of the others, or nothing is asked. */
+/* The headers of a request that people are shown: all, or the names of the others, or nothing is asked. */
 #include "base/str.h"
 #include "egress/message/askheaders.h"
 #include "tap.h"
@@ -112,7 +112,7 @@ static void test_named(void)
 	add("x-amz-target", "DeleteTable-of-the-accounts-in-production");
 	CHECK(words("") == 0 && what.len <= MAX && says("headers hidden (") &&
 	      says(" x-amz-target; headers "));
-	/* Not even the names. */
+	/* Too many headers are not shown even by name. */
 	for (int i = 0; i < 60; i++) {
 		char name[64];
 

@@ -27,7 +27,7 @@ static struct ask_question question(const char *what)
 		.path = "",
 		.what = what,
 		.type = "",
-		/* One that is denied often is not asked any more: each has its own but those of test_tired(). */
+		/* A rule with many denials asks no more: each question has its own but those of test_tired(). */
 		.rule = strstr(what, "again") ? "same" : what,
 		.reason = "because",
 		.preview = "hello",
@@ -38,7 +38,7 @@ static struct ask_question question(const char *what)
 	return q;
 }
 
-/* What it was told goes into the file "why-PID". */
+/* The answer that it got goes into the file "why-PID". */
 static int ask(const char *what, uint64_t timeout_s)
 {
 	struct ask_question q = question(what);
@@ -170,7 +170,7 @@ static void test_ended(void)
 	CHECK(waits(&w, "first"));
 	CHECK_STR(w.id, "3f9a2c-1");
 	CHECK(answer(&w, true, "00", &e) == -ESTALE);
-	CHECKF(answer(&w, true, NULL, &e) == 0, "answered %s", e.msg);
+	CHECKF(answer(&w, true, NULL, &e) == 0, "the question is answered %s", e.msg);
 	CHECK(reap(pid) == ALLOWED);
 	CHECK(!is_served());
 	CHECK(n_logged("ask.new") == 1 && n_logged("ask.answer") == 1 && n_logged("ask.use") == 1);
@@ -202,14 +202,15 @@ static void test_two(void)
 	CHECK(answer(&b, false, NULL, &e) == 0);
 	CHECK(reap(two) == DENIED);
 	CHECK(answer(&b, true, NULL, &e) == -EALREADY);
-	CHECKF(strstr(e.msg, "Ada") && strstr(e.msg, "deny"), "who was first is said: %s", e.msg);
+	CHECKF(strstr(e.msg, "Ada") && strstr(e.msg, "deny"),
+	       "a second answer names the approver of the first: %s", e.msg);
 	two = asker("two", 0);
 	CHECK(waits(&b, "two"));
-	/* Who serves has its answer and leaves; the other asks on. */
+	/* The serving asker has its answer and leaves; the other asks on. */
 	CHECK(answer(&a, true, NULL, &e) == 0);
 	CHECK(reap(one) == ALLOWED);
 	CHECK(waits(&again, "two"));
-	CHECKF(strcmp(again.id, b.id) != 0, "it is another entry: %s", again.id);
+	CHECKF(strcmp(again.id, b.id) != 0, "a question that moved has another number: %s", again.id);
 	CHECK(answer(&b, true, NULL, &e) < 0);
 	CHECK(answer(&again, true, NULL, &e) == 0);
 	CHECK(reap(two) == ALLOWED);
@@ -256,7 +257,7 @@ static void test_withdrawn(void)
 	CHECK(n_logged("ask.gone") == gone + 1 && n_logged("ask.use") == used);
 	CHECK(answer(&w, true, NULL, &e) < 0);
 
-	/* One that is killed leaves its socket; the next one takes its place, and not its number. */
+	/* An asker that is killed leaves its socket; the next one takes its place, and not its number. */
 	pid = asker("killed", 0);
 	CHECK(waits(&w, "killed"));
 	CHECK(kill(pid, SIGKILL) == 0);
@@ -267,7 +268,8 @@ static void test_withdrawn(void)
 		struct wanted next;
 
 		CHECK(waits(&next, "killed"));
-		CHECKF(strcmp(next.id, w.id) != 0, "%s, then %s", w.id, next.id);
+		CHECKF(strcmp(next.id, w.id) != 0,
+		       "a question has a new number after its asker was killed: %s, then %s", w.id, next.id);
 		CHECK(answer(&next, true, NULL, &e) == 0);
 	}
 	CHECK(reap(pid) == ALLOWED);
@@ -329,7 +331,7 @@ static void test_guard(void)
 	/* It is asked again where it belongs. */
 	for (int i = 0; i < LONG_MS / 10 && waits(&there, "moves") && strcmp(there.id, w.id) == 0; i++)
 		pause_ms(10);
-	CHECKF(strcmp(there.id, w.id) != 0, "it moves to %s", there.id);
+	CHECKF(strcmp(there.id, w.id) != 0, "a question moves to the guard and is %s there", there.id);
 	CHECK(answer(&there, true, NULL, &e) == 0);
 	CHECK(reap(pid) == ALLOWED);
 	CHECK(is_served());
@@ -348,7 +350,7 @@ static void test_guard(void)
 	}
 }
 
-/* Who serves comes and goes; who was told no stays told. */
+/* Serving askers come and go; a denial stays in force. */
 static void test_tired(void)
 {
 	struct err e = ERR_INIT;

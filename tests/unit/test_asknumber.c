@@ -43,7 +43,7 @@ static void on_changed(void *ctx, const struct ask *a)
 	newest = v.number;
 }
 
-/* One life: asks `n` questions, and ends as it should, or is killed. What its first number was. */
+/* One life: asks `n` questions, and ends as it should, or is killed. Returns its first number. */
 static uint64_t live(unsigned n, bool killed)
 {
 	static struct askserve s;
@@ -70,7 +70,7 @@ static uint64_t live(unsigned n, bool killed)
 		newest = 0;
 		askserve_put(&s, &q, serial, NULL);
 		first = first ? first : newest;
-		/* So that the list of those that wait does not fill. */
+		/* The list of waiting questions must not fill. */
 		askserve_drop(&s, serial);
 		if (i % 32 == 31)
 			asks_end(s.asks, asks_clock());
@@ -124,16 +124,16 @@ static void test_asked_again(void)
 	(void)unlinkat(fd, ASKS_FILE, 0);
 	askserve_put(&s, &q, 1, NULL);
 	first = file_after(&loop, 1500);
-	CHECKF(first, "a new question is in the file soon");
+	CHECKF(first, "a new question is written to the file soon");
 	for (uint64_t i = 2; i < 50; i++)
 		askserve_put(&s, &q, i, NULL);
 	next = file_after(&loop, 1500);
-	CHECKF(next == first, "the same once more does not have it written");
+	CHECKF(next == first, "a repeated question does not write the file again");
 	q.host = "other.test";
 	askserve_put(&s, &q, 100, NULL);
 	/* The old file is still there by another name, so that its number cannot be used again. */
 	CHECK(linkat(fd, ASKS_FILE, fd, "kept", 0) == 0);
-	CHECKF(file_after(&loop, 1500) != first, "another one does");
+	CHECKF(file_after(&loop, 1500) != first, "a new question writes the file again");
 	CHECK(unlinkat(fd, "kept", 0) == 0);
 	askserve_close(&s);
 	loop_close(&loop);
@@ -148,33 +148,33 @@ int main(void)
 	if (!mkdtemp(dir))
 		return 99;
 	fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	CHECKF(live(3, false) == 1, "numbers begin with 1");
-	CHECKF(live(2, false) == 4, "numbers continue in the next life");
+	CHECKF(live(3, false) == 1, "the first number is 1");
+	CHECKF(live(2, false) == 4, "the next life continues the numbers");
 	before = last_of(live(150, true), 150);
 	first = live(1, true);
-	CHECKF(first > before, "killed before it could store anything: none is used twice (%llu, %llu)",
+	CHECKF(first > before, "no number is used twice after a kill before anything was stored (%llu, %llu)",
 	       (unsigned long long)first, (unsigned long long)before);
 	before = first;
 	(void)unlinkat(fd, ASKS_FILE, 0);
 	first = live(1, false);
-	CHECKF(first > before, "the list is gone");
+	CHECKF(first > before, "numbers continue when the list is gone");
 	before = first;
 	CHECK(fd_replace_file(fd, ASKS_FILE, "{\"id\":", 6, 0600) == 0);
 	first = live(1, false);
-	CHECKF(first == before + 1, "the list is cut");
+	CHECKF(first == before + 1, "numbers continue when the list is cut");
 	before = first;
 	CHECK(fd_replace_file(fd, ASKNUMBER_FILE, "2", 1, 0600) == 0);
 	first = live(1, false);
-	CHECKF(first > 1000000000000000ULL, "the number is cut: it goes on where none can have been");
+	CHECKF(first > 1000000000000000ULL, "numbers go on beyond all used ones when the number file is cut");
 	snprintf(id, sizeof(id), "%.6s-%llu", "abcdef012345", (unsigned long long)first);
-	CHECKF(strlen(id) == 7 + 16, "its id is whole");
+	CHECKF(strlen(id) == 7 + 16, "the id with the largest number is not cut");
 	before = first;
 	CHECK(live(1, false) == before + 1);
 	CHECK(unlinkat(fd, ASKNUMBER_FILE, 0) == 0);
-	CHECKF(live(1, false) > before + 1, "the number is gone, and the list is there");
+	CHECKF(live(1, false) > before + 1, "numbers continue when only the number file is gone");
 	CHECK(fd_replace_file(fd, ASKNUMBER_FILE, "x\n", 2, 0600) == 0 && live(1, false) > before + 1);
 	test_asked_again();
-	/* What cannot be remembered is not asked. */
+	/* A question whose number cannot be remembered is not asked. */
 	CHECK(unlinkat(fd, ASKNUMBER_FILE, 0) == 0 && mkdirat(fd, ASKNUMBER_FILE, 0700) == 0);
 	denied = 0;
 	CHECKF(live(2, false) == 0 && denied == 2, "a number that cannot be remembered is not used");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What people are told of questions: each once, not too often, nothing that may be a secret. */
+/* Notifications of questions: each once, not too often, nothing that may be a secret. */
 #include "base/clock.h"
 #include "base/str.h"
 #include "notify/askpost.h"
@@ -54,19 +54,19 @@ static void test_once(void)
 
 	take(&p, SEC, 1, "pending", ",\"times\":1");
 	take(&p, SEC, 1, "pending", ",\"times\":9");
-	CHECKF(n_new == 1, "asked ten times is one notification");
+	CHECKF(n_new == 1, "a question that is asked ten times sends one notification");
 	take(&p, SEC, 1, "granted",
 	     ",\"answer\":{\"allow\":true,\"scope\":\"sandbox\",\"name\":\"alice\",\"reason\":\"ok\"}");
 	take(&p, SEC, 1, "lapsed", "");
 	CHECKF(n_over == 1 && strstr(last, "allowed, sandbox by alice") && strstr(last, "because: ok"),
 	       "an answered question sends one notification of its end");
 	take(&p, SEC, 2, "spent", "");
-	CHECKF(n_new == 1 && n_over == 1, "what never waited is not told");
+	CHECKF(n_new == 1 && n_over == 1, "a question that never waited sends no notification");
 	p = fresh();
 	p.last = 7;
 	take(&p, SEC, 7, "pending", "");
 	take(&p, SEC, 8, "pending", "");
-	CHECKF(n_new == 1, "those before were told by somebody else");
+	CHECKF(n_new == 1, "a question from before the start sends no notification");
 	take(&p, SEC, 7, "denied", "");
 	CHECK(n_over == 0);
 	take(&p, SEC, 8, "expired", ",\"why\":\"nobody answered in time\"");
@@ -79,21 +79,22 @@ static void test_flood(void)
 
 	for (unsigned i = 1; i <= 1000; i++)
 		take(&p, 100 * SEC + i, i, "pending", "");
-	CHECKF(n_new == ASKPOST_FEW && n_more == 0, "a flood is a few");
+	CHECKF(n_new == ASKPOST_FEW && n_more == 0, "a flood of questions sends a few notifications");
 	CHECK(askpost_tick(&p, 101 * SEC) == p.window + ASKPOST_WINDOW && n_more == 0);
 	CHECK(askpost_tick(&p, 161 * SEC) == 0 && n_more == 1 && strstr(last, "995 questions"));
 	for (unsigned i = 1001; i <= 3000; i++)
 		take(&p, 162 * SEC + i, i, "pending", "");
-	CHECKF(n_new == ASKPOST_FEW && n_more == 1, "who goes on is told of in two minutes");
+	CHECKF(n_new == ASKPOST_FEW && n_more == 1, "a flood that goes on sends no single notifications");
 	CHECK(askpost_tick(&p, 222 * SEC) == 281 * SEC && n_more == 1);
 	CHECK(askpost_tick(&p, 282 * SEC) == 0 && n_more == 2 && strstr(last, "2000 questions"));
 	CHECK(askpost_tick(&p, 523 * SEC) == 0 && n_more == 2);
 	take(&p, 540 * SEC, 3001, "pending", "");
-	CHECKF(n_new == ASKPOST_FEW + 1, "when it has been quiet for as long, each is told again");
+	CHECKF(n_new == ASKPOST_FEW + 1, "after a quiet time each question is notified again");
 	for (unsigned i = 3002; i <= 3010; i++)
 		take(&p, 541 * SEC, i, "pending", "");
 	askpost_end(&p);
-	CHECKF(n_more == 3 && strstr(last, "5 questions"), "the end says what was not said");
+	CHECKF(n_more == 3 && strstr(last, "5 questions"),
+	       "the end reports the number of questions without a notification");
 	/* Few at a time for long: what is told and not over is bounded. */
 	p = fresh();
 	for (unsigned i = 1; i <= 400; i++)
@@ -111,7 +112,8 @@ static void test_nobody(void)
 		take(&p, 12 * SEC * i, i, "pending", "");
 		take(&p, 12 * SEC * i + SEC, i, "expired", "");
 	}
-	CHECKF(n_new < 80 && n_over == n_new && n_more < 20, "all night: %u told, %u over, %u more", n_new,
+	CHECKF(n_new < 80 && n_over == n_new && n_more < 20,
+	       "a night of unanswered questions sends few notifications: %u told, %u over, %u more", n_new,
 	       n_over, n_more);
 	take(&p, 12 * SEC * i, i, "pending", "");
 	take(&p, 12 * SEC * i + SEC, i, "denied", ",\"answer\":{\"allow\":false,\"name\":\"alice\"}");
@@ -129,7 +131,7 @@ static void test_words(void)
 	     ",\"host\":\"h.test\",\"port\":443,\"tls\":true,\"method\":\"POST\",\"path\":\"/p?token=SECRET\",\"type\":\"a/b\","
 	     "\"what\":\"mutation merge; x-a: SECRET; SECRET; headers 01\",\"preview\":\"SECRET\",\"body\":\"00ff\",\"body_len\":9,"
 	     "\"rule\":\"ask x (f:1)\",\"reason\":\"please \\u001b[31m\"");
-	CHECKF(!strstr(last, "SECRET"), "neither query nor headers nor body");
+	CHECKF(!strstr(last, "SECRET"), "a notification has no secret of the query, the headers or the body");
 	CHECK(strstr(last, "POST https://h.test/p?...") && strstr(last, "does: mutation merge\"") &&
 	      strstr(last, "ask x (f:1)"));
 	CHECK(strstr(last, "please \\\\x1b[31m") && strstr(last, "sha256 00ff"));

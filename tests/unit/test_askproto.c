@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the socket of a run's questions takes: requests, good and bad. */
+/* Requests to the socket of a run's questions, good and bad. */
 #include "approval/wire/askproto.h"
 #include "base/str.h"
 #include "tap.h"
@@ -40,7 +40,8 @@ static void test_proto(void)
 		struct err e = ERR_INIT;
 		int r = askp_request_parse(&f, &q, &e);
 
-		tap_ok((r == 0) == v[i].good, __FILE__, __LINE__, "request %s", v[i].text);
+		tap_ok((r == 0) == v[i].good, __FILE__, __LINE__, "the request is accepted or refused: %s",
+		       v[i].text);
 		if (r == 0)
 			askp_request_release(&q);
 	}

@@ -52,7 +52,7 @@ static void test_gone(void)
 	asks_put(l, now, &q, 3, 0, NULL);
 	CHECK(told[3].n == 0 && state_of(l, "2") == ASK_PENDING);
 	CHECK(asks_unused(l, now, 3) == -ENOENT && asks_unused(l, now, 99) == -ENOENT);
-	/* Whoever dies with it has used it. */
+	/* An asker that dies with its answer has used it. */
 	CHECK(answer(l, "2", &q, true, ASK_ONCE, 0) == 0 && told[3].allow);
 	asks_drop_range(l, now, 1, 100);
 	CHECK(state_of(l, "2") == ASK_SPENT && asks_unused(l, now, 3) == -ENOENT);
@@ -143,7 +143,7 @@ static void test_grants(void)
 	asks_free(l);
 }
 
-/* What somebody submits is never taken for another's, nor for the sandbox's own. */
+/* A question that somebody submits is never taken for another's, nor for the sandbox's own. */
 static void test_by(void)
 {
 	static const char *const by[] = { "", "bot (api)", "other (api)" };
@@ -162,7 +162,7 @@ static void test_by(void)
 
 		CHECKF(memcmp(digest[i], digest[k], HASH_LEN) != 0 &&
 			       memcmp(subject[i], subject[k], HASH_LEN) != 0,
-		       "'%s' asks for itself", by[i]);
+		       "a question by '%s' is nobody else's", by[i]);
 	}
 }
 
@@ -205,7 +205,7 @@ static void test_bounds(void)
 		asks_put(l, now, &q, 2 + (uint64_t)(i % 4000), 0, NULL);
 	}
 	CHECK(asks_pending(l) == ASKS_PENDING_MAX && asks_shed_count(l) == 10000 - ASKS_PENDING_MAX);
-	/* What others submit has places of its own, and one of them cannot take all. */
+	/* Questions that others submit have places of their own, and one submitter cannot take all. */
 	for (int i = 0; i < 100; i++) {
 		snprintf(path, sizeof(path), "/s%d", i);
 		q = question(path, "");
@@ -252,7 +252,7 @@ static void test_bounds(void)
 	asks_free(l);
 }
 
-/* What is granted has an end, too: the list is written down as a whole with each answer. */
+/* The number of grants has a bound: the list is written down as a whole with each answer. */
 static void test_grants_max(void)
 {
 	struct asks *l = begin();
@@ -268,13 +268,14 @@ static void test_grants_max(void)
 			break;
 		asks_taken(l, w);
 	}
-	CHECKF(w == ASKS_GRANTS_MAX + 1, "so many may be granted");
+	CHECKF(w == ASKS_GRANTS_MAX + 1, "exactly ASKS_GRANTS_MAX grants are given");
 	q = question("/more", "");
 	asks_put(l, now, &q, w, 0, id);
 	CHECKF(answer(l, id, &q, true, ASK_SANDBOX, 0) == -EBUSY && state_of(l, id) == ASK_PENDING &&
 		       told[w].n == 0,
-	       "one more is not granted, and waits");
-	CHECKF(answer(l, id, &q, true, ASK_ONCE, 0) == 0 && told[w].allow, "once is allowed all the same");
+	       "a grant beyond the limit is not given, and its question waits");
+	CHECKF(answer(l, id, &q, true, ASK_ONCE, 0) == 0 && told[w].allow,
+	       "a full table still allows a question once");
 	asks_taken(l, w);
 	asks_put(l, now, &q, ++w, 0, id);
 	asks_drop(l, now, w);
@@ -284,7 +285,7 @@ static void test_grants_max(void)
 	CHECK(asks_revoke(l, now, "7", &(struct ask_who){ .uid = 7 }, &(struct err){ 0 }) == 0);
 	q = question("/again", "");
 	asks_put(l, now, &q, ++w, 0, id);
-	CHECKF(answer(l, id, &q, true, ASK_SANDBOX, 0) == 0, "what is taken back makes room");
+	CHECKF(answer(l, id, &q, true, ASK_SANDBOX, 0) == 0, "a revoked grant makes room for a new one");
 	asks_free(l);
 }
 
@@ -319,7 +320,7 @@ static void test_ten_thousand(void)
 		pass(l, ASKS_TIMEOUT_DEFAULT + 1);
 		bad += asks_pending(l) != 0;
 	}
-	CHECKF(bad == 0, "%u were not as they should be", bad);
+	CHECKF(bad == 0, "each of 10000 questions has the right outcome: %u do not", bad);
 	CHECK(asks_shed_count(l) == 0);
 	/* All places of those who wait are free. */
 	for (uint64_t w = 1; w <= ASKS_WAITERS_MAX; w++) {
@@ -329,11 +330,12 @@ static void test_ten_thousand(void)
 		asks_put(l, now, &q, w, 0, NULL);
 		bad += told[w].n != 0;
 	}
-	CHECKF(bad == 0, "%u places were not given back", bad);
+	CHECKF(bad == 0, "all places of askers are free again: %u are not", bad);
 	asks_free(l);
 }
 
-/* Who submits in vain tires nobody but himself: the rule is the sandbox's, and so are its own calls. */
+/* A submitter whose questions are denied tires nobody but himself: the rule is the sandbox's, and so are its own
+ * calls. */
 static void test_tired_by(void)
 {
 	struct ask_question q = question("", "");
@@ -380,7 +382,7 @@ static void test_file(void)
 	CHECK(asks_load(again, now, buf_cstr(&b), b.len, &e) == 0);
 	CHECK(state_of(again, "1") == ASK_LAPSED && state_of(again, "2") == ASK_GONE);
 	ask_view(again, asks_find(again, "1"), &v);
-	CHECKF(v.seq == 1001, "where it stands in the log is kept: %llu", (unsigned long long)v.seq);
+	CHECKF(v.seq == 1001, "a question keeps its place in the log: %llu", (unsigned long long)v.seq);
 	asks_put(again, now, &q, 3, 0, id);
 	CHECK(str_eq(id, "3f9a2c-3") &&
 	      told[3].n == 0); /* what a life before was granted is not granted now */

@@ -15,7 +15,7 @@ static unsigned pick(unsigned n)
 	return (unsigned)(seed >> 33) % n;
 }
 
-/* What a person has allowed: by question, how many single uses and until when all of its subject. */
+/* The permissions that a person gave: by question, how many single uses and until when all of its subject. */
 struct model {
 	uint64_t singles[QUESTIONS], uses[QUESTIONS], until[QUESTIONS];
 	uint64_t allowed;
@@ -250,7 +250,7 @@ static void test_rules(void)
 	CHECK(answer(l, "1", &q, true, ASK_ONCE, 0) == -EINVAL &&
 	      answer(l, "1", &q, true, ASK_USES, 2) == -EINVAL);
 	CHECK(state_of(l, "1") == ASK_PENDING);
-	/* Who has no policy cannot grant a rule. */
+	/* A run without a policy cannot grant a rule. */
 	CHECK(answer(l, "1", &q, true, ASK_SANDBOX, 0) == -EINVAL && told[1].n == 1 && !told[1].allow);
 	CHECK(state_of(l, "1") == ASK_LAPSED);
 	asks_free(l);
@@ -265,7 +265,7 @@ static void test_rules(void)
 	CHECK(told[2].n == 0 && answer(l, "2", &q, true, ASK_FOR, 60) == 0 && told[2].allow && in_force[0]);
 	asks_put(l, now, &q, 3, 0, NULL);
 	CHECK(told[3].allow); /* granted already */
-	/* Who asks for it again and again is told, and fills no log. */
+	/* An asker that repeats its question is told, and fills no log. */
 	before = n_events;
 	n_changed = 0;
 	for (uint64_t w = 100; w < 1000; w++) {

@@ -59,7 +59,7 @@ static void test_reserve(void)
 	CHECK(fd >= 0);
 	CHECK(log_fill(&t, 1, NULL, &e) == 0);
 	CHECKF(fstat(fd, &st) == 0 && st.st_size == AUDIT_RESERVE && st.st_blocks > 0,
-	       "an empty reserve is filled by the next who opens the log");
+	       "an empty reserve is filled by the next program that opens the log");
 }
 
 static void test_refusals(void)
@@ -115,7 +115,8 @@ static void test_many_writers(void)
 	CLEANUP(audit_verdict_release) struct audit_verdict v = verdict(&t);
 	CHECKF(bad == 0, "8 processes appended 500 events each");
 	CHECK(v.ok && v.n_findings == 0 && v.events > 4001 && v.events < 4050);
-	CHECKF(v.heads >= v.events / 64 && v.last_head + 64 >= v.last_seq, "heads are signed on the way");
+	CHECKF(v.heads >= v.events / 64 && v.last_head + 64 >= v.last_seq,
+	       "heads are signed while processes append");
 }
 
 /* One handle, used by a parent and its child at once: the lock must hold between them too. */
@@ -198,7 +199,7 @@ static bool last_events_are(struct test_log *t, const char *type, const char *wh
 	return strstr(b.data, want) && strstr(b.data, what);
 }
 
-/* What a kill between any two steps leaves, made by hand. */
+/* The states that a kill between any two steps leaves, made by hand. */
 static void test_crash_states(void)
 {
 	CLEANUP(log_free) struct test_log t = log_with(5);
@@ -209,7 +210,7 @@ static void test_crash_states(void)
 	CHECK(log_fill(&t, 1, NULL, &e) == 0);
 	log_write(&t, "anchor", anchor.data, anchor.len);
 	CLEANUP(audit_verdict_release) struct audit_verdict v = verdict(&t);
-	CHECKF(v.ok && strstr(v.note, "one event ahead"), "one line ahead of the anchor is a crash");
+	CHECKF(v.ok && strstr(v.note, "one event ahead"), "a log one line ahead of the anchor is a crash");
 	CHECK(log_fill(&t, 1, NULL, &e) == 0 && log_is_ok(&t));
 	CHECK(last_events_are(&t, "audit.repair", "which was kept"));
 
@@ -218,7 +219,7 @@ static void test_crash_states(void)
 	buf_add(&more, log.data, 60);
 	log_write(&t, "log.jsonl", more.data, more.len);
 	CLEANUP(audit_verdict_release) struct audit_verdict torn = verdict(&t);
-	CHECKF(torn.ok && strstr(torn.note, "torn line"), "half a line behind the anchor is a crash");
+	CHECKF(torn.ok && strstr(torn.note, "torn line"), "a log half a line behind the anchor is a crash");
 	CHECK(log_fill(&t, 1, NULL, &e) == 0 && log_is_ok(&t));
 	CHECK(last_events_are(&t, "audit.repair", "taken off"));
 }
@@ -274,7 +275,7 @@ static void test_rotation(void)
 	CHECK(log_fill(&t, 400, &set, &e) == 0);
 	CHECK(segment_list(t.dir_fd, &l, &e) == 0 && l.count == 3);
 	CLEANUP(audit_verdict_release) struct audit_verdict p = verdict(&t);
-	CHECKF(p.ok && p.n_findings == 0, "a pruned log verifies");
+	CHECKF(p.ok && p.n_findings == 0, "a pruned log verifies too");
 	CHECK(p.pruned_through > 0 && p.first_seq == p.pruned_through + 1);
 	CHECKF(p.heads > 0 && p.heads < 20, "heads of pruned events are gone too (%llu)",
 	       (unsigned long long)p.heads);
@@ -301,7 +302,8 @@ static void test_verify_meanwhile(void)
 		_exit(log_fill(&t, 1 << 30, &set, &e) < 0);
 	for (int i = 0; i < 200; i++)
 		bad += !log_is_ok(&t);
-	CHECKF(kill(pid, SIGKILL) == 0 && waitpid(pid, NULL, 0) == pid, "the writer wrote on");
+	CHECKF(kill(pid, SIGKILL) == 0 && waitpid(pid, NULL, 0) == pid,
+	       "the writer wrote until it was killed");
 	CHECKF(bad == 0, "a log that is written to verifies at any moment");
 }
 
@@ -315,12 +317,12 @@ static void fill_up(struct test_log *t, const char *where)
 	struct anchor an;
 
 	printf("# %s: %s\n", where, e.msg);
-	CHECKF(r == -ENOSPC || r == -EFBIG, "%s: a full disk is an error", where);
-	CHECKF(log_is_ok(t), "%s: the log verifies", where);
+	CHECKF(r == -ENOSPC || r == -EFBIG, "%s: appending to a full disk fails", where);
+	CHECKF(log_is_ok(t), "%s: the log verifies after the failure", where);
 	autoclose int fd = openat(t->dir_fd, "anchor", O_RDONLY | O_CLOEXEC);
 	CHECKF(fstatat(t->dir_fd, "log.jsonl", &st, 0) == 0 && anchor_read(fd, &an) == 0 &&
 		       (uint64_t)st.st_size == an.size,
-	       "%s: nothing of the refused event is left", where);
+	       "%s: a refused event leaves nothing in the log", where);
 }
 
 static void test_no_space_tmpfs(void)
@@ -330,7 +332,7 @@ static void test_no_space_tmpfs(void)
 	struct err e = ERR_INIT;
 
 	if (mount("none", t.path, "tmpfs", 0, "size=256k") < 0) {
-		tap_skip("a full tmpfs", "cannot mount one");
+		tap_skip("a full tmpfs makes appending fail", "cannot mount one");
 		return;
 	}
 	fd_close(t.state_fd);
@@ -340,7 +342,8 @@ static void test_no_space_tmpfs(void)
 	log_write(&t, "ballast", big, 100 << 10);
 	fill_up(&t, "a full tmpfs");
 	CHECK(unlinkat(t.dir_fd, "ballast", 0) == 0);
-	CHECKF(log_fill(&t, 10, NULL, &e) == 0 && log_is_ok(&t), "it goes on once there is room");
+	CHECKF(log_fill(&t, 10, NULL, &e) == 0 && log_is_ok(&t),
+	       "the log can be appended to once there is room");
 	t.dir_fd = fd_close(t.dir_fd);
 	t.state_fd = fd_close(t.state_fd);
 	CHECK(umount2(t.path, MNT_DETACH) == 0);
@@ -362,7 +365,7 @@ static void test_no_space_rlimit(void)
 	CHECK(log_fill(&t, 3, NULL, &e) == 0 && log_is_ok(&t));
 }
 
-/* Not a promise of a time, which a busy machine breaks, but a look at it. */
+/* The time is shown and not asserted, because a busy machine breaks any promise of it. */
 static void show_speed(void)
 {
 	CLEANUP(log_free) struct test_log t = log_with(1);

@@ -116,10 +116,10 @@ static void test_torn(void)
 	CHECK(drain(q, &last, true) == 4);
 	autoclose int fd = openat(t.dir_fd, "log.jsonl", O_WRONLY | O_APPEND | O_CLOEXEC);
 	CHECK(fd_write_all(fd, "{\"seq\":5,\"ti", 12) == 0);
-	CHECKF(drain(q, &last, true) == 0, "half a line is not given out");
+	CHECKF(drain(q, &last, true) == 0, "half a line is not returned");
 	CHECK(drain(q, &last, true) == 0);
 	CHECK(log_fill(&t, 1, NULL, &e) == 0);
-	CHECKF(drain(q, &last, true) == 2, "what comes in its place is");
+	CHECKF(drain(q, &last, true) == 2, "lines that replace half a line are returned");
 
 	struct audit_record rec;
 	CHECK(fd_write_all(fd, "junk\n", 5) == 0);
@@ -175,7 +175,7 @@ static void test_line(void)
 	CHECK(line_parse(b.data, b.len, &l) == -EINVAL);
 	for (size_t n = 0; n < b.len - 1; n++)
 		ok = ok && line_parse(b.data, n, &l) == -EINVAL;
-	CHECKF(ok, "no beginning of a line is one");
+	CHECKF(ok, "no beginning of an event is parsed as an event");
 	h.seq = 0;
 	line_format(&h, NULL, &b);
 	CHECK(line_parse(b.data, b.len - 1, &l) == -EINVAL);

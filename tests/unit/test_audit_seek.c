@@ -101,11 +101,12 @@ static void test_segments(void)
 	struct err e = ERR_INIT;
 	uint64_t last;
 
-	CHECKF(last_of(&t) == 0 && backs(&t, 1, 0) && seeks(&t, 1, 0), "a log that is not there has nothing");
+	CHECKF(last_of(&t) == 0 && backs(&t, 1, 0) && seeks(&t, 1, 0),
+	       "a log that does not exist has no events");
 	CHECK(log_fill(&t, 120, &set, &e) == 0);
 	last = last_of(&t);
-	CHECKF(last > 120 && last < 200, "the last number is found");
-	CHECKF(seeks(&t, 1, last), "from each number on, over segments");
+	CHECKF(last > 120 && last < 200, "the number of the last event is found");
+	CHECKF(seeks(&t, 1, last), "seeking to each number works over segments");
 	CHECKF(backs(&t, 1, last), "reading backwards from each number works over segments");
 	CHECKF(floors(&t, 1, last), "the event at or before each number is found over segments");
 	CHECK(audit_open(&a, t.state_fd, &e) == 0);
@@ -123,7 +124,8 @@ static void test_segments(void)
 
 		CHECK(audit_query_open(&q, t.state_fd, &all, NULL) == 0 && audit_query_seek(q, 2, NULL) == 0);
 		CHECK(audit_query_next(q, &rec, NULL) > 0 && rec.line.seq > 5);
-		CHECKF(seeks(&t, rec.line.seq, last + 2), "what was pruned is passed over");
+		CHECKF(seeks(&t, rec.line.seq, last + 2),
+		       "seeking to pruned events goes to the next one that exists");
 	}
 }
 
@@ -141,7 +143,7 @@ static void test_large(void)
 	b = log_read(&t, "log.jsonl");
 	CHECK(b.len > 3 * 65536UL);
 	CHECKF(seeks(&t, 1, last) && backs(&t, 1, last) && floors(&t, 1, last),
-	       "a file larger than one piece");
+	       "seeking works in a file larger than one piece");
 
 	/* A torn line at the end, junk in the middle, a line without an end. */
 	buf_add(&changed, b.data, (size_t)(line_at(&b, 450, &len) - b.data));
@@ -152,16 +154,17 @@ static void test_large(void)
 	buf_adds(&changed, line_at(&b, 450, &len));
 	buf_adds(&changed, "{\"seq\":9999,\"time\":");
 	log_write(&t, "log.jsonl", changed.data, changed.len);
-	CHECKF(seeks(&t, 1, last), "seeking past what is no event");
+	CHECKF(seeks(&t, 1, last), "seeking skips lines that are not events");
 	CHECKF(backs(&t, 1, last), "reading backwards skips lines that are not events");
-	CHECKF(count_back(&t, &all) == (int)last + 4, "what is no event is told where all is asked for");
+	CHECKF(count_back(&t, &all) == (int)last + 4,
+	       "lines that are not events are returned when everything is asked for");
 
 	/* The first line of a file is none: it is looked into all the same. */
 	b.data[0] = 'x';
 	log_write(&t, "log.jsonl", b.data, b.len);
-	CHECKF(seeks(&t, 2, last) && backs(&t, 2, last), "a first line that is none");
+	CHECKF(seeks(&t, 2, last) && backs(&t, 2, last), "seeking works when the first line is not an event");
 	log_write(&t, "log.jsonl", "", 0);
-	CHECKF(last_of(&t) == 0 && seeks(&t, 1, 0), "an empty file");
+	CHECKF(last_of(&t) == 0 && seeks(&t, 1, 0), "an empty file is an empty log");
 	log_write(&t, "log.jsonl", "no newline", 10);
 	CHECKF(last_of(&t) == 0 && seeks(&t, 1, 0), "a file without a whole line is an empty log");
 }
@@ -190,7 +193,7 @@ static void test_shuffled(void)
 		while (good && audit_back_next(back, &rec, NULL) > 0)
 			good = rec.line.seq < seq;
 	}
-	CHECKF(good, "in a log that was shuffled nothing comes that was not asked for");
+	CHECKF(good, "a shuffled log gives no event that was not asked for");
 }
 
 /* A place at the end, then what is appended. */
@@ -205,13 +208,14 @@ static void test_follow(void)
 	bool good = true;
 
 	CHECK(audit_query_open(&q, t.state_fd, &all, NULL) == 0 && audit_query_seek(q, next, NULL) == 0);
-	CHECKF(audit_query_next(q, &rec, NULL) == 0, "nothing is there yet");
+	CHECKF(audit_query_next(q, &rec, NULL) == 0, "a query at the end of the log returns nothing");
 	for (int i = 0; i < 6; i++) {
 		CHECK(log_fill(&t, 7, &set, &e) == 0);
 		while (audit_query_next(q, &rec, NULL) > 0)
 			good = good && rec.is_event && rec.line.seq == next++;
 	}
-	CHECKF(good && next == last_of(&t) + 1 && next > last + 42, "all that came, over rotations");
+	CHECKF(good && next == last_of(&t) + 1 && next > last + 42,
+	       "a query that follows returns all new events, over rotations");
 }
 
 int main(void)

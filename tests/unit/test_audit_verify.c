@@ -48,7 +48,7 @@ static void edit_line(struct test_log *t, const char *file, int i, const char *f
 	char *p = line_at(&b, i, &len), *at = memmem(p, len, from, strlen(from));
 
 	if (!at) {
-		CHECKF(false, "line %d of %s has %s", i, file, from);
+		CHECKF(false, "line %d of %s contains %s", i, file, from);
 		return;
 	}
 	buf_add(&out, b.data, (size_t)(at - b.data));
@@ -270,7 +270,7 @@ static void test_segments(void)
 	edit_line(&a, "log.000002.jsonl", 3, "something", "Something");
 	CLEANUP(audit_verdict_release) struct audit_verdict v = verdict(&a);
 	CHECKF(!v.ok && v.n_findings == 1 && v.findings[0].kind == AUDIT_EDIT,
-	       "an edit in a rotated segment: %s", v.n_findings ? v.findings[0].text : "(nothing)");
+	       "an edit in a rotated segment is found: %s", v.n_findings ? v.findings[0].text : "(nothing)");
 
 	CLEANUP(log_free) struct test_log b = log_rotated(60);
 	CHECK(unlinkat(b.dir_fd, "log.000002.jsonl", 0) == 0);
@@ -280,8 +280,8 @@ static void test_segments(void)
 	CLEANUP(log_free) struct test_log c = log_rotated(60);
 	CHECK(renameat2(c.dir_fd, "log.000002.jsonl", c.dir_fd, "log.000003.jsonl", RENAME_EXCHANGE) == 0);
 	CLEANUP(audit_verdict_release) struct audit_verdict x = verdict(&c);
-	CHECKF(!x.ok && x.n_findings == 1 && x.findings[0].kind == AUDIT_REORDER, "segments exchanged: %s",
-	       x.n_findings ? x.findings[0].text : "(nothing)");
+	CHECKF(!x.ok && x.n_findings == 1 && x.findings[0].kind == AUDIT_REORDER,
+	       "an exchange of segments is found: %s", x.n_findings ? x.findings[0].text : "(nothing)");
 
 	CLEANUP(log_free) struct test_log d = log_rotated(60);
 	cut_bytes(&d, "log.000002.jsonl", 50);
@@ -302,8 +302,8 @@ static void test_segments(void)
 	log_write(&f, name, closed.data, closed.len);
 	log_write(&f, "log.jsonl", p, one.len - closed.len);
 	CLEANUP(audit_verdict_release) struct audit_verdict z = verdict(&f);
-	CHECKF(!z.ok && z.n_findings == 1 && z.findings[0].kind == AUDIT_ANCHOR, "a boundary moved: %s",
-	       z.n_findings ? z.findings[0].text : "(nothing)");
+	CHECKF(!z.ok && z.n_findings == 1 && z.findings[0].kind == AUDIT_ANCHOR,
+	       "a moved boundary of segments is found: %s", z.n_findings ? z.findings[0].text : "(nothing)");
 	expect_refused(&f);
 }
 
@@ -321,7 +321,7 @@ static void test_heads(void)
 	CLEANUP(log_free) struct test_log a = log_rotated(60);
 	edit_line(&a, "heads", 1, "\"sig\":\"", "\"sig\":\"00");
 	CLEANUP(audit_verdict_release) struct audit_verdict v = verdict(&a);
-	CHECKF(!v.ok && has_kind(&v, AUDIT_HEAD), "a head that is none is found");
+	CHECKF(!v.ok && has_kind(&v, AUDIT_HEAD), "a head that cannot be parsed is found");
 
 	CLEANUP(log_free) struct test_log b = log_rotated(60);
 	autobuf struct buf heads = log_read(&b, "heads");
@@ -336,9 +336,9 @@ static void test_heads(void)
 	CLEANUP(log_free) struct test_log c = log_rotated(60);
 	CHECK(unlinkat(c.dir_fd, "heads", 0) == 0);
 	CLEANUP(audit_verdict_release) struct audit_verdict x = verdict(&c);
-	CHECKF(!x.ok && has_kind(&x, AUDIT_HEAD), "heads that are gone are found");
+	CHECKF(!x.ok && has_kind(&x, AUDIT_HEAD), "heads that are missing are found");
 
-	/* Whoever rewrites the anchor too is still betrayed by a head that he cannot sign. */
+	/* An attacker who rewrites the anchor too is still betrayed by a head that he cannot sign. */
 	CLEANUP(log_free) struct test_log d = log_with(300);
 	autobuf struct buf log = log_read(&d, "log.jsonl"), at = log_read(&d, "anchor");
 	struct anchor an;
@@ -358,7 +358,7 @@ static void test_heads(void)
 	CLEANUP(audit_verdict_release) struct audit_verdict y = verdict(&k);
 	CHECK(!y.ok && has_kind(&y, AUDIT_KEY));
 	struct err e = ERR_INIT;
-	CHECKF(log_fill(&k, 60, &small, &e) == -ENOENT, "without its key no head is signed: %s", e.msg);
+	CHECKF(log_fill(&k, 60, &small, &e) == -ENOENT, "no head is signed without its key: %s", e.msg);
 }
 
 /* Accepts what is there, and looks at it again later. */
@@ -376,7 +376,8 @@ static void accept_and_check(struct test_log *t, enum audit_break kind, const ch
 	for (size_t i = 0; i < v.n_findings; i++)
 		named = named || (v.findings[i].kind == kind && v.findings[i].accepted_by == seq);
 	CHECKF(v.ok && named, "%s: the accepted break stays on record", what);
-	CHECKF(audit_accept(t->state_fd, "again", NULL, &e) == -EALREADY, "%s: once is enough", what);
+	CHECKF(audit_accept(t->state_fd, "again", NULL, &e) == -EALREADY,
+	       "%s: a second acceptance is refused", what);
 }
 
 static void test_accept(void)
@@ -394,10 +395,10 @@ static void test_accept(void)
 	CLEANUP(audit_verdict_release) struct audit_verdict again = verdict(&a);
 	CHECKF(!again.ok && has_kind(&again, AUDIT_EDIT), "a later edit is found beside an accepted break");
 	accept_and_check(&a, AUDIT_EDIT, "a second break");
-	/* And a second edit of the same line is another one. */
+	/* A second edit of the same line is another finding. */
 	edit_line(&a, "log.000001.jsonl", 4, "Something", "Anything");
 	CLEANUP(audit_verdict_release) struct audit_verdict more = verdict(&a);
-	CHECKF(!more.ok && has_kind(&more, AUDIT_EDIT), "another edit of an accepted line is found");
+	CHECKF(!more.ok && has_kind(&more, AUDIT_EDIT), "a second edit of an accepted line is found");
 
 	CLEANUP(log_free) struct test_log b = log_with(20);
 	cut_bytes(&b, "log.jsonl", 100);
@@ -501,7 +502,7 @@ static void test_hostile(void)
 	CLEANUP(log_free) struct test_log s = log_with(5);
 	CHECK(unlinkat(s.dir_fd, "log.jsonl", 0) == 0 &&
 	      symlinkat("/etc/passwd", s.dir_fd, "log.jsonl") == 0);
-	CHECKF(log_fill(&s, 1, NULL, &e) < 0, "a symlink is not followed: %s", e.msg);
+	CHECKF(log_fill(&s, 1, NULL, &e) < 0, "a log that is a symlink is not followed: %s", e.msg);
 }
 
 static bool bytes_are_ok(const struct audit_bytes *in)
@@ -538,14 +539,14 @@ static void test_every_byte(void)
 	autobuf struct buf log = log_read(&t, "log.jsonl"), anchor = log_read(&t, "anchor"),
 			   heads = log_read(&t, "heads");
 	struct audit_bytes in = { log.data, anchor.data, heads.data, log.len, anchor.len, heads.len };
-	CHECKF(bytes_are_ok(&in), "untouched bytes verify");
+	CHECKF(bytes_are_ok(&in), "the untouched bytes of a log verify");
 	CHECKF(unnoticed(&in, log.data, log.len) == 0, "every changed byte of the log is found (%zu)",
 	       log.len);
 	CHECKF(unnoticed(&in, anchor.data, anchor.len) == 0,
 	       "every changed byte of the anchor is found (%zu)", anchor.len);
 	CHECKF(unnoticed(&in, heads.data, heads.len) == 0, "every changed byte of the heads is found (%zu)",
 	       heads.len);
-	CHECKF(bytes_are_ok(&in), "the bytes are as before");
+	CHECKF(bytes_are_ok(&in), "the restored bytes of the log verify");
 	for (in.log_len = 0; in.log_len < log.len; in.log_len++)
 		kept += bytes_are_ok(&in);
 	CHECKF(kept == 0, "a cut at every byte of the log is found");

@@ -39,7 +39,7 @@ static bool make_below(struct tree *t, int mid)
 	       symlinkat("edit", mid, ".netrc") == 0;
 }
 
-/* What is seen at a path: its first letter, '-' for nothing, '/' for a directory, '@' for a link. */
+/* The entry that is visible at a path: its first letter, '-' for nothing, '/' for a directory, '@' for a link. */
 static char seen(struct base b, const char *path)
 {
 	const char *name;
@@ -64,13 +64,13 @@ static void test_seen(struct base b)
 	CHECK(seen(b, "dir") == '/' && seen(b, "dir/a") == '-' && seen(b, "dir/b") == 'b' &&
 	      seen(b, "dir/c") == 'c');
 	CHECKF(seen(b, "anew/x") == '-' && seen(b, "anew/z") == 'z',
-	       "an opaque directory hides the original's");
+	       "an opaque directory hides the directory of the original");
 	CHECKF(seen(b, "turn/in") == 'i' && seen(b, "swap") == '@' && seen(b, "swap/passwd") == '-' &&
 		       seen(b, "swap/y") == '-',
-	       "what became something else is that, and no link is followed");
+	       "an entry of another type replaces the original, and no link is followed");
 	CHECKF(seen((struct base){ b.layer, -1 }, "edit") == 'n' &&
 		       seen((struct base){ b.layer, -1 }, "same") == '-',
-	       "a layer over nothing");
+	       "a layer over nothing shows only its own files");
 	CHECK(seen(BASE_DIR(b.dir), "gone") == 'g' && seen(b, "no/such") == '-' && seen(b, "edit/x") == '-');
 }
 
@@ -102,12 +102,12 @@ static void test_changes(struct tree *t, struct base b)
 
 	CHECK(make_above(t->upper));
 	/* In the far future nothing is in conflict. */
-	CHECKF(workspace_changes(t->upper, b, UINT64_MAX, &l, &e) == 0, "listed %s", e.msg);
+	CHECKF(workspace_changes(t->upper, b, UINT64_MAX, &l, &e) == 0, "the changes are listed %s", e.msg);
 	CHECK(kind_at(&l, "edit") == 'M' && kind_at(&l, "gone") == 'A' && kind_at(&l, "same") == '-');
 	CHECK(kind_at(&l, "dir/b") == 'D' && kind_at(&l, "dir/a") == '-' && kind_at(&l, "dir/c") == '-' &&
 	      kind_at(&l, "dir") == '-');
 	CHECKF(kind_at(&l, "anew") == 'D' && kind_at(&l, "anew/z") == 'D' && kind_at(&l, "anew/x") == '-',
-	       "of what goes, what was seen");
+	       "the changes of a removed directory are those entries that were visible");
 	CHECK(kind_at(&l, "turn") == '-' && kind_at(&l, "turn/in") == 'D' && kind_at(&l, "turn/new") == 'A');
 	CHECK(kind_at(&l, "swap") == 'D' && kind_at(&l, "swap/y") == '-' && kind_at(&l, "pipe") == 'D');
 	CHECK(workspace_count_changes(t->upper, b, UINT64_MAX, &n, &e) == 0 && n == l.n);
@@ -119,7 +119,7 @@ static void test_changes(struct tree *t, struct base b)
 	changes_release(&l);
 	CHECK(workspace_changes(t->upper, b, 0, &l, &e) == 0);
 	CHECKF(kind_at(&l, "edit") == 'M' && kind_at(&l, "dir/b") == '!',
-	       "of the copy nothing is in conflict");
+	       "an unchanged copy of the original has no conflict");
 	changes_release(&l);
 }
 
@@ -140,11 +140,12 @@ static void test_masks(struct base b)
 	size_t n = 0;
 
 	CHECK(workspace_find_masks(b.dir, &show, &m, &n, &e) == 0 && n == 3);
-	CHECKF(workspace_merge_masks(b, "/some/where", &show, false, &m, &n, &e) == 0, "merged %s", e.msg);
+	CHECKF(workspace_merge_masks(b, "/some/where", &show, false, &m, &n, &e) == 0,
+	       "the masks are merged %s", e.msg);
 	CHECK(n == 3 && masked(m, n, ".env", false) && masked(m, n, "dir/.env", false) &&
 	      masked(m, n, "anew/.env", false));
 	CHECKF(!masked(m, n, ".ssh", true) && !masked(m, n, "pipe", false) && !masked(m, n, "edit", false),
-	       "not what is gone, a pipe of its own, or what its own link leads to");
+	       "removed files, new pipes and targets of new links are not masked");
 	masks_free(m, n);
 }
 

@@ -14,7 +14,7 @@ static bool takes(const char *text, unsigned flags, struct binding *b)
 	*b = (struct binding){ 0 };
 	r = binding_parse_host(text, strlen(text), flags, b, &e);
 	if (r < 0 && (!e.msg[0] || b->host[0]))
-		tap_ok(false, __FILE__, __LINE__, "%s: no message, or half a binding", text);
+		tap_ok(false, __FILE__, __LINE__, "%s is refused whole, with a message", text);
 	return r == 0;
 }
 
@@ -47,16 +47,17 @@ static void test_hosts(void)
 	struct binding b;
 
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
-		CHECKF(!takes(bad[i], 0, &b), "refused: %s", bad[i]);
+		CHECKF(!takes(bad[i], 0, &b), "the binding is refused: %s", bad[i]);
 	CHECK(takes("API.Example.com.", 0, &b) && str_eq(b.host, "api.example.com") && b.port == 443 &&
 	      str_eq(b.path, "/"));
 	CHECK(takes("api.example.com:8443/v1/", 0, &b) && b.port == 8443 && str_eq(b.path, "/v1"));
 	CHECK(takes("api.example.com/a/./b/%7Euser", 0, &b) && str_eq(b.path, "/a/b/~user"));
 	CHECK(takes("api.example.com/", 0, &b) && str_eq(b.path, "/"));
 	CHECKF(takes("10.0.0.1:8443", BINDING_ADDRESS, &b) && str_eq(b.host, "10.0.0.1"),
-	       "an address when it is meant");
+	       "an address is a host where addresses are accepted");
 	CHECK(takes("[2001:db8::1]", BINDING_ADDRESS, &b) && str_eq(b.host, "2001:db8::1"));
-	CHECKF(takes("api.example.com", BINDING_ASKED, &b) && b.port == 0, "asked without a port: any");
+	CHECKF(takes("api.example.com", BINDING_ASKED, &b) && b.port == 0,
+	       "a binding that is asked for without a port covers any port");
 }
 
 static bool as(const char *text, struct binding *b)
@@ -87,7 +88,7 @@ static void test_as(void)
 	struct binding b;
 
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
-		CHECKF(!as(bad[i], &b) && b.as == 0, "refused: %s", bad[i]);
+		CHECKF(!as(bad[i], &b) && b.as == 0, "the way of a binding is refused: %s", bad[i]);
 	CHECK(as("bearer", &b) && b.as == BINDING_AS_BEARER);
 	CHECK(as("header:X-Api-Key", &b) && b.as == BINDING_AS_HEADER && str_eq(b.word, "x-api-key"));
 	CHECK(as("query:Key", &b) && b.as == BINDING_AS_QUERY && str_eq(b.word, "Key"));
@@ -116,15 +117,18 @@ static void test_covers(void)
 {
 	CHECK(covers("api.example.com/v1", "api.example.com", 443, "/v1"));
 	CHECK(covers("api.example.com/v1", "api.example.com", 443, "/v1/x"));
-	CHECKF(!covers("api.example.com/v1", "api.example.com", 443, "/v10"), "a path ends at a slash");
+	CHECKF(!covers("api.example.com/v1", "api.example.com", 443, "/v10"),
+	       "a path of a binding ends at a slash");
 	CHECK(!covers("api.example.com/v1", "api.example.com", 443, "/"));
 	CHECK(!covers("api.example.com/v1", "api.example.com", 443, "/V1/x"));
 	CHECK(covers("api.example.com", "api.example.com", 443, "/anything"));
 	CHECK(!covers("api.example.com", "api.example.com", 8443, "/") &&
 	      !covers("api.example.com", "example.com", 443, "/"));
 	CHECK(!covers("example.com", "api.example.com", 443, "/"));
-	CHECKF(covers("api.example.com/a", "api.example.com", 443, "/a/b%2Fc"), "both readings are below it");
-	CHECKF(!covers("api.example.com/a/b", "api.example.com", 443, "/a%2Fb"), "one reading is not");
+	CHECKF(covers("api.example.com/a", "api.example.com", 443, "/a/b%2Fc"),
+	       "a path is covered when both of its readings are below the binding");
+	CHECKF(!covers("api.example.com/a/b", "api.example.com", 443, "/a%2Fb"),
+	       "a path is not covered when only one reading is below the binding");
 }
 
 static bool meets(const char *own, const char *ask, const char *ask_as, struct binding *ret)
@@ -168,10 +172,11 @@ static void test_ask(void)
 		bool met = binding_meet(&own, &ask, &got);
 
 		CHECKF(t[i].both ? met && str_eq(got.word, t[i].both) && binding_is_good(&got, 0) : !met,
-		       "%s and %s", t[i].own, t[i].ask);
+		       "the narrower of two bindings is kept: %s and %s", t[i].own, t[i].ask);
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
-		CHECKF(binding_parse_as(bad[i], strlen(bad[i]), &b, NULL) == -EINVAL, "%s is none", bad[i]);
+		CHECKF(binding_parse_as(bad[i], strlen(bad[i]), &b, NULL) == -EINVAL,
+		       "the way '%s' is refused", bad[i]);
 	b = ssh("ssh:sshsig");
 	CHECK(!binding_asks(&b) && binding_set_ask(&b, NULL) == 0 && binding_asks(&b) &&
 	      binding_allows_sshsig(&b) && !binding_allows_unbound(&b) && str_eq(b.word, "ask,sshsig"));
@@ -188,10 +193,14 @@ static void test_meet(void)
 	      b.port == 443 && b.as == BINDING_AS_BEARER);
 	CHECK(meets("api.example.com/v1", "api.example.com/v1/x", NULL, &b) && str_eq(b.path, "/v1/x"));
 	CHECK(meets("api.example.com", "api.example.com:443/a", "bearer", &b) && str_eq(b.path, "/a"));
-	CHECKF(!meets("api.example.com/v1", "api.example.com/v2", NULL, &b), "paths apart");
-	CHECKF(!meets("api.example.com", "api.example.com:8443", NULL, &b), "ports apart");
-	CHECKF(!meets("api.example.com", "example.com", NULL, &b), "hosts apart");
-	CHECKF(!meets("api.example.com", "api.example.com", "query:key", &b), "ways apart");
+	CHECKF(!meets("api.example.com/v1", "api.example.com/v2", NULL, &b),
+	       "bindings with different paths do not meet");
+	CHECKF(!meets("api.example.com", "api.example.com:8443", NULL, &b),
+	       "bindings with different ports do not meet");
+	CHECKF(!meets("api.example.com", "example.com", NULL, &b),
+	       "bindings with different hosts do not meet");
+	CHECKF(!meets("api.example.com", "api.example.com", "query:key", &b),
+	       "bindings with different ways do not meet");
 }
 
 static void test_describe(void)
@@ -205,7 +214,7 @@ static void test_describe(void)
 	CHECK_STR(buf_cstr(&out), "[2001:db8::1]:8443/x as basic (user ann)");
 	CHECK(binding_is_good(&b, 0));
 	memcpy(b.path, "/x/", 4);
-	CHECKF(!binding_is_good(&b, 0), "a path that is not canonical is no good");
+	CHECKF(!binding_is_good(&b, 0), "a binding with a path that is not canonical is no good");
 }
 
 int main(void)

@@ -27,7 +27,7 @@ static void test_cache(struct ca *c)
 	for (int i = 0; i < CA_LEAVES_MAX + 20; i++) {
 		snprintf(name, sizeof(name), "n%d.test", i);
 		if (!leaf(c, name))
-			CHECKF(false, "a leaf for %s", name);
+			CHECKF(false, "a leaf can be issued for %s", name);
 		if (i == CA_LEAVES_MAX / 2)
 			CHECK(leaf(c, "a.test") == a);
 	}

@@ -40,7 +40,7 @@ static bool become_root_in_namespace(void)
 
 typedef int child_fn(int out);
 
-/* What the child wrote, and its exit code. */
+/* The child's output goes into `b`; returns its exit code. */
 static int in_namespace(child_fn *fn, struct buf *b)
 {
 	int fds[2], status = -1;
@@ -139,7 +139,7 @@ static int drop_twice(int out)
 	bad += caps_drop_all_but(SOME, &e) < 0;
 	bad += caps_drop_all_but(SOME, &e) < 0;
 	bad += caps_effective(&now, &e) < 0 || now != SOME;
-	/* What is gone cannot be had again, and what is left in the bounding set not be taken without
+	/* A dropped capability cannot be had again, and one left in the bounding set cannot be taken without
 	 * SETPCAP. */
 	bad += caps_drop_all_but(SOME | BIT(CAP_KILL), &e) != -EPERM || !strstr(e.msg, "(kill)");
 	bad += caps_drop_all_but(0, &e) != -EPERM || !strstr(e.msg, "net_raw");
@@ -175,7 +175,8 @@ static void test_drop(void)
 	int r = in_namespace(drop_nothing, &b);
 
 	if (r == NO_NAMESPACE) {
-		tap_skip("dropping", "user namespaces cannot be made here");
+		tap_skip("capabilities are dropped in a user namespace",
+			 "user namespaces cannot be made here");
 		return;
 	}
 	/* The control: without dropping, what uid 0 executes has everything. */
@@ -186,12 +187,12 @@ static void test_drop(void)
 	       "uid 0 of a namespace executes without capabilities after dropping them");
 	buf_clear(&b);
 	CHECKF(in_namespace(keep_some, &b) == 0 && has_sets(&b, SOME, SOME, SOME, SOME, SOME),
-	       "what is kept reaches what is executed, and nothing else does");
+	       "kept capabilities reach an executed program, and no others do");
 	buf_clear(&b);
 	CHECKF(in_namespace(limit_first, &b) == 0 && has_sets(&b, SOME, SOME, SOME, SOME, SOME),
-	       "the same in two steps, of which the first takes nothing away");
+	       "two steps of dropping, of which the first drops nothing, keep the same capabilities");
 	buf_clear(&b);
-	CHECKF(in_namespace(drop_twice, &b) == 0, "doing it twice is fine, going back is not: %s",
+	CHECKF(in_namespace(drop_twice, &b) == 0, "capabilities can be dropped twice and not regained: %s",
 	       buf_cstr(&b));
 	buf_clear(&b);
 	CHECKF(in_namespace(locked, &b) == 0, "the securebits are locked: %s", buf_cstr(&b));
@@ -230,7 +231,7 @@ static void test_names(void)
 	CHECKF(str_eq(caps_name(CAP_CHOWN), "chown") && str_eq(caps_name(CAP_NET_RAW), "net_raw") &&
 		       str_eq(caps_name(CAP_SETFCAP), "setfcap") &&
 		       str_eq(caps_name(CAP_CHECKPOINT_RESTORE), "checkpoint_restore"),
-	       "names stand at their numbers");
+	       "names of capabilities stand at their numbers");
 	CHECK(caps_name(-1) == NULL && caps_name(CAP_CHECKPOINT_RESTORE + 1) == NULL &&
 	      caps_name(1000) == NULL);
 }
@@ -260,7 +261,7 @@ static void test_effective(void)
 
 	CHECK(caps_effective(&now, &e) == 0 && fd_read_file(AT_FDCWD, "/proc/self/status", 65536, &b) == 0);
 	snprintf(line, sizeof(line), "\nCapEff:\t%016llx\n", (unsigned long long)now);
-	CHECKF(strstr(buf_cstr(&b), line), "the effective set is what /proc says");
+	CHECKF(strstr(buf_cstr(&b), line), "the effective set is that of /proc");
 }
 
 int main(void)

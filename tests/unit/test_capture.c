@@ -9,7 +9,7 @@
 
 static char out[4096];
 
-/* What it is written as, with P0, P1, … in the place of credentials; "-" and why when it is refused. */
+/* The rewritten body, with P0, P1, … in the place of credentials; "-" and why when it is refused. */
 static const char *rewrite(const char *spec, const char *body, struct capture *ret)
 {
 	autobuf struct buf b = BUF_INIT;
@@ -90,19 +90,22 @@ static void test_refused(void)
 	autobuf struct buf b = BUF_INIT;
 
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
-		CHECKF(rewrite(OAUTH, bad[i], NULL)[0] == '-', "%s: %s", bad[i], out);
+		CHECKF(rewrite(OAUTH, bad[i], NULL)[0] == '-', "the response is not rewritten: %s: %s",
+		       bad[i], out);
 	for (int i = 0; i < 100; i++)
 		buf_adds(&b, "{\"a\":");
 	buf_adds(&b, "{\"access_token\":\"x\"}");
 	for (int i = 0; i < 100; i++)
 		buf_adds(&b, "}");
-	CHECKF(rewrite(OAUTH, buf_cstr(&b), NULL)[0] == '-', "%s", out);
+	CHECKF(rewrite(OAUTH, buf_cstr(&b), NULL)[0] == '-',
+	       "a response with 100 levels is not rewritten: %s", out);
 	buf_clear(&b);
 	buf_adds(&b, "{\"l\":[");
 	for (int i = 0; i < CAPTURE_MAX + 1; i++)
 		buf_addf(&b, "%s{\"access_token\":\"x%d\"}", i ? "," : "", i);
 	buf_adds(&b, "]}");
-	CHECKF(rewrite(OAUTH, buf_cstr(&b), NULL)[0] == '-', "%s", out);
+	CHECKF(rewrite(OAUTH, buf_cstr(&b), NULL)[0] == '-',
+	       "a response with too many credentials is not rewritten: %s", out);
 }
 
 static void test_spec(void)
@@ -127,7 +130,8 @@ static void test_spec(void)
 	struct issue s;
 
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
-		CHECKF(issue_parse(bad[i], &s) < 0, "'%s'", bad[i]);
+		CHECKF(issue_parse(bad[i], &s) < 0, "the specification of an issuer is refused: '%s'",
+		       bad[i]);
 	CHECK(issue_parse("POST h.example.com:443/x/*/y a b=claims", &s) == 0 && s.n == 2 &&
 	      s.v[1].how == ISSUE_CLAIMS);
 	CHECK(issue_parse(OAUTH, &s) == 0 && s.port == 443 && str_eq(s.path, "/oauth/token"));

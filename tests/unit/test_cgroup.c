@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What control groups do, against the real kernel, where this process may make groups. */
+/* Control groups against the real kernel, where this process may make groups. */
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
@@ -71,7 +71,7 @@ static void await_member(const struct cgroup *cg, int k)
 			return;
 		pause_ms(5);
 	}
-	CHECKF(false, "the child came into its group");
+	CHECKF(false, "the child came into its control group");
 }
 
 static bool is_left(const char *id)
@@ -95,8 +95,8 @@ static bool make(struct cgroup *cg, const struct cgroup_want *want, char id[16],
 
 	make_id(id);
 	if (cgroup_create(cg, &host, id, want, set, &e) == 0)
-		return CHECKF(!cg->why[0], "a group is made %s", cg->why);
-	CHECKF(false, "a group is made: %s", e.msg);
+		return CHECKF(!cg->why[0], "a new control group has no failure: %s", cg->why);
+	CHECKF(false, "the control group is made: %s", e.msg);
 	return false;
 }
 
@@ -104,10 +104,10 @@ static void unmake(struct cgroup *cg, const char *id)
 {
 	struct err e = ERR_INIT;
 
-	CHECKF(is_left(id), "the group can be found by its id alone");
-	CHECKF(cgroup_destroy(cg, &e) == 0, "the group is removed %s", e.msg);
-	CHECKF(cgroup_destroy(cg, &e) == 0, "removing it again is fine");
-	CHECKF(!is_left(id), "nothing is left of it");
+	CHECKF(is_left(id), "the control group can be found by its id alone");
+	CHECKF(cgroup_destroy(cg, &e) == 0, "the control group is removed %s", e.msg);
+	CHECKF(cgroup_destroy(cg, &e) == 0, "a second removal of the group succeeds");
+	CHECKF(!is_left(id), "a removed control group leaves nothing");
 }
 
 /* The shortcut gives what the mount table gives. */
@@ -122,10 +122,11 @@ static void test_shortcut(void)
 	CHECK(other.version == host.version);
 	for (int k = 0; k < CGROUP_CTL_COUNT; k++) {
 		CHECKF(other.usable[k] == host.usable[k] && other.unified[k] == host.unified[k],
-		       "%s is seen alike", cgroup_ctl_name(k));
+		       "the mount table and the probe agree on controller %s", cgroup_ctl_name(k));
 		CHECKF(!host.usable[k] || str_eq(other.parent[k], host.parent[k]),
-		       "%s is at %s, by the table %s", cgroup_ctl_name(k), host.parent[k], other.parent[k]);
-		CHECKF(host.usable[k] == !host.why[k][0], "%s is usable or there is a reason: %s",
+		       "the parent group of %s is %s, by the mount table %s", cgroup_ctl_name(k),
+		       host.parent[k], other.parent[k]);
+		CHECKF(host.usable[k] == !host.why[k][0], "controller %s is usable or has a reason: %s",
 		       cgroup_ctl_name(k), host.why[k]);
 	}
 }
@@ -139,12 +140,14 @@ static void test_bad_id(void)
 
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
 		CHECKF(cgroup_create(&cg, &host, bad[i], &nothing, &set, NULL) == -EINVAL,
-		       "'%s' names no group", bad[i]);
-		CHECKF(cgroup_reopen(&cg, &host, bad[i], NULL) == -EINVAL, "'%s' is not looked for", bad[i]);
+		       "the name '%s' of a group is refused", bad[i]);
+		CHECKF(cgroup_reopen(&cg, &host, bad[i], NULL) == -EINVAL,
+		       "a group with the name '%s' is not looked for", bad[i]);
 	}
 }
 
-/* What a child is born in comes first, the rest and the limits later, and both are found and removed as one. */
+/* The groups that a child is born in come first, the rest and the limits later, and both are found and removed as
+ * one. */
 static void test_two_steps(void)
 {
 	const struct cgroup_want want = { 1 << 30, CGROUP_UNSET, 1000, 100, false };
@@ -157,7 +160,7 @@ static void test_two_steps(void)
 	if (CHECK(cgroup_create_born(&two, &host, "abcdef012346", &want, NULL) == 0)) {
 		for (int k = 0; k < CGROUP_CTL_COUNT; k++)
 			early = early && (two.dirfd[k] >= 0) == (one.dirfd[k] >= 0 && one.unified[k]);
-		CHECKF(early, "only what is unified is there at first");
+		CHECKF(early, "only unified controllers are there before the first process");
 		CHECK((cgroup_clone_fd(&two) >= 0) == (cgroup_clone_fd(&one) >= 0));
 		CHECK(cgroup_complete(&two, &want, &set_two, NULL) == 0 && set_two == set_one);
 		for (int k = 0; k < CGROUP_CTL_COUNT; k++)
@@ -218,7 +221,7 @@ static void test_memory(void)
 	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 7); /* control: less than the limit is fine */
 	cgroup_read_stat(&cg, &s);
 	CHECKF(s.has_memory && s.memory_peak >= 8 << 20 && s.memory_peak <= 32 << 20 && s.oom_kills == 0,
-	       "the peak is %llu", (unsigned long long)s.memory_peak);
+	       "the peak of memory is measured: %llu", (unsigned long long)s.memory_peak);
 	pid = spawn_in(&cg);
 	if (pid == 0)
 		_exit(eat_memory(200 << 20));
@@ -265,11 +268,12 @@ static void test_pids(void)
 	if (pid == 0)
 		_exit(fork_until_refused());
 	status = reap(pid);
-	CHECKF(WIFEXITED(status) && WEXITSTATUS(status) == 7, "one and seven children fit (%d)",
-	       WEXITSTATUS(status));
+	CHECKF(WIFEXITED(status) && WEXITSTATUS(status) == 7,
+	       "the parent and seven children fit the limit (%d)", WEXITSTATUS(status));
 	CHECK(cgroup_kill(&cg, NULL) == 0);
 	cgroup_read_stat(&cg, &s);
-	CHECKF(s.pids_refused == 1, "one fork was refused (%llu)", (unsigned long long)s.pids_refused);
+	CHECKF(s.pids_refused == 1, "a fork over the limit is refused (%llu)",
+	       (unsigned long long)s.pids_refused);
 	unmake(&cg, id);
 }
 
@@ -311,7 +315,7 @@ static void test_cpu(void)
 		ms = (clock_nsec(CLOCK_MONOTONIC) - t0) / NSEC_PER_MSEC;
 	} while (s.has_cpu && s.cpu_usec <= 10000 && ms < 60000);
 	CHECKF(s.has_cpu && s.cpu_usec > 10000 && s.cpu_usec < 190000 + 100 * ms,
-	       "a tenth of a CPU for %llu ms: %llu us", (unsigned long long)ms,
+	       "a tenth of a CPU for %llu ms uses little time: %llu us", (unsigned long long)ms,
 	       (unsigned long long)s.cpu_usec);
 	CHECK(cgroup_kill(&cg, NULL) == 0);
 	CHECK(WTERMSIG(reap(pid)) == SIGKILL);
@@ -343,15 +347,15 @@ static void test_freeze(const char *how)
 	pid = spawn_in(&cg);
 	if (pid == 0)
 		spin(n);
-	CHECKF(moves(n, 0), "%s: it runs before", how);
-	CHECKF(cgroup_freeze(&cg, true, &e) == 0, "%s: freezing works %s", how, e.msg);
+	CHECKF(moves(n, 0), "the process in the group runs before freezing (%s)", how);
+	CHECKF(cgroup_freeze(&cg, true, &e) == 0, "the group can be frozen (%s) %s", how, e.msg);
 	a = *n;
 	pause_ms(60);
-	CHECKF(*n == a, "%s: a frozen group stands still", how);
-	CHECKF(cgroup_freeze(&cg, false, &e) == 0, "%s: thawing works %s", how, e.msg);
-	CHECKF(moves(n, a), "%s: a thawed group runs", how);
+	CHECKF(*n == a, "a frozen group stands still (%s)", how);
+	CHECKF(cgroup_freeze(&cg, false, &e) == 0, "the group can be thawed (%s) %s", how, e.msg);
+	CHECKF(moves(n, a), "a thawed group runs again (%s)", how);
 	CHECKF(cgroup_freeze(&cg, true, &e) == 0 && cgroup_kill(&cg, &e) == 0,
-	       "%s: a frozen group can be killed %s", how, e.msg);
+	       "a frozen group can be killed (%s) %s", how, e.msg);
 	CHECK(WTERMSIG(reap(pid)) == SIGKILL);
 	munmap((void *)n, 4096);
 	unmake(&cg, id);
@@ -387,15 +391,17 @@ static void test_bomb(const char *how, bool lean)
 			break;
 		pause_ms(5);
 	}
-	CHECKF(s.pids_now > 32 && s.pids_refused > 100, "%s: the bomb went off: %llu processes, %llu refused",
-	       how, (unsigned long long)s.pids_now, (unsigned long long)s.pids_refused);
+	CHECKF(s.pids_now > 32 && s.pids_refused > 100,
+	       "the fork bomb in the group reaches its limit (%s): %llu processes, %llu refused", how,
+	       (unsigned long long)s.pids_now, (unsigned long long)s.pids_refused);
 	t0 = clock_nsec(CLOCK_MONOTONIC);
-	CHECKF(cgroup_kill(&cg, &e) == 0, "%s: killing a fork bomb works %s", how, e.msg);
+	CHECKF(cgroup_kill(&cg, &e) == 0, "a fork bomb can be killed (%s) %s", how, e.msg);
 	ms = (clock_nsec(CLOCK_MONOTONIC) - t0) / NSEC_PER_MSEC;
 	while (waitpid(-1, NULL, 0) > 0) /* orphans come to us: we are their subreaper */
 		;
 	cgroup_read_stat(&cg, &after);
-	CHECKF(after.pids_now == 0, "%s: the group is empty after %llu ms", how, (unsigned long long)ms);
+	CHECKF(after.pids_now == 0, "a killed group is empty (%s) after %llu ms", how,
+	       (unsigned long long)ms);
 	CHECK(after.pids_refused >= s.pids_refused);
 	unmake(&cg, id);
 }
@@ -420,7 +426,7 @@ static void test_attach(void)
 		pause();
 		_exit(0);
 	}
-	CHECKF(cgroup_attach(&cg, pid, &e) == 0, "another process can be moved in %s", e.msg);
+	CHECKF(cgroup_attach(&cg, pid, &e) == 0, "a process can be moved into the group %s", e.msg);
 	cgroup_read_stat(&cg, &s);
 	CHECK(s.pids_now == 1);
 	CHECK(cgroup_kill(&cg, NULL) == 0 && WTERMSIG(reap(pid)) == SIGKILL);
@@ -428,7 +434,7 @@ static void test_attach(void)
 	unmake(&cg, id);
 }
 
-/* Whoever finds only the id, in another process and from other groups, can end it all. */
+/* A process in other groups that finds only the id can end the whole group. */
 static void test_reopen(void)
 {
 	struct cgroup_want want = { 64 << 20, CGROUP_UNSET, 1000, 16, false };
@@ -448,14 +454,16 @@ static void test_reopen(void)
 	for (int k = 0; k < CGROUP_CTL_COUNT;
 	     k++) /* as if we lived in groups that have nothing to do with it */
 		snprintf(elsewhere.parent[k], CGROUP_DIR_MAX, "/sys/fs/cgroup/nowhere/%d", k);
-	CHECKF(cgroup_reopen(&again, &elsewhere, id, &e) == 0, "it is looked for %s", e.msg);
+	CHECKF(cgroup_reopen(&again, &elsewhere, id, &e) == 0, "the group can be reopened by its id %s",
+	       e.msg);
 	for (int k = 0; k < CGROUP_CTL_COUNT; k++) {
 		if (k < CGROUP_FREEZER || host.unified[k])
-			CHECKF(again.dirfd[k] >= 0, "its %s part is found", cgroup_ctl_name(k));
+			CHECKF(again.dirfd[k] >= 0, "the %s part of a reopened group is found",
+			       cgroup_ctl_name(k));
 	}
-	CHECKF(cgroup_kill(&again, &e) == 0, "it is killed %s", e.msg);
+	CHECKF(cgroup_kill(&again, &e) == 0, "a reopened group can be killed %s", e.msg);
 	CHECK(WTERMSIG(reap(pid)) == SIGKILL);
-	CHECKF(cgroup_destroy(&again, &e) == 0 && !is_left(id), "it is removed %s", e.msg);
+	CHECKF(cgroup_destroy(&again, &e) == 0 && !is_left(id), "a reopened group can be removed %s", e.msg);
 }
 
 /* Groups made inside ours do not stand in the way. */
@@ -521,7 +529,7 @@ static void test_real(void)
 {
 	test_bad_id();
 	if (!host.usable[CGROUP_MEMORY] || !host.usable[CGROUP_PIDS] || !host.usable[CGROUP_CPU]) {
-		tap_skip("limits on the real kernel", host.why[CGROUP_MEMORY]);
+		tap_skip("limits hold on the real kernel", host.why[CGROUP_MEMORY]);
 		return;
 	}
 	test_memory();
@@ -535,7 +543,7 @@ static void test_real(void)
 	test_nested();
 	test_busy();
 	if (!without_v2()) {
-		tap_skip("v1 freezer and cpuacct",
+		tap_skip("the v1 freezer and cpuacct work",
 			 "they are not mounted at the usual place, or not ours to use");
 		return;
 	}
@@ -550,7 +558,7 @@ int main(void)
 
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	test_nothing_usable();
-	CHECKF(cgroup_host_probe(&host, &e) == 0, "this host can be looked at %s", e.msg);
+	CHECKF(cgroup_host_probe(&host, &e) == 0, "control groups of this host can be probed %s", e.msg);
 	test_shortcut();
 	test_two_steps();
 	test_real();

@@ -24,7 +24,7 @@ static void put(const char *path, const char *text)
 	snprintf(full, sizeof(full), "%s%s", tree, path);
 	f = fopen(full, "we");
 	if (!f || fputs(text, f) < 0)
-		CHECKF(false, "cannot write %s", full);
+		CHECKF(false, "the fixture can write %s", full);
 	if (f)
 		fclose(f);
 }
@@ -36,7 +36,7 @@ static void group(const char *dir, const char *controllers, const char *subtree,
 
 	snprintf(full, sizeof(full), "%s/sys/fs/cgroup%s", tree, dir);
 	if (fd_mkdir_p(AT_FDCWD, full, 0755) < 0)
-		CHECKF(false, "cannot make %s", full);
+		CHECKF(false, "the fixture can make %s", full);
 	snprintf(path, sizeof(path), "/sys/fs/cgroup%s/cgroup.controllers", dir);
 	put(path, controllers);
 	snprintf(path, sizeof(path), "/sys/fs/cgroup%s/cgroup.subtree_control", dir);
@@ -56,7 +56,7 @@ static void tree_begin(void)
 	if (!mkdtemp(tree))
 		tree[0] = '\0';
 	snprintf(path, sizeof(path), "%s/proc", tree);
-	CHECKF(mkdir(path, 0755) == 0, "a tree to test in: %s", path);
+	CHECKF(mkdir(path, 0755) == 0, "the directory of the fixture is made: %s", path);
 	put("/proc/mountinfo",
 	    "30 23 0:26 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate\n");
 }
@@ -65,7 +65,7 @@ static void tree_end(void)
 {
 	struct err e = ERR_INIT;
 
-	CHECKF(fd_rm_rf(AT_FDCWD, tree, &e) == 0, "the tree is removed %s", e.msg);
+	CHECKF(fd_rm_rf(AT_FDCWD, tree, &e) == 0, "the fixture is removed %s", e.msg);
 }
 
 static void probe(struct cgroup_host *h)
@@ -76,7 +76,7 @@ static void probe(struct cgroup_host *h)
 
 	snprintf(cgroup, sizeof(cgroup), "%s/proc/cgroup", tree);
 	snprintf(mountinfo, sizeof(mountinfo), "%s/proc/mountinfo", tree);
-	CHECKF(cgroup_host_probe_at(h, &src, &e) == 0, "probing works %s", e.msg);
+	CHECKF(cgroup_host_probe_at(h, &src, &e) == 0, "the probe of the fixture succeeds %s", e.msg);
 }
 
 /* Whether `dir` is `want` below the tree. */
@@ -165,7 +165,7 @@ static void test_v2_limited(void)
 		CHECK(h.enable == (CGROUP_BIT(CGROUP_MEMORY) | CGROUP_BIT(CGROUP_PIDS)));
 		CHECK(!h.usable[CGROUP_CPU] && strstr(h.why[CGROUP_CPU], "cpu controller is not available"));
 	} else {
-		tap_skip("a delegated group", "this file system has no user attributes");
+		tap_skip("a delegated group is used", "this file system has no user attributes");
 	}
 	tree_end();
 }
@@ -220,7 +220,7 @@ static void test_v2_not_ours(void)
 		chmod(full, 0555);
 	}
 	if (root && seteuid(65534) < 0) {
-		tap_skip("groups that belong to others",
+		tap_skip("groups that belong to others are not used",
 			 "root of this user namespace cannot become anybody else");
 	} else {
 		probe(&h);
@@ -278,7 +278,7 @@ static void test_mounts(void)
 	tree_end();
 }
 
-/* What is written where on v2. */
+/* The files of v2 and their contents. */
 static void test_v2_set(void)
 {
 	static const char *const files[] = { "memory.max", "memory.swap.max", "memory.low", "cpu.max",

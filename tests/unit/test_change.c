@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a run changed, read from real overlays. */
+/* The changes of a run, read from real overlays. */
 #include "overlay.h"
 #include "workspace/change/changes.h"
 #include "workspace/view/view.h"
@@ -99,7 +99,7 @@ static void test_usual(void)
 
 	CHECK(tree_init(&t) && make_lower(&t));
 	CHECKF(overlay_run(&t, do_usual),
-	       "things are done to a real overlay; moving a lower directory is EXDEV");
+	       "the usual changes are made on a real overlay, where moving a lower directory is EXDEV");
 	CHECK(list(&t, &l));
 	CHECK(is(&l, "edit", CHANGE_MODIFIED, 0) && is(&l, "gone", CHANGE_DELETED, 0));
 	CHECK(is(&l, "mode", CHANGE_MODE, 0) && is(&l, "dirmode", CHANGE_MODE, 0));
@@ -114,14 +114,14 @@ static void test_usual(void)
 	       "all that was in a deleted directory is listed");
 	CHECKF(!find(&l, "opaque") && !find(&l, "opaque/keep") && is(&l, "opaque/drop", CHANGE_DELETED, 0) &&
 		       is(&l, "opaque/edit", CHANGE_MODIFIED, 0) && is(&l, "opaque/add", CHANGE_ADDED, 0),
-	       "a directory that was made anew is compared entry by entry");
+	       "a replaced directory is compared entry by entry");
 	CHECK(is(&l, "file2dir", CHANGE_TYPE, 0) && is(&l, "file2dir/in", CHANGE_ADDED, 0));
 	CHECK(is(&l, "dir2file", CHANGE_TYPE, 0) && is(&l, "dir2file/in", CHANGE_DELETED, 0));
 	CHECK(is(&l, "link", CHANGE_MODIFIED, 0) && !find(&l, "link2"));
 	CHECK(is(&l, "h1", CHANGE_MODIFIED, 0) && !find(&l, "h2"));
 	for (size_t i = 1; i < l.n; i++)
 		sorted = sorted && strcmp(l.v[i - 1].path, l.v[i].path) != 0;
-	CHECKF(sorted && l.n == 21, "%zu changes, each once", l.n);
+	CHECKF(sorted && l.n == 21, "each of %zu changes is listed once", l.n);
 	if (l.n != 21)
 		show(&l);
 	changes_release(&l);
@@ -163,7 +163,7 @@ static void test_special(void)
 	CHECK(is(&l, "suid", CHANGE_ADDED, CHANGE_SPECIAL) && why_is(&l, "suid", CHANGE_SPECIAL, "setuid"));
 	CHECKF(is(&l, "kept", CHANGE_MODIFIED, find(&l, "kept")->mode_after & 04000 ? CHANGE_SPECIAL : 0) &&
 		       (find(&l, "kept")->mode_before & 04000),
-	       "a setuid original with other bytes is special while it is setuid");
+	       "a modified setuid file is special while it is setuid");
 	CHECK(is(&l, "pipe", CHANGE_ADDED, CHANGE_SPECIAL) && is(&l, "sock", CHANGE_ADDED, CHANGE_SPECIAL));
 	CHECK(is(&l, "abs", CHANGE_ADDED, CHANGE_SPECIAL) &&
 	      why_is(&l, "abs", CHANGE_SPECIAL, "leads outside"));
@@ -213,7 +213,7 @@ static void test_conflict(void)
 	      put(d, "moved/f", "x") && mkdirat(d, "other", 0755) == 0 && put(d, "other/f", "y") &&
 	      mkdirat(d, "busy", 0755) == 0 && put(d, "busy/f", "x"));
 	CHECK(overlay_run(&t, do_conflict));
-	/* What the user does to the original meanwhile. */
+	/* The user's changes to the original meanwhile. */
 	CHECK(put(d, "both", "outside") && unlinkat(d, "vanished", 0) == 0 && put(d, "deleted", "outside") &&
 	      unlinkat(d, "retyped", 0) == 0 && mkdirat(d, "retyped", 0755) == 0 &&
 	      unlinkat(d, "vanished-dir/f", 0) == 0 && unlinkat(d, "vanished-dir", AT_REMOVEDIR) == 0 &&
@@ -234,7 +234,8 @@ static void test_conflict(void)
 	      is(&l, "dir/new", CHANGE_DELETED, CHANGE_CONFLICT));
 	CHECK(is(&l, "opaque/new", CHANGE_DELETED, CHANGE_CONFLICT) &&
 	      is(&l, "opaque/f", CHANGE_DELETED, CHANGE_CONFLICT));
-	CHECKF(is(&l, "moved/f", CHANGE_MODIFIED, CHANGE_CONFLICT), "a directory that was put there since");
+	CHECKF(is(&l, "moved/f", CHANGE_MODIFIED, CHANGE_CONFLICT),
+	       "a directory that replaced the original's file meanwhile is a conflict");
 	CHECK(is(&l, "appeared", CHANGE_MODIFIED, CHANGE_CONFLICT));
 	CHECKF(is(&l, "busy/f", CHANGE_MODIFIED, 0), "a new neighbour is no conflict");
 	changes_release(&l);
@@ -265,12 +266,13 @@ static void test_sparse(void)
 	CHECK(tree_init(&t));
 	fd = openat(t.lower, "same-sparse", O_RDWR | O_CREAT | O_CLOEXEC, 0644);
 	CHECK(fd >= 0 && ftruncate(fd, TIB) == 0 && pwrite(fd, "tail", 4, TIB - 4) == 4);
-	CHECKF(overlay_run(&t, do_sparse), "files of 1 TiB that are holes");
+	CHECKF(overlay_run(&t, do_sparse), "files of 1 TiB can be made of holes");
 	start = clock_nsec(CLOCK_MONOTONIC);
 	CHECK(list(&t, &l));
-	CHECKF(clock_nsec(CLOCK_MONOTONIC) - start < 60 * NSEC_PER_SEC, "holes are not read");
+	CHECKF(clock_nsec(CLOCK_MONOTONIC) - start < 60 * NSEC_PER_SEC,
+	       "holes are not read when files are compared");
 	CHECK(is(&l, "sparse", CHANGE_ADDED, 0) && find(&l, "sparse")->size_after == (uint64_t)TIB);
-	CHECKF(!find(&l, "same-sparse"), "other holes, the same bytes: no change");
+	CHECKF(!find(&l, "same-sparse"), "a file with other holes and the same bytes is no change");
 	CHECK(workspace_usage(t.upper, UINT64_MAX, UINT64_MAX, &bytes, &inodes, &e) == 0);
 	CHECKF(bytes < 1 << 20 && inodes == 2, "a hole takes no space: %llu bytes, %llu inodes",
 	       (unsigned long long)bytes, (unsigned long long)inodes);
@@ -295,7 +297,7 @@ static void test_deep(void)
 	struct err e = ERR_INIT;
 
 	CHECK(tree_init(&t));
-	CHECKF(overlay_run(&t, do_deep), "5000 directories, one in the other");
+	CHECKF(overlay_run(&t, do_deep), "a tree of 5000 nested directories can be made");
 	CHECK(list(&t, &l) && l.n == 5001 && strlen(l.v[5000].path) == 5000 * 2 + 6);
 	CHECK(workspace_usage(t.upper, UINT64_MAX, UINT64_MAX, &bytes, &inodes, &e) == 0 && inodes == 5001);
 	CHECK(workspace_usage(t.upper, UINT64_MAX, 100, &bytes, &inodes, &e) == 0 && inodes > 100 &&
@@ -330,7 +332,7 @@ static void test_too_deep(void)
 	if (!l.v || l.n < 2)
 		return;
 	CHECKF(l.v[l.n - 2].flags == CHANGE_HELD && strlen(l.v[l.n - 2].path) > WORKSPACE_PATH_MAX,
-	       "the last directory is held: %s", change_why(&l.v[l.n - 2], CHANGE_HELD));
+	       "the deepest directory is held back: %s", change_why(&l.v[l.n - 2], CHANGE_HELD));
 	changes_release(&l);
 	CHECK(tree_release(&t));
 }
@@ -367,7 +369,7 @@ static bool closed_as_user(void)
 static void test_closed(void)
 {
 	CHECKF(as_user(closed_as_user),
-	       "what has no rights is read as its owner, and has none again afterwards");
+	       "a file without rights is read as its owner, and has no rights again");
 }
 
 int main(void)

@@ -23,7 +23,7 @@ static void test_check(void)
 			       strstr(e.msg, "meta.json"),
 		       "request %d is not sent to a sandbox of an unknown release: %s", q, e.msg);
 	}
-	/* What doc/adr/0034 promises about the release before. */
+	/* The promises of doc/adr/0034 about the release before. */
 	CHECKF(compat_check(COMPAT_FIRST, RUN_COMMAND, &e) == 0,
 	       "a command runs in a sandbox of the release before");
 	CHECKF(compat_check(COMPAT_FIRST, RUN_STAT, &e) == 0,
@@ -50,12 +50,13 @@ static void test_read(void)
 	fd = openat(st.runs_fd, "aa0000000001", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	CHECK(compat_read(fd) == -ENOENT);
 	CHECKF(state_meta_write(fd, &m, NULL) == 0 && compat_read(fd) == COMPAT_PROTOCOL,
-	       "the number is written and read");
+	       "the protocol's number is written and read back");
 	CHECKF(protocol_of(fd, "{\"id\":\"aa0000000001\"}") == COMPAT_FIRST,
-	       "without a number it is the release before");
+	       "a run without a number is of the release before");
 	CHECK(state_meta_read(fd, &r, NULL) == 0 && r.protocol == COMPAT_FIRST &&
 	      state_meta_write(fd, &r, NULL) == 0);
-	CHECKF(compat_read(fd) == COMPAT_FIRST, "it stays that when meta.json is written again");
+	CHECKF(compat_read(fd) == COMPAT_FIRST,
+	       "a run without a number stays so when meta.json is written again");
 	state_meta_release(&r);
 	CHECK(protocol_of(fd, "{\"id\":\"aa0000000001\",\"protocol\":77}") == 77);
 	CHECK(state_meta_read(fd, &r, NULL) == 0 && state_meta_write(fd, &r, NULL) == 0);

@@ -49,7 +49,8 @@ static void test_reply(void)
 
 	for (size_t step = 1; step < sizeof(ok); step += 5)
 		CHECK(reply(ok, step, &status) == (long)sizeof(ok) - 1 && status == 200);
-	CHECKF(reply("HTTP/1.0 200 OK\r\n\r\n\x16\x03", 1000, &status) == 19, "what follows is the tunnel's");
+	CHECKF(reply("HTTP/1.0 200 OK\r\n\r\n\x16\x03", 1000, &status) == 19,
+	       "bytes behind the head of the response belong to the tunnel");
 	CHECK(reply("HTTP/1.1 407 Auth\r\nProxy-Authenticate: Basic\r\n\r\n", 3, &status) == -EACCES &&
 	      status == 407);
 	CHECK(reply("HTTP/1.1 502 Bad\r\n\r\n", 3, &status) == -ECONNREFUSED && status == 502);
@@ -62,7 +63,8 @@ static void test_reply(void)
 	buf_adds(&b, "HTTP/1.1 200 OK\r\nX: ");
 	while (b.len < CONNECT_REPLY_MAX)
 		buf_addc(&b, 'x');
-	CHECKF(reply(b.data, 1000, &status) == -EBADMSG, "a head that is too large is not waited for");
+	CHECKF(reply(b.data, 1000, &status) == -EBADMSG,
+	       "a head that is too large is refused before its end");
 }
 
 int main(void)

@@ -87,8 +87,9 @@ static void test_places(void)
 	CHECK(unpack(&file, "missing/", "src", false) == -ENOTDIR);
 	CHECK(unpack(&tree, "t", "src", true) == 0 && holds("t/f", "in tree"));
 	CHECKF(unpack(&tree, "t", "src", false) == 0 && holds("t/src/f", "in tree"),
-	       "an existing one takes it inside");
-	CHECKF(unpack(&tree, "d", "", false) == 0 && holds("d/f", "in tree"), "SRC/. merges");
+	       "an existing directory takes the copy inside");
+	CHECKF(unpack(&tree, "d", "", false) == 0 && holds("d/f", "in tree"),
+	       "a copy of SRC/. merges into the directory");
 	CHECKF(unpack(&tree, "new", "src", false) < 0 && holds("new", "text"),
 	       "a directory does not replace a file");
 	CHECKF(unpack(&file, "d", "", false) == -ENOTDIR, "a file does not replace a directory");
@@ -110,7 +111,8 @@ static void test_links(void)
 	add(&b, PACK_LEAVE, "", NULL, 0);
 	add(&b, PACK_END, "", NULL, 0);
 	CHECK(unpack(&b, "d", "", false) == 0);
-	CHECKF(holds("outside", "precious"), "no link is written through: planted, hard, or its own");
+	CHECKF(holds("outside", "precious"),
+	       "no link is written through: planted, hard, or of the copy itself");
 	CHECK(S_ISREG(mode_of("d/planted")) && S_ISREG(mode_of("d/own")) && holds("d/own", "evil"));
 
 	buf_clear(&b);
@@ -143,7 +145,7 @@ static void test_limits(void)
 		snprintf(name, sizeof(name), "f%d", i);
 		add_file(&b, name, big, 0644);
 	}
-	CHECKF(unpack(&b, "big", "", false) == -EFBIG, "too many bytes");
+	CHECKF(unpack(&b, "big", "", false) == -EFBIG, "a stream with too many bytes is refused");
 	buf_clear(&b);
 	add(&b, PACK_DIR, "", NULL, 0755);
 	for (int i = 0; i < 101; i++) {
@@ -152,10 +154,10 @@ static void test_limits(void)
 		snprintf(name, sizeof(name), "f%d", i);
 		add_file(&b, name, "x", 0644);
 	}
-	CHECKF(unpack(&b, "many", "", false) == -EFBIG, "too many files");
+	CHECKF(unpack(&b, "many", "", false) == -EFBIG, "a stream with too many files is refused");
 	buf_clear(&b);
 	add_file(&b, "", "cut", 0644);
-	CHECKF(unpack(&b, "cut", "", false) == -ENODATA, "a stream without its end is not complete");
+	CHECKF(unpack(&b, "cut", "", false) == -ENODATA, "a stream without its end is refused as incomplete");
 }
 
 static void test_names(void)
@@ -192,7 +194,7 @@ static void test_pack(void)
 	packer_release(&p);
 	CHECK(unpack(&b, "back", "", true) == 0);
 	CHECK(holds("back/one", "1") && holds("back/sub/two", "2") && S_ISLNK(mode_of("back/link")));
-	CHECKF((mode_of("back/one") & 07777) == 0755, "the set-uid bit stays behind");
+	CHECKF((mode_of("back/one") & 07777) == 0755, "the set-uid bit is not copied");
 	CHECK((mode_of("back") & 07777) == 0750 && (mode_of("back/sub") & 07777) == 0700);
 	buf_clear(&b);
 	CHECK(packer_open(&p, dir_fd, "src/link", false, &b) == 0 && packer_next(&p, &b) == 0);

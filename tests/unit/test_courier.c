@@ -137,8 +137,9 @@ static void test_answers(void)
 
 		CHECKF(r == of[i].want && a.status == of[i].status &&
 			       strcmp(buf_cstr(&a.text), of[i].body) == 0,
-		       "answer %zu", i);
-		CHECKF(courier_response_end(&a) == (of[i].status ? 1 : -EPIPE), "its end, %zu", i);
+		       "response %zu of the courier is parsed", i);
+		CHECKF(courier_response_end(&a) == (of[i].status ? 1 : -EPIPE),
+		       "the end of response %zu is judged by its status", i);
 		courier_response_release(&a);
 	}
 }

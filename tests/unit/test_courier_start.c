@@ -8,7 +8,7 @@ static void is_path(const char *target, const char *want)
 	char got[BINDING_PATH_MAX + 1] = "";
 
 	CHECKF(notify_courier_grant_path(slice_of(target), got) == 0 && strcmp(got, want) == 0,
-	       "a secret for %s is granted for %s: %s", target, want, got);
+	       "the courier's secret for %s is granted for %s: %s", target, want, got);
 }
 
 int main(void)

@@ -39,7 +39,7 @@ static struct db *must_open(const struct state *st, struct db_opened *how)
 	struct err e = ERR_INIT;
 	struct db *d = NULL;
 
-	CHECKF(db_open(&d, st, how, &e) == 0, "it opens %s", e.msg);
+	CHECKF(db_open(&d, st, how, &e) == 0, "the database opens for a test %s", e.msg);
 	return d;
 }
 
@@ -109,10 +109,10 @@ static void test_rows(void)
 	CHECK(db_each(d, count_row, &got, NULL) == 0 && is_sample(&got));
 	for (uint64_t i = 0; i < 200; i++) {
 		if (db_put(d, &sample, NULL, &(struct db_note){ .kind = "start", .at = i }, NULL) < 0)
-			CHECKF(false, "line %llu of history", (unsigned long long)i);
+			CHECKF(false, "line %llu of the history is in order", (unsigned long long)i);
 	}
 	CHECK(db_history(d, sample.id, count_note, &notes, NULL) == 0);
-	CHECKF(notes.n == DB_HISTORY_MAX && notes.last == 199, "the history is bounded: %u lines", notes.n);
+	CHECKF(notes.n == DB_HISTORY_MAX && notes.last == 199, "the history has a bound: %u lines", notes.n);
 	CHECK(db_read_start(d, sample.id, &back, NULL) == 0 && back.len == 4 &&
 	      memcmp(back.data, "a\0b", 4) == 0);
 	CHECK(db_read_start(d, "ffffffffffff", &back, NULL) == -ENOENT);
@@ -122,11 +122,11 @@ static void test_rows(void)
 	got = (struct db_sandbox){ 0 };
 	CHECKF(!how.fresh && how.from == DB_SCHEMA && db_each(d, count_row, &got, NULL) == 0 &&
 		       is_sample(&got),
-	       "it is all there again");
+	       "all rows are there after a second open");
 	CHECK(db_forget(d, sample.id, NULL) == 0);
 	notes.n = 0;
 	CHECKF(db_history(d, sample.id, count_note, &notes, NULL) == 0 && notes.n == 0,
-	       "its history goes with it");
+	       "the history of a sandbox is removed with it");
 	CHECK(db_check(d, NULL) == 0);
 	db_close(d);
 	buf_release(&start);
@@ -148,7 +148,7 @@ static void test_starts(void)
 	db_close(d);
 	d = must_open(&st, &how);
 	CHECK(db_begin(d, "1", "b", 4, NULL) == 0 && db_starts(d, &starts, &crashes, NULL) == 0);
-	CHECKF(starts == 3 && crashes == 1, "three starts, one without an end");
+	CHECKF(starts == 3 && crashes == 1, "three starts are kept, one of them without an end");
 	db_close(d);
 	end(&st);
 }
@@ -180,7 +180,7 @@ static void check_copy(const struct state *st, const struct db_opened *how)
 		       raw_int(st, how->kept, "SELECT restarts FROM sandbox") == 7 &&
 		       raw_int(st, how->kept, "SELECT count(*) FROM sqlite_master WHERE name = 'gateway'") ==
 			       0,
-	       "the copy of the older database is as that was");
+	       "the copy of the older database is unchanged");
 	CHECK(faccessat(st->fd, DB_FILE ".copy", F_OK, AT_SYMLINK_NOFOLLOW) < 0);
 }
 
@@ -199,10 +199,10 @@ static void test_old(void)
 	CHECK(how.from == 1 && !how.fresh && !*how.aside);
 	check_copy(&st, &how);
 	CHECKF(db_each(d, count_row, &got, NULL) == 0 && got.restarts == 7 && strcmp(got.name, "old") == 0,
-	       "what the first schema had is still there");
+	       "rows of schema 1 survive the migration");
 	CHECK(db_history(d, got.id, count_note, &notes, NULL) == 0 && notes.n == 1);
 	CHECKF(db_starts(d, &starts, &crashes, NULL) == 0 && starts == 0,
-	       "a table that the first schema lacked is added");
+	       "the migration adds a table that schema 1 lacked");
 	CHECK(db_check(d, NULL) == 0);
 	db_close(d);
 	d = must_open(&st, &how);
@@ -230,7 +230,8 @@ static void test_old_fails(void)
 	       "no step of a migration that failed is left");
 	raw_sql(&st, "DROP TABLE credential;");
 	d = must_open(&st, &how);
-	CHECKF(how.from == 1 && db_check(d, NULL) == 0, "it is brought forward once the cause is gone");
+	CHECKF(how.from == 1 && db_check(d, NULL) == 0,
+	       "a migration succeeds once the cause of its failure is gone");
 	db_close(d);
 	end(&st);
 }
@@ -245,7 +246,7 @@ static void test_empty(void)
 	CHECK(close(openat(st.fd, DB_FILE, O_CREAT | O_WRONLY | O_CLOEXEC, 0600)) == 0);
 	d = must_open(&st, &how);
 	CHECKF(how.from == 0 && !*how.aside && db_put(d, &sample, NULL, NULL, NULL) == 0,
-	       "an empty file is a beginning");
+	       "an empty file becomes a new database");
 	db_close(d);
 	end(&st);
 }
@@ -264,7 +265,8 @@ static void test_newer(void)
 	d = NULL;
 	raw_sql(&st, "PRAGMA journal_mode = DELETE; CREATE TABLE later (x); PRAGMA user_version = 99;");
 	CHECK(fd_read_file(st.fd, DB_FILE, 1 << 20, &before) == 0);
-	CHECKF(db_open(&d, &st, &how, &e) == -EPROTONOSUPPORT && !d, "a newer one is refused");
+	CHECKF(db_open(&d, &st, &how, &e) == -EPROTONOSUPPORT && !d,
+	       "a database of a newer schema is refused");
 	CHECKF(strstr(e.msg, "schema 99") && strstr(e.msg, "newer") && *e.hint,
 	       "the refusal names the newer schema: %s", e.msg);
 	CHECK(fd_read_file(st.fd, DB_FILE, 1 << 20, &after) == 0);
@@ -301,17 +303,18 @@ static void test_broken(off_t at, size_t len, const char *what)
 
 		snprintf(x.id, sizeof(x.id), "%012x", (unsigned)i);
 		if (db_put(d, &x, NULL, &(struct db_note){ .kind = "keep" }, NULL) < 0)
-			CHECKF(false, "row %d", i);
+			CHECKF(false, "row %d is written before the damage", i);
 	}
 	db_close(d);
 	damage(&st, at, len);
 	d = must_open(&st, &how);
-	CHECKF(how.fresh && *how.aside && *how.broken, "%s: moved aside, and said: %s", what, how.broken);
+	CHECKF(how.fresh && *how.aside && *how.broken,
+	       "a damaged database is moved aside and reported: %s: %s", what, how.broken);
 	CHECKF(fstatat(st.fd, how.aside, &s, AT_SYMLINK_NOFOLLOW) == 0 && s.st_size > 0,
-	       "%s: it is still there", what);
+	       "the database that was moved aside exists: %s", what);
 	CHECKF(db_each(d, count_row, &got, NULL) == 0 && !*got.id &&
 		       db_put(d, &sample, NULL, NULL, NULL) == 0,
-	       "%s: a new one takes its place", what);
+	       "a new database replaces the damaged one: %s", what);
 	db_close(d);
 	end(&st);
 }
@@ -325,7 +328,7 @@ static void test_hostile_file(void)
 
 	begin(&st);
 	CHECK(symlinkat("/etc/passwd", st.fd, DB_FILE) == 0);
-	CHECKF(db_open(&d, &st, &how, &e) < 0 && !d, "a link is not followed: %s", e.msg);
+	CHECKF(db_open(&d, &st, &how, &e) < 0 && !d, "a database that is a symlink is refused: %s", e.msg);
 	CHECK(unlinkat(st.fd, DB_FILE, 0) == 0 && mkdirat(st.fd, DB_FILE, 0700) == 0);
 	CHECK(db_open(&d, &st, &how, &e) < 0 && !d);
 	CHECK(unlinkat(st.fd, DB_FILE, AT_REMOVEDIR) == 0);
@@ -354,7 +357,7 @@ static void test_full(void)
 		snprintf(x.id, sizeof(x.id), "%012x", (unsigned)n);
 		r = db_put(d, &x, NULL, &(struct db_note){ .kind = "keep" }, &e);
 	}
-	CHECKF(r == -ENOSPC && strstr(e.msg, "full"), "a full one says so: %s", e.msg);
+	CHECKF(r == -ENOSPC && strstr(e.msg, "full"), "a full disk is reported as such: %s", e.msg);
 	CHECKF(db_check(d, NULL) == 0 && db_each(d, count_row, &got, NULL) == 0,
 	       "a full database stays whole");
 	CHECK(db_limit(d, 1000, NULL) == 0 &&
@@ -405,7 +408,8 @@ static void test_killed(void)
 		fd_close(p[0]);
 		d = must_open(&st, &how);
 		CHECK(!*how.aside && db_check(d, NULL) == 0 && db_each(d, count_row, &got, NULL) == 0);
-		CHECKF(got.restarts == told || got.restarts == told + 1, "%llu were told, %llu are there",
+		CHECKF(got.restarts == told || got.restarts == told + 1,
+		       "a killed writer loses at most one write: %llu were told, %llu are there",
 		       (unsigned long long)told, (unsigned long long)got.restarts);
 		db_close(d);
 	}

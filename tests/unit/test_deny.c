@@ -29,13 +29,14 @@ static void test_json(void)
 
 		deny_json(&b, both[i]);
 		j = json_loads(buf_cstr(&b), 0, NULL);
-		CHECKF(j != NULL, "it is JSON");
+		CHECKF(j != NULL, "the body of a denial is JSON");
 		json_object_foreach(j, key, value)
 		{
 			same = same && n < ARRAY_SIZE(keys) && strcmp(key, keys[n]) == 0;
 			n++;
 		}
-		CHECKF(same && n == ARRAY_SIZE(keys), "the keys are the same every time, in their order");
+		CHECKF(same && n == ARRAY_SIZE(keys),
+		       "the keys of a denial are always the same, in one order");
 		if (i == 0)
 			CHECK_STR(
 				json_string_value(json_object_get(j, "message")),
@@ -44,7 +45,7 @@ static void test_json(void)
 	}
 }
 
-/* Whatever a denial is made of, inside there is no path of the host in it. */
+/* A denial that is shown inside never has a path of the host in it. */
 static void test_no_directory(void)
 {
 	static const char *const texts[] = {
@@ -76,7 +77,7 @@ static void test_no_directory(void)
 
 		deny_line(&b, &d);
 		CHECKF(strstr(buf_cstr(&b), "(p.yaml:8)") && strstr(buf_cstr(&b), "GET /a/b is not listed"),
-		       "the file's name and the path of a request are: %s", buf_cstr(&b));
+		       "a denial names the policy's file and the path of the request: %s", buf_cstr(&b));
 	}
 }
 
@@ -92,7 +93,8 @@ static void test_http(void)
 	CHECKF(!strstr(buf_cstr(&b), "\nSet-Cookie"), "a reason cannot add a header");
 	CHECK(strstr(buf_cstr(&b), "Coffer-Denied: coffer: a.test:80 is denied: x") != NULL);
 	deny_http1(&head, &d, true);
-	CHECKF(strcmp(strstr(buf_cstr(&head), "\r\n\r\n"), "\r\n\r\n") == 0, "HEAD gets no body");
+	CHECKF(strcmp(strstr(buf_cstr(&head), "\r\n\r\n"), "\r\n\r\n") == 0,
+	       "a denied HEAD request gets no body");
 	d.status = 421;
 	buf_clear(&b);
 	deny_http1(&b, &d, false);

@@ -126,7 +126,7 @@ static void test_twice(void)
 	CHECKF(second.n == 1 && second.status < 0 && second.fd < 0, "the other request fails once");
 	CHECKF(first.n == 1, "the answered request is not told again");
 	CHECKF(count_fds() == before - 1, "the descriptor of the second response is closed");
-	/* Not even what is asked afterwards can get it. */
+	/* A later request cannot get it either. */
 	CHECK(ask(&third) == 0 && third.n == 1 && third.fd < 0);
 	stop();
 }

@@ -48,12 +48,12 @@ static void test_hosts(void)
 
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
 		set_host(&q, bad[i]);
-		CHECKF(!takes_req(q), "host '%s' is not taken", bad[i]);
+		CHECKF(!takes_req(q), "a request for host '%s' is refused", bad[i]);
 	}
 	set_host(&q, "xn--bcher-kva.example");
-	CHECKF(takes_req(q), "punycode is");
+	CHECKF(takes_req(q), "a request for a host in punycode is accepted");
 	memset(q.host, 'a', sizeof(q.host));
-	CHECKF(!takes_req(q), "a host without an end is not");
+	CHECKF(!takes_req(q), "a request for a host without an end is refused");
 	q = good();
 	q.host[100] = 'x';
 	CHECKF(!takes_req(q), "a host with bytes after its end is refused");
@@ -67,7 +67,7 @@ static void test_fields(void)
 	q.port = 0;
 	CHECK(!takes_req(q));
 	q.flags = DIAL_RESOLVE_ONLY;
-	CHECKF(takes_req(q), "port 0 is for resolving alone");
+	CHECKF(takes_req(q), "port 0 is accepted with RESOLVE_ONLY");
 	q.flags = 2;
 	CHECK(!takes_req(q));
 	q = good();
@@ -75,9 +75,9 @@ static void test_fields(void)
 	CHECK(!takes_req(q));
 	q = good();
 	q.addr[3] = 1;
-	CHECKF(!takes_req(q), "a name comes without an address");
+	CHECKF(!takes_req(q), "a request with a name and an address is refused");
 	q.kind = DIAL_ADDR;
-	CHECKF(!takes_req(q), "an address comes without a name");
+	CHECKF(!takes_req(q), "a request with an address and no name is accepted");
 	set_host(&q, "");
 	CHECK(takes_req(q));
 	memcpy(q.proxy_set, "res-1", 5);
@@ -103,7 +103,7 @@ static void test_sizes(void)
 
 	for (size_t i = 0; i < sizeof(q); i++) {
 		if (takes(&q, i))
-			CHECKF(false, "%zu bytes of a request are none", i);
+			CHECKF(false, "a request of %zu bytes is refused", i);
 	}
 	memcpy(big, &q, sizeof(q));
 	CHECK(!takes(big, sizeof(q) + 1));
@@ -113,15 +113,15 @@ static void test_sizes(void)
 	CHECK(takes(&f, sizeof(f)));
 	f.reserved = 1;
 	CHECK(!takes(&f, sizeof(f)));
-	CHECKF(!takes(&r, sizeof(r)), "a reply is not for dial");
+	CHECKF(!takes(&r, sizeof(r)), "a reply that is sent to dial is refused");
 	CHECK(dialproto_parse_to_egress(&r, sizeof(r), &m) == 0 && m.rep.status == -13);
-	CHECKF(dialproto_parse_to_egress(&q, sizeof(q), &m) < 0, "a request is refused by egress");
+	CHECKF(dialproto_parse_to_egress(&q, sizeof(q), &m) < 0,
+	       "a request that is sent to egress is refused");
 	r.status = 1;
 	CHECK(dialproto_parse_to_egress(&r, sizeof(r), &m) < 0);
 	r.status = 0;
 	r.why[0] = '\033';
-	CHECKF(dialproto_parse_to_egress(&r, sizeof(r), &m) < 0,
-	       "no control byte reaches a terminal by a reason");
+	CHECKF(dialproto_parse_to_egress(&r, sizeof(r), &m) < 0, "a reason with a control byte is refused");
 	r.type = 4711;
 	CHECK(dialproto_parse_to_egress(&r, sizeof(r), &m) < 0);
 }

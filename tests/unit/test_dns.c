@@ -78,16 +78,17 @@ static void test_query(void)
 	CHECK(parse(&m, &q) == 0 && q.id == 0x1234 && q.rd && !q.cd && q.type == DNS_A && q.klass == DNS_IN);
 	CHECK(q.kind == DNS_NAME_HOST && !q.edns && dns_udp_max(&q) == 512);
 	CHECK_STR(q.host.text, "github.com");
-	CHECKF(q.name_len == 12 && !memcmp(q.name, "\6GitHub\3COM", 12), "the name is kept as it was asked");
+	CHECKF(q.name_len == 12 && !memcmp(q.name, "\6GitHub\3COM", 12),
+	       "a query keeps the spelling of its name");
 	m = query("", DNS_NS);
 	CHECK(parse(&m, &q) == 0 && q.kind == DNS_NAME_ROOT);
 	m = query("*.example.org", DNS_A);
 	CHECK(parse(&m, &q) == 0 && q.kind == DNS_NAME_ODD);
 	CHECK_STR(q.text, "*.example.org");
 	m = query("127.1", DNS_A);
-	CHECKF(parse(&m, &q) == 0 && q.kind == DNS_NAME_ODD, "case 14: 127.1 is no name");
+	CHECKF(parse(&m, &q) == 0 && q.kind == DNS_NAME_ODD, "case 14: 127.1 is an odd name");
 	m = query("10.0.0.1", DNS_A);
-	CHECKF(parse(&m, &q) == 0 && q.kind == DNS_NAME_ODD, "an address is no name");
+	CHECKF(parse(&m, &q) == 0 && q.kind == DNS_NAME_ODD, "an address is an odd name");
 	m = query_edns("a.example", DNS_AAAA, 4096,
 		       "\0\x0a\0\x8"
 		       "12345678",
@@ -144,13 +145,13 @@ static void test_malformed(void)
 	}
 	CHECKF(refused, "a query that is cut off is refused at every length");
 	n.b[n.len++] = 0;
-	CHECKF(parse(&n, &q) == DNS_FORMERR, "a byte behind it is refused");
+	CHECKF(parse(&n, &q) == DNS_FORMERR, "a query with a byte more is refused");
 	n = m;
 	n.b[2] |= 0x80;
-	CHECKF(parse(&n, &q) == -EBADMSG, "an answer is not answered");
+	CHECKF(parse(&n, &q) == -EBADMSG, "a response gets no response");
 	n = m;
 	n.b[2] |= 0x10;
-	CHECKF(parse(&n, &q) == DNS_NOTIMP && q.opcode == 2, "another opcode is not implemented");
+	CHECKF(parse(&n, &q) == DNS_NOTIMP && q.opcode == 2, "an unknown opcode is not implemented");
 	n = m;
 	n.b[12] = 0xc0;
 	CHECKF(parse(&n, &q) == DNS_FORMERR, "a compressed name is refused");
@@ -160,24 +161,25 @@ static void test_malformed(void)
 	for (int i = 0; i < 4; i++) {
 		n = m;
 		n.b[counts[i]]++;
-		CHECKF(parse(&n, &q) == DNS_FORMERR, "a record that is not there is refused (%d)", i);
+		CHECKF(parse(&n, &q) == DNS_FORMERR, "a query with a count of absent records is refused (%d)",
+		       i);
 	}
 	n = m;
 	n.b[5] = 0;
-	CHECKF(parse(&n, &q) == DNS_FORMERR, "no question");
+	CHECKF(parse(&n, &q) == DNS_FORMERR, "a query without a question is refused");
 	n = m;
 	n.b[n.len - 1] = 3;
-	CHECKF(parse(&n, &q) == DNS_REFUSED && q.has_question, "another class is refused");
+	CHECKF(parse(&n, &q) == DNS_REFUSED && q.has_question, "a query of an unknown class is refused");
 	n = query("github.com", 252);
 	CHECKF(parse(&n, &q) == DNS_REFUSED, "a zone transfer is refused");
 	n = query_edns("github.com", DNS_A, 1232, "", 0);
 	n.b[n.len - 5] = 1;
-	CHECKF(parse(&n, &q) == DNS_BADVERS, "another version of EDNS");
+	CHECKF(parse(&n, &q) == DNS_BADVERS, "a newer version of EDNS is refused");
 	n = query_edns("github.com", DNS_A, 1232, "\0\1\0\5abc", 7);
-	CHECKF(parse(&n, &q) == DNS_FORMERR && !q.edns, "an option longer than its record");
+	CHECKF(parse(&n, &q) == DNS_FORMERR && !q.edns, "an EDNS option longer than its record is refused");
 	n = query_edns("github.com", DNS_A, 1232, "", 0);
 	n.b[29] = 1;
-	CHECKF(parse(&n, &q) == DNS_FORMERR, "an additional record that is not OPT");
+	CHECKF(parse(&n, &q) == DNS_FORMERR, "an additional record that is not OPT is refused");
 	n = query("github.com", DNS_A);
 	n.len = DNS_QUERY_MAX + 1;
 	CHECK(parse(&n, &q) == DNS_FORMERR);
@@ -211,7 +213,7 @@ static void check_reply(const uint8_t *out, size_t len, int rcode, int answers, 
 	      ns_msg_getflag(h, ns_f_rd) == 1);
 	CHECKF((int)ns_msg_getflag(h, ns_f_rcode) == rcode && ns_msg_count(h, ns_s_an) == answers &&
 		       ns_msg_count(h, ns_s_ns) == authority,
-	       "rcode %d, %d answers, %d in authority", rcode, answers, authority);
+	       "a response has rcode %d, %d answers and %d records of authority", rcode, answers, authority);
 	CHECK(ns_parserr(&h, ns_s_qd, 0, &rr) == 0);
 }
 
@@ -233,12 +235,12 @@ static void test_reply_addrs(void)
 	CHECK(ns_rr_type(rr) == ns_t_a && ns_rr_ttl(rr) == 60 && ns_rr_rdlen(rr) == 4 &&
 	      !memcmp(ns_rr_rdata(rr), "\x0b\0\0\3", 4));
 	CHECKF(ns_parserr(&h, ns_s_ar, 0, &rr) == 0 && ns_rr_type(rr) == ns_t_opt && ns_rr_class(rr) == 1232,
-	       "OPT is answered with OPT");
+	       "a query with OPT gets a response with OPT");
 	q.type = DNS_AAAA;
 	n = dns_reply_addrs(&q, a, 3, 60, 512, out);
 	check_reply(out, n, 0, 1, 0);
 	n = dns_reply_addrs(&q, a, 1, 60, 512, out);
-	CHECKF(n < 512, "AAAA of a name that has only A");
+	CHECKF(n < 512, "the response for AAAA of a name with A only is short");
 	check_reply(out, n, 0, 0, 1);
 	q.type = DNS_HTTPS;
 	n = dns_reply_addrs(&q, a, 3, 60, 512, out);
@@ -268,7 +270,7 @@ static void test_reply_others(void)
 	n = dns_reply_empty(&q, DNS_NXDOMAIN, 30, 512, out);
 	CHECK(ns_initparse(out, (int)n, &h) == 0 && ns_parserr(&h, ns_s_ns, 0, &rr) == 0);
 	CHECK(ns_rr_type(rr) == ns_t_soa && ns_rr_ttl(rr) == 30 && ns_rr_rdlen(rr) == 22);
-	CHECKF(ns_msg_count(h, ns_s_ar) == 0, "no OPT where none was sent");
+	CHECKF(ns_msg_count(h, ns_s_ar) == 0, "a query without OPT gets a response without OPT");
 	m = query("1.0.0.11.in-addr.arpa", DNS_PTR);
 	CHECK(parse(&m, &q) == 0 && host_canon("api.example.org", 15, &name, NULL) == 0);
 	n = dns_reply_ptr(&q, &name, 60, 512, out);
@@ -279,7 +281,7 @@ static void test_reply_others(void)
 	m.b[m.len - 5] = 1;
 	CHECK(parse(&m, &q) == DNS_BADVERS);
 	n = dns_reply_empty(&q, DNS_BADVERS, 0, 512, out);
-	CHECKF(out[3] == 0x80 && out[n - 6] == 1, "BADVERS has its high bits in OPT");
+	CHECKF(out[3] == 0x80 && out[n - 6] == 1, "BADVERS has its high bits in the OPT record");
 }
 
 static void test_truncated(void)

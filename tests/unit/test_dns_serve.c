@@ -21,7 +21,7 @@
 static struct egress eg;
 static int dial, journal;
 
-/* Who asks in a test; keeps the last answer. */
+/* A client of a test; keeps the last response. */
 struct asker {
 	struct dns_client base;
 	unsigned answers;
@@ -154,7 +154,7 @@ static void begin(void)
 	dial = pair[1];
 	journal = memfd_create("journal", MFD_CLOEXEC);
 	CHECKF(egress_init(&eg, journal, pair[0], &e) == 0 && egress_init_names(&eg, -1, &e) == 0,
-	       "it starts %s", e.msg);
+	       "the DNS server starts %s", e.msg);
 	eg.loop.clock = NULL;
 	eg.now = 1000 * NSEC_PER_SEC;
 	eg.policy = policy("*.example.test", "bad.example.test");
@@ -181,28 +181,29 @@ static void test_life(void)
 	ask(&a, "bad.example.test", DNS_A);
 	CHECK(a.rcode == DNS_NXDOMAIN && a.answers == 2);
 	egress_settle(&eg);
-	CHECKF(!asked(&req), "a denied name is not asked of dial");
+	CHECKF(!asked(&req), "a denied name is not looked up by dial");
 	CHECK(written("\"name\":\"denied.test\",\"qtype\":\"A\",\"decision\":\"deny\""));
 	ask(&a, "Www.Example.test", DNS_A);
 	ask(&b, "www.example.TEST", DNS_AAAA);
-	CHECKF(!asked(&req), "nothing leaves before the journal is written");
+	CHECKF(!asked(&req), "no lookup leaves before the journal is written");
 	egress_settle(&eg);
 	CHECKF(written("\"name\":\"www.example.test\",\"qtype\":\"A\",\"decision\":\"allow\"") &&
 		       times("www.example.test") == 1,
-	       "a new name has its line when it is asked for, before there is an answer");
+	       "a new name has its line before its lookup");
 	CHECK(asked(&req) && !asked(&more) && (req.flags & DIAL_RESOLVE_ONLY) && req.port == 0);
 	CHECK_STR(req.host, "www.example.test");
-	CHECKF(a.answers == 2 && a.kept == 1 && b.kept == 1, "both wait");
+	CHECKF(a.answers == 2 && a.kept == 1 && b.kept == 1, "two queries for one name wait for one lookup");
 	say(req.id, 0);
 	CHECK(a.answers == 3 && a.rcode == 0 && a.an == 1 && a.kept == 0);
-	CHECKF(b.answers == 1 && b.rcode == 0 && b.an == 0 && b.kept == 0, "AAAA is empty");
+	CHECKF(b.answers == 1 && b.rcode == 0 && b.an == 0 && b.kept == 0,
+	       "AAAA of a name with A only is empty");
 	CHECKF(times("\"name\":\"www.example.test\",\"qtype\":\"A\"") == 1,
 	       "the log has one line for two questions about a name");
 	memcpy(first, a.addr, sizeof(first));
 	eg.now += 7200 * NSEC_PER_SEC;
 	ask(&c, "www.example.test", DNS_A);
 	CHECKF(c.answers == 1 && strcmp(c.addr, first) == 0,
-	       "two hours later it has the same address, without dial");
+	       "a name keeps its address for two hours without a lookup");
 	finish();
 }
 
@@ -222,12 +223,12 @@ static void test_failures(void)
 	CHECK(asked(&req));
 	say(req.id, -EPERM);
 	CHECKF(a.rcode == DNS_NXDOMAIN && written("said so"),
-	       "one with a forbidden address too, and why is written");
+	       "a name with a forbidden address is NXDOMAIN, and the reason is written");
 	ask(&a, "slow.example.test", DNS_A);
 	egress_settle(&eg);
 	CHECK(asked(&req));
 	say(req.id, -ETIMEDOUT);
-	CHECKF(a.rcode == DNS_SERVFAIL, "one that cannot be resolved now is SERVFAIL");
+	CHECKF(a.rcode == DNS_SERVFAIL, "a name that cannot be resolved now is SERVFAIL");
 	ask(&a, "late.example.test", DNS_A);
 	egress_settle(&eg);
 	CHECK(asked(&req));
@@ -235,7 +236,7 @@ static void test_failures(void)
 	eg.policy = policy("*.other.test", "bad.test");
 	say(req.id, 0);
 	CHECKF(a.rcode == DNS_NXDOMAIN && eg.names.n == 0,
-	       "what a new policy denies meanwhile gets no address");
+	       "a name that a new policy denies during its lookup gets no address");
 	policy_free(eg.policy);
 	eg.policy = NULL;
 	ask(&a, "www.other.test", DNS_A);
@@ -260,7 +261,7 @@ static void test_bounds(void)
 			egress_settle(&eg); /* a round has no more than that */
 	}
 	CHECKF(failed == 6000 - DNS_RESOLVE_BURST,
-	       "of 6000 names at once so many are looked up, the others fail at once");
+	       "of 6000 names at once DNS_RESOLVE_BURST are looked up, the others fail at once");
 	/* The socket to dial holds less than that: it is emptied as dial would. */
 	for (int i = 0; i < 1000 && at_dial < DNS_RESOLVE_BURST; i++) {
 		egress_settle(&eg);
@@ -271,11 +272,12 @@ static void test_bounds(void)
 	eg.now += NSEC_PER_SEC;
 	ask(&later, "later.example.test", DNS_A);
 	failed = later.answers;
-	CHECKF(failed == 0, "a second later there is room again");
+	CHECKF(failed == 0, "a name is looked up again a second after the burst");
 	many[0].answers = 0;
 	for (unsigned i = 0; i < DNS_WAITERS_MAX; i++)
 		ask(&many[0], "n0.example.test", DNS_A);
-	CHECKF(many[0].kept < DNS_WAITERS_MAX && many[0].answers > 0, "not more than so many may wait");
+	CHECKF(many[0].kept < DNS_WAITERS_MAX && many[0].answers > 0,
+	       "at most DNS_WAITERS_MAX queries wait for one name");
 	finish();
 }
 
@@ -286,7 +288,7 @@ static void test_journal_fails(void)
 	int full = open("/dev/full", O_WRONLY | O_CLOEXEC);
 
 	if (full < 0) {
-		tap_skip("a journal that cannot be written", "no /dev/full");
+		tap_skip("a lookup fails when the journal cannot be written", "no /dev/full");
 		return;
 	}
 	begin();
@@ -295,16 +297,17 @@ static void test_journal_fails(void)
 	ask(&a, "www.example.test", DNS_A);
 	egress_settle(&eg);
 	CHECKF(!asked(&req) && a.rcode == DNS_SERVFAIL,
-	       "… so nothing that was asked in the same round leaves");
+	       "an unwritten line of the journal stops all lookups of its round");
 	eg.journal.fd = journal;
 	egress_settle(&eg);
-	CHECKF(written("bad.example.test"), "the line is not lost");
+	CHECKF(written("bad.example.test"),
+	       "a line of the journal is written later when it could not be at first");
 	eg.journal.fd = full;
 	a = (struct asker){ 0 };
 	ask(&a, "alone.example.test", DNS_A);
 	egress_settle(&eg);
 	CHECKF(!asked(&req) && a.rcode == DNS_SERVFAIL,
-	       "a new name that is asked for alone does not leave either, because its own line cannot be written");
+	       "a new name is not looked up when its own line cannot be written");
 	eg.journal.fd = journal;
 	egress_settle(&eg);
 	ask(&a, "alone.example.test", DNS_A);
@@ -339,10 +342,11 @@ static void test_room(void)
 	ask(&b, "nx.example.test", DNS_A);
 	ask(&c, "c.example.test", DNS_A);
 	egress_settle(&eg);
-	CHECKF(asked(&req) && asked(&more) && c.kept == 1 && c.answers == 0, "without room a new name waits");
+	CHECKF(asked(&req) && asked(&more) && c.kept == 1 && c.answers == 0,
+	       "a new name waits when the log has no room for its line");
 	CHECKF(times("nx.example.test") == 1 && times("\"decision\":\"allow\"") == 2 &&
 		       times("\"first\":1") == 2 && times("c.example.test") == 0,
-	       "who has room has a line before the answer, who waits has none");
+	       "a name with room has a line before its answer, a waiting name has none");
 	say(req.id, 0);
 	say(more.id, -ENOENT);
 	CHECKF(!asked(&req), "a lookup without a line in the log does not leave");
@@ -351,17 +355,17 @@ static void test_room(void)
 		       "is no such name\",\"first\":1"),
 	       "a lookup that fails has a second line that says why");
 	ask(&a, "a.example.test", DNS_A);
-	CHECKF(a.answers == 2, "what is known does not wait");
+	CHECKF(a.answers == 2, "a known name is answered without a wait");
 	ask(&d, "d.example.test", DNS_A);
 	turn(NSEC_PER_SEC / LEDGER_RATE);
 	CHECKF(asked(&req) && strcmp(req.host, "c.example.test") == 0 && d.answers == 0,
-	       "with room they go in order");
+	       "waiting names are looked up in their order when there is room");
 	say(req.id, 0);
 	CHECK(c.answers == 1 && c.kept == 0);
 	eg.ledger.at = UINT64_MAX;
 	turn(LEDGER_WAIT);
 	CHECKF(d.answers == 1 && d.rcode == DNS_SERVFAIL && d.kept == 0 && !asked(&req),
-	       "after its time it is SERVFAIL");
+	       "a name that waited too long is SERVFAIL");
 	eg.ledger.max = 1;
 	ask(&d, "full.example.test", DNS_A);
 	CHECKF(d.answers == 2 && d.rcode == DNS_SERVFAIL && !asked(&req),
@@ -381,7 +385,7 @@ static void test_room(void)
 	egress_release(&eg);
 	CHECKF(written("\"name\":\"last.example.test\",\"qtype\":\"A\",\"decision\":\"error\",\"why\":\"the run ended before the "
 		       "lookup was answered\",\"first\":1"),
-	       "what was on its way when it ends has its line");
+	       "a lookup that is open at the end of the run has its line");
 	CHECK(d.kept == 0 && c.kept == 0);
 	close(dial);
 	close(journal);
@@ -397,7 +401,7 @@ static void test_star(void)
 	egress_settle(&eg);
 	CHECK(a.answers == 1);
 	CHECKF(written("\"name\":\"*.\"") && !written("\"name\":\"*\""),
-	       "a lookup of the name '*' is not written as what stands for many lookups");
+	       "a lookup of the name '*' is not written as the sum of many lookups");
 	finish();
 }
 

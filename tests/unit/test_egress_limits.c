@@ -42,28 +42,28 @@ static void test_up(void)
 	b = rule("allow b:443 (x:2)", (struct policy_limits){ .bytes_up = 5000 });
 	l.all.max.bytes_up = 3000;
 	CHECK(limits_take(&l, a, LIMIT_UP, 600, 1) == 600);
-	CHECKF(limits_take(&l, a, LIMIT_UP, 600, 1) == 400, "a grant ends at the limit");
+	CHECKF(limits_take(&l, a, LIMIT_UP, 600, 1) == 400, "a transfer ends at the limit of its rule");
 	CHECK(limits_take(&l, a, LIMIT_UP, 1, 1) == -EDQUOT);
 	limits_return(&l, a, LIMIT_UP, 100);
-	CHECKF(limits_take(&l, a, LIMIT_UP, 600, 1) == 100, "what was not sent is there again");
+	CHECKF(limits_take(&l, a, LIMIT_UP, 600, 1) == 100, "bytes that were returned can be used again");
 	CHECKF(limits_take(&l, b, LIMIT_UP, 9999, 1) == 2000,
 	       "the sandbox's limit holds for all rules together");
 	CHECK(limits_take(&l, b, LIMIT_UP, 1, 1) == -EDQUOT &&
 	      limits_take(&l, NULL, LIMIT_UP, 1, 1) == -EDQUOT);
-	CHECKF(limits_take(&l, b, LIMIT_DOWN, 1 << 20, 1) == 1 << 20, "what comes down does not count");
+	CHECKF(limits_take(&l, b, LIMIT_DOWN, 1 << 20, 1) == 1 << 20, "bytes of the response do not count");
 	limits_return(&l, rule("allow c:443 (x:3)", (struct policy_limits){ .bytes_up = 10 }), LIMIT_UP, 9);
 	CHECKF(limits_take(&l, rule("allow c:443 (x:3)", (struct policy_limits){ .bytes_up = 10 }), LIMIT_UP,
 			   20, 1) == 9,
-	       "giving back what was never taken does not close a rule");
+	       "bytes that were returned without being taken do not close a rule");
 	l.all.max.bytes_up = 4000;
 	CHECKF(limits_charge_up(&l, b, 1001) == -EDQUOT && limits_charge_up(&l, b, 1000) == 0 &&
 		       limits_charge_up(&l, b, 1) == -EDQUOT,
 	       "a charge is all or nothing");
 	CHECKF(rule("allow a:443 (y:77)", (struct policy_limits){ .bytes_up = 1000 }) == a,
-	       "a rule that only moved within its file is the same");
+	       "a rule that only moved within its file keeps its count");
 	CHECKF(limits_take(&l, rule("allow a:443 (y:77)", (struct policy_limits){ .bytes_up = 1500 }),
 			   LIMIT_UP, 999, 1) == -EDQUOT,
-	       "the sandbox's is still used up");
+	       "the limit of the sandbox stays used up when a rule's grows");
 	CHECK(!rule("allow c:443", (struct policy_limits){ 0 }));
 	end();
 }
@@ -81,12 +81,12 @@ static void test_bandwidth(void)
 		sent += n > 0 ? (uint64_t)n : 0;
 	}
 	CHECKF(sent <= 1025000 && sent >= 1000000,
-	       "ten seconds carry ten seconds' bytes and one bucket: %llu", (unsigned long long)sent);
+	       "ten seconds let through ten seconds' bytes and one bucket: %llu", (unsigned long long)sent);
 	CHECKF(limits_take(&l, a, LIMIT_DOWN, 64 << 10, now + 9999 * NSEC_PER_MSEC) == 25000,
-	       "the other way has a bucket of its own");
+	       "each direction has a bucket of its own");
 	CHECK(limits_take(&l, a, LIMIT_DOWN, 64 << 10, now + 9999 * NSEC_PER_MSEC) == 0);
 	CHECKF(limits_take(&l, a, LIMIT_DOWN, 100, now + 10001 * NSEC_PER_MSEC) == 100,
-	       "a small piece need not wait long");
+	       "a small piece does not wait for a full bucket");
 	end();
 }
 
@@ -99,12 +99,12 @@ static void test_counts(void)
 	a = rule("allow a:443 (x:1)", (struct policy_limits){ .connections = 2, .requests_per_minute = 3 });
 	l.all.max = (struct policy_limits){ .connections = 3, .requests_per_minute = 4 };
 	CHECK(!limits_connect(&l, a) && !limits_connect(&l, a) && limits_connect(&l, a));
-	CHECKF(!limits_connect(&l, NULL) && limits_connect(&l, NULL), "what was refused was not counted");
+	CHECKF(!limits_connect(&l, NULL) && limits_connect(&l, NULL), "a refused connection is not counted");
 	limits_disconnect(&l, a);
 	CHECK(!limits_connect(&l, NULL) && limits_connect(&l, a));
 	CHECK(!limits_request(&l, a, now) && !limits_request(&l, a, now) && !limits_request(&l, a, now));
 	CHECK(limits_request(&l, a, now) && !limits_request(&l, NULL, now) && limits_request(&l, NULL, now));
-	CHECKF(!limits_request(&l, a, 2 * now), "a new minute begins anew");
+	CHECKF(!limits_request(&l, a, 2 * now), "a new minute begins with a full budget");
 	end();
 }
 
@@ -122,8 +122,7 @@ static void test_many(void)
 		if (limits_of(&l, &v, &ret) < 0)
 			break;
 	}
-	CHECKF(n == LIMITS_MAX && limits_of(&l, &v, &ret) == -ENOSPC,
-	       "more rules than can be counted are an error");
+	CHECKF(n == LIMITS_MAX && limits_of(&l, &v, &ret) == -ENOSPC, "rules beyond LIMITS_MAX are an error");
 	end();
 }
 

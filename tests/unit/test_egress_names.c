@@ -45,11 +45,11 @@ static void test_basics(void)
 	a = add(&n, "a.test");
 	b = add(&n, "b.test");
 	CHECK(a && b && a->addr != b->addr);
-	CHECKF(add(&n, "a.test") == a, "a name keeps its entry");
+	CHECKF(add(&n, "a.test") == a, "a name keeps its entry when it is added again");
 	addr = addr_from_v4(a->addr);
 	CHECK(egress_names_at(&n, &addr) == a);
 	addr = addr_from_v4(b->addr + 1);
-	CHECKF(!egress_names_at(&n, &addr), "an address that was not given has no name");
+	CHECKF(!egress_names_at(&n, &addr), "an address that was given to no name has none");
 	addr = addr_from_v4(0x0a000002);
 	CHECK(!egress_names_at(&n, &addr) && !egress_names_in_range(&n, &addr));
 	own = egress_names_own(&n);
@@ -82,7 +82,7 @@ static void test_full(void)
 		       (name->addr & 0xff) < 255;
 	}
 	CHECKF(good, "each address of a small range is given once, but for .0, .1 and .255");
-	CHECKF(!add(&n, "one.more.test"), "then the table is full");
+	CHECKF(!add(&n, "one.more.test"), "no name is added to a full table");
 	CHECKF(add(&n, "n7.test") != NULL, "a full table still finds its names");
 	egress_names_close(&n);
 	CHECK(egress_names_open(&n, -1, &large, 0xffffffff, NULL) == 0);
@@ -109,8 +109,8 @@ static void test_restart(void)
 	*egress_names_counter(&n, 99) = 43;
 	egress_names_next_conn(&n);
 	egress_names_close(&n);
-	CHECKF(egress_names_open(&n, fd, &other, 888, NULL) == 0, "a file that was used is loaded again");
-	CHECKF(n.n == 2 && add(&n, "kept.test")->addr == was, "names keep their addresses");
+	CHECKF(egress_names_open(&n, fd, &other, 888, NULL) == 0, "a stored file of names is loaded again");
+	CHECKF(n.n == 2 && add(&n, "kept.test")->addr == was, "names keep their addresses over a restart");
 	CHECKF(add(&n, "new.test")->addr != was, "a new name gets an unused address");
 	CHECK(*egress_names_counter(&n, 0) == 42 && *egress_names_counter(&n, 99) == 43 &&
 	      egress_names_next_conn(&n) == 2);
@@ -126,7 +126,8 @@ static void damage(int fd, off_t at, uint32_t value, const char *what)
 	if (pread(fd, &was, sizeof(was), at) != sizeof(was) ||
 	    pwrite(fd, &value, sizeof(value), at) != sizeof(value))
 		return;
-	CHECKF(egress_names_open(&n, fd, &r, 1, NULL) == -EBADMSG, "%s is refused", what);
+	CHECKF(egress_names_open(&n, fd, &r, 1, NULL) == -EBADMSG, "a file of names is refused with %s",
+	       what);
 	if (pwrite(fd, &was, sizeof(was), at) != sizeof(was))
 		return;
 }
@@ -151,7 +152,7 @@ static void test_damage(void)
 	damage(fd, count, EGRESS_NAMES_MAX + 1, "more records than can be");
 	damage(fd, records + 1, 0x41414141, "a name in capitals");
 	damage(fd, records + 11, 0x61616161, "a name twice");
-	CHECKF(egress_names_open(&n, fd, &r, 1, NULL) == 0, "undamaged it is loaded");
+	CHECKF(egress_names_open(&n, fd, &r, 1, NULL) == 0, "an undamaged file of names is loaded");
 	egress_names_close(&n);
 	CHECK(ftruncate(fd, 4096) == 0 && egress_names_open(&n, fd, &r, 1, NULL) == -EBADMSG);
 	r = range("11.0.0.0/25");

@@ -87,7 +87,7 @@ static void test_stream(void)
 	       "of several descriptors the first is taken, and the others are closed");
 	fd_close(fd);
 	CHECKF(fdpass_recv_stream(pair[1], in, sizeof(in), &fd) == 1 && fd == -1,
-	       "the rest of the bytes has no descriptor");
+	       "the rest of the stream has no descriptor");
 	CHECK(fd_set_nonblock(pair[1], true) == 0 &&
 	      fdpass_recv_stream(pair[1], in, sizeof(in), &fd) == -EAGAIN);
 	fd_close(pair[0]);

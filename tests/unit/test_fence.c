@@ -46,7 +46,7 @@ static int end_of(pid_t pid)
 	return WEXITSTATUS(status);
 }
 
-/* What `holds` says in a child behind the fence, or without one. */
+/* The result of `holds` in a child behind the fence, or without one. */
 static int ask(const struct fence *f, bool (*holds)(void))
 {
 	struct err e = ERR_INIT;
@@ -137,11 +137,11 @@ static void check_gone(void)
 	if (landlock_abi() >= LANDLOCK_MIN_ABI)
 		CHECK(ask(&fence, opens_root) == NO);
 	else
-		tap_skip("paths", "this kernel has no Landlock");
+		tap_skip("paths are fenced by Landlock", "this kernel has no Landlock");
 	CHECK(ask(NULL, asks_parent) == YES);
 	CHECK(ask(NULL, signals_init) == YES);
 	if (SANITIZED)
-		return tap_skip("the filter", "none is installed under sanitizers");
+		return tap_skip("calls are fenced by the filter", "none is installed under sanitizers");
 	CHECK(ask(&fence, asks_parent) == DIED);
 	CHECK(ask(&fence, signals_init) == DIED);
 }
@@ -159,12 +159,12 @@ static void check_kept(void)
 	if (landlock_abi() >= LANDLOCK_MIN_ABI)
 		CHECK(ask(&f, opens_root) == NO);
 	if (has_caps())
-		CHECKF(ask(&f, has_chown_alone) == YES, "a capability that is held is kept when it is named");
+		CHECKF(ask(&f, has_chown_alone) == YES, "a capability is kept when it is named");
 	else
-		CHECKF(ask(&f, has_caps) == NO, "one that is not held is not had by naming it");
+		CHECKF(ask(&f, has_caps) == NO, "a missing capability is not gained by its name");
 	f.limits = high;
 	f.n_limits = 1;
-	CHECKF(ask(&f, opens_proc) == YES, "a limit above the hard one is the hard one");
+	CHECKF(ask(&f, opens_proc) == YES, "a limit above the hard limit becomes the hard limit");
 }
 
 /* --- a kernel that refuses ------------------------------------------------------------------------------------- */
@@ -218,12 +218,14 @@ static void check_refused(void)
 		    (steps[i].nr == SYS_seccomp && SANITIZED))
 			tap_skip(steps[i].step, "it is not in force here");
 		else
-			CHECKF(fails(&f, steps[i].nr, EPERM, -EPERM) == YES, "%s: refused is an error",
-			       steps[i].step);
+			CHECKF(fails(&f, steps[i].nr, EPERM, -EPERM) == YES,
+			       "a refused step of the fence is an error: %s", steps[i].step);
 	}
 	if (has_caps())
-		CHECKF(fails(&f, SYS_capset, EPERM, -EPERM) == YES, "giving them up: refused is an error");
-	CHECKF(fails(&f, NR_LANDLOCK_CREATE, ENOSYS, 0) == YES, "no Landlock: the filter is the wall");
+		CHECKF(fails(&f, SYS_capset, EPERM, -EPERM) == YES,
+		       "a refused drop of capabilities is an error");
+	CHECKF(fails(&f, NR_LANDLOCK_CREATE, ENOSYS, 0) == YES,
+	       "the filter alone is the wall where Landlock is missing");
 	f.no_landlock = "it opens paths";
 	CHECKF(fails(&f, NR_LANDLOCK_CREATE, ENOSYS, -ENOTSUP) == YES,
 	       "a program that opens paths is refused without Landlock");

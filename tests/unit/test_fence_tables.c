@@ -213,7 +213,7 @@ static void check_egress(void)
 
 	for (size_t i = 0; i < ARRAY_SIZE(ways); i++) {
 		CHECKF(open_by_sending(NULL, ways[i]) == DID,
-		       "a socket that was used up can be sent elsewhere by call %d", ways[i]);
+		       "control: a used socket can be sent elsewhere by call %d", ways[i]);
 		CHECKF(open_by_sending(&egress_fence, ways[i]) == FAILED,
 		       "coffer-egress cannot send a used socket elsewhere by call %d", ways[i]);
 	}
@@ -298,17 +298,17 @@ static void check_web(void)
 	CHECK(attempt(&web_fence, make_tcp) == DIED);
 }
 
-/* What makes up for Landlock on a kernel that has none: F1 of sys/fence/fence.h. */
+/* The rules that make up for Landlock on a kernel that has none: F1 of sys/fence/fence.h. */
 static void check_openers(void)
 {
 	static const struct fence *const all[] = { &egress_fence, &dial_fence, &courier_fence, &vault_fence,
 						   &web_fence };
 
 	for (size_t i = 0; i < ARRAY_SIZE(all); i++) {
-		CHECKF(attempt(all[i], open_a_file) == DIED, "%s opens nothing", all[i]->who);
-		CHECKF(attempt(all[i], look_at_a_file) == DIED, "%s looks at no path", all[i]->who);
-		CHECKF(attempt(all[i], make_unix) == DIED, "%s makes no socket of this machine", all[i]->who);
-		CHECKF(attempt(all[i], execute) == DIED, "%s executes nothing", all[i]->who);
+		CHECKF(attempt(all[i], open_a_file) == DIED, "%s cannot open a file", all[i]->who);
+		CHECKF(attempt(all[i], look_at_a_file) == DIED, "%s cannot look at a path", all[i]->who);
+		CHECKF(attempt(all[i], make_unix) == DIED, "%s cannot make a UNIX socket", all[i]->who);
+		CHECKF(attempt(all[i], execute) == DIED, "%s cannot execute a program", all[i]->who);
 	}
 }
 

@@ -32,7 +32,7 @@ static void test_in(const char *dir)
 	snprintf(b, sizeof(b), "%s/coffer-filetime-b-XXXXXX", dir);
 	one = mkostemp(a, O_CLOEXEC);
 	two = mkostemp(b, O_CLOEXEC);
-	CHECKF(one >= 0 && two >= 0, "two files in %s", dir);
+	CHECKF(one >= 0 && two >= 0, "two files are made in %s", dir);
 	for (int i = 0; i < ROUNDS; i++) {
 		struct err e = ERR_INIT;
 		uint64_t before = write_to(one, i & 1), between = 0, after;
@@ -41,9 +41,8 @@ static void test_in(const char *dir)
 		after = write_to(two, i & 2);
 		bad += !before || before >= between || after < between;
 	}
-	CHECKF(!failed, "the time can be told");
-	CHECKF(!bad, "every write before it lies before, every one after does not, in %s (%d do not)", dir,
-	       bad);
+	CHECKF(!failed, "the time of the directory's clock can be read");
+	CHECKF(!bad, "files are ordered before and after a time in %s (%d are not)", dir, bad);
 	close(one);
 	close(two);
 	unlink(a);

@@ -66,7 +66,8 @@ static void test_head(void)
 	CHECK(FIELD("Authorization", "Bearer x") && strcmp(t.what, "the header Authorization") == 0);
 	CHECK(FIELD("X_Api_Key", "x") && strcmp(t.what, "the header X_Api_Key") == 0);
 	CHECK(!FIELD("Authorization", "Bearer " PH) && !FIELD("X-Api-Key", PH) && !FIELD("X-Fine", "x"));
-	CHECKF(FIELD("X-Foo", OTHER) && strstr(t.what, "X-Foo: a GitHub token"), "%s", t.what);
+	CHECKF(FIELD("X-Foo", OTHER) && strstr(t.what, "X-Foo: a GitHub token"),
+	       "a token in any header is found: %s", t.what);
 	CHECK(FIELD("X-Foo", PH " " OTHER) && !FIELD("X-Foo", "a " PH " b"));
 	CHECK(TARGET("/?token=x") && strcmp(t.what, "the parameter token") == 0);
 	CHECK(TARGET("/?q=" OTHER) && TARGET("/?" OTHER) &&
@@ -93,9 +94,10 @@ static void test_path(void)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(v); i++)
-		CHECKF(has("bot.test", &(struct ask){ .target = v[i].target }) == v[i].is, "%s: %s",
-		       v[i].target, t.what);
-	CHECKF(!has("bot.test:444", &(struct ask){ .target = "/getMe" }), "another host");
+		CHECKF(has("bot.test", &(struct ask){ .target = v[i].target }) == v[i].is,
+		       "a token in the path is judged: %s: %s", v[i].target, t.what);
+	CHECKF(!has("bot.test:444", &(struct ask){ .target = "/getMe" }),
+	       "a path of another port is not a bot's path");
 }
 
 static void test_body(void)
@@ -126,7 +128,7 @@ static void test_git(void)
 			 .type = "application/x-git-upload-pack-request",
 			 .body = "0032 " OTHER };
 
-	CHECKF(!has("a.test", &a), "git's own protocol has no place for one");
+	CHECKF(!has("a.test", &a), "a request of git's own protocol has no place for a credential");
 	a.type = FORM;
 	CHECK(has("a.test", &a));
 	a.type = "application/x-git-upload-pack-request";

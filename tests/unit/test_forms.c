@@ -53,7 +53,7 @@ static void test_text(void)
 	      found("h%C3%A9llo%20w%F0%9F%98%80rld", FORM_PERCENT));
 	make("not \xff utf8 at all");
 	for (size_t i = 0; i < forms.n; i++)
-		CHECKF(forms.v[i].kind != FORM_JSON_ASCII, "no text has no such form (%s)",
+		CHECKF(forms.v[i].kind != FORM_JSON_ASCII, "an empty text has no form of kind %s",
 		       form_name(forms.v[i].kind));
 }
 
@@ -64,11 +64,11 @@ static void test_set(void)
 		for (size_t k = 0; k < i; k++) {
 			if (forms.v[i].len == forms.v[k].len &&
 			    !memcmp(forms.v[i].bytes, forms.v[k].bytes, forms.v[i].len))
-				CHECKF(false, "two forms are the same");
+				CHECKF(false, "no two forms of a secret are the same");
 		}
 		CHECK(forms.v[i].len >= FORMS_SHORTEST && forms.v[i].len <= forms.longest);
 	}
-	CHECKF(forms.n < 14, "letters need no escaping: %zu forms", forms.n);
+	CHECKF(forms.n < 14, "a secret of letters has no escaped forms: %zu forms", forms.n);
 	CHECK(forms_make(&forms, "", 0, mem, 100) == -EINVAL &&
 	      forms_make(&forms, "abcdefgh", 8, mem, 10) == -ENOSPC);
 	CHECK(forms_make(&forms, mem, FORMS_SECRET_MAX + 1, mem, 10) == -EINVAL);
@@ -82,7 +82,7 @@ static void test_render(void)
 	CHECK(forms_render(FORM_HEX, "ab", 2, out, 3) == -ENOSPC);
 	CHECK(forms_render(FORM_BASE64_0, "abc", 3, out, sizeof(out)) == 4 && memcmp(out, "YWJj", 4) == 0);
 	CHECKF(forms_render(FORM_BASE64_1, "abc", 3, out, sizeof(out)) == 3 && memcmp(out, "FiY", 3) == 0,
-	       "only what is the secret's alone");
+	       "a base64 form has only digits that the secret alone decides");
 }
 
 int main(void)

@@ -35,7 +35,7 @@ static void test_partial(void)
 	frame_add(&b, 1, 2, "abc", 3);
 	for (size_t i = 0; i < b.len; i++)
 		waits = waits && frame_parse(b.data, i, &f) == 0;
-	CHECKF(waits, "a frame that is not whole is waited for at every length");
+	CHECKF(waits, "a cut frame is waited for at every length");
 	CHECK(frame_parse(b.data, b.len, &f) == (long)b.len);
 }
 
@@ -46,7 +46,7 @@ static void test_refused(void)
 
 	frame_put_head(head, 1, 2, FRAME_MAX_PAYLOAD + 1);
 	CHECKF(frame_parse(head, 4, &f) == -EPROTO,
-	       "a length over the limit is refused as soon as it is seen");
+	       "a length over the limit is refused before the body has come");
 	frame_put_head(head, 1, 2, UINT32_MAX);
 	CHECK(frame_parse(head, sizeof(head), &f) == -EPROTO);
 	for (int i = 5; i < 8; i++) {

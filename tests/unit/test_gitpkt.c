@@ -46,7 +46,7 @@ static void test_push(void)
 
 		CHECKF(feed(&g, &b, step) == 1 && g.n_commands == 3 && g.size == list && g.atomic &&
 			       !g.sha256,
-		       "a push, %zu bytes at a time", step);
+		       "a push is parsed in steps of %zu bytes", step);
 		if (g.n_commands != 3)
 			continue;
 		CHECK(slice_eq(g.commands[0].ref, "refs/heads/main") && !g.commands[0].is_create &&
@@ -63,7 +63,7 @@ static void test_others(void)
 	autobuf struct buf b = BUF_INIT;
 
 	buf_adds(&b, "0000");
-	CHECKF(feed(&g, &b, 1) == 1 && g.n_commands == 0, "a flush alone is git's probe");
+	CHECKF(feed(&g, &b, 1) == 1 && g.n_commands == 0, "a flush alone is the probe of git");
 	buf_clear(&b);
 	PKT(&b, Z64 " " A64 " refs/heads/x\0object-format=sha256");
 	buf_adds(&b, "0000");
@@ -98,8 +98,8 @@ static void test_options(void)
 		buf_adds(&b, "0000");
 		add_pkt(&b, options[i], i == 5 ? 9 : strlen(options[i]));
 		buf_adds(&b, "0000");
-		CHECKF(gitpkt_push_feed(&g, b.data, b.len) == -EBADMSG && g.why, "the push option %s",
-		       options[i]);
+		CHECKF(gitpkt_push_feed(&g, b.data, b.len) == -EBADMSG && g.why,
+		       "a push is refused with the option %s", options[i]);
 	}
 	buf_clear(&b);
 	PKT(&b, A40 " " B40 " refs/heads/x\0push-options");
@@ -129,8 +129,10 @@ static void test_lines_refused(void)
 	CHECK(PUSH(A40 "  " B40 " refs/heads/x") == -EBADMSG &&
 	      PUSH(A40 " " A64 " refs/heads/x") == -EBADMSG);
 	CHECK(PUSH("111 222 refs/heads/x") == -EBADMSG && PUSH(A40 "x " B40 " refs/heads/x") == -EBADMSG);
-	CHECKF(PUSH(A64 " " A64 " refs/heads/x") == -EBADMSG, "long ids without object-format=sha256");
-	CHECKF(PUSH(A40 " " B40 " refs/heads/x\0object-format=sha256") == -EBADMSG, "short ids with it");
+	CHECKF(PUSH(A64 " " A64 " refs/heads/x") == -EBADMSG,
+	       "long ids without object-format=sha256 are refused");
+	CHECKF(PUSH(A40 " " B40 " refs/heads/x\0object-format=sha256") == -EBADMSG,
+	       "short ids with object-format=sha256 are refused");
 	CHECK(PUSH(A40 " " B40 " refs/heads/x\0object-format=sha1 object-format=sha256") == -EBADMSG);
 	CHECK(PUSH(A40 " " B40 " refs/heads/x\0object-format=md5") == -EBADMSG);
 	CHECK(PUSH(A40 " " B40 " refs/heads/x\0atomic\0atomic") == -EBADMSG);
@@ -180,7 +182,7 @@ static void test_refs(void)
 	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
 		int n = snprintf(line, sizeof(line), A40 " " B40 " %s", good[i]);
 
-		CHECKF(push_of(line, (size_t)n) == 1, "ref '%s' is one", good[i]);
+		CHECKF(push_of(line, (size_t)n) == 1, "ref '%s' is accepted", good[i]);
 	}
 }
 
@@ -203,14 +205,15 @@ static void test_packets(void)
 	      raw(" 010") == -EBADMSG);
 	PKT(&b, A40 " " B40 " refs/heads/a");
 	PKT(&b, A40 " " B40 " refs/heads/b\0atomic");
-	CHECKF(gitpkt_push_feed(&g, b.data, b.len) == -EBADMSG, "capabilities behind a later command");
-	CHECKF(gitpkt_push_feed(&g, b.data, b.len) == -EBADMSG, "what failed stays failed");
+	CHECKF(gitpkt_push_feed(&g, b.data, b.len) == -EBADMSG,
+	       "capabilities behind a later command are refused");
+	CHECKF(gitpkt_push_feed(&g, b.data, b.len) == -EBADMSG, "a push that was refused stays refused");
 	buf_clear(&b);
 	for (unsigned i = 0; i < GITPKT_COMMANDS_MAX; i++)
 		PKT(&b, A40 " " B40 " refs/heads/a");
 	CHECK(gitpkt_push_feed(&h, b.data, b.len) == 0 && h.n_commands == GITPKT_COMMANDS_MAX);
 	PKT(&b, A40 " " B40 " refs/heads/a");
-	CHECKF(gitpkt_push_feed(&h, b.data, b.len) == -EBADMSG, "too many commands");
+	CHECKF(gitpkt_push_feed(&h, b.data, b.len) == -EBADMSG, "a push with too many commands is refused");
 }
 
 static enum gitpkt_service service(const char *path, const char *query, struct slice *repo)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a sandbox is granted and what it gets: the vault's side of one client, without a process. */
+/* The grants of a sandbox and the secrets that it gets: the vault's side of one client, without a process. */
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
@@ -93,7 +93,8 @@ static void test_render(void)
 	CHECK(render(&c, h, "api.github.com", 443, "/user", got, NULL) == VAULT_RENDERED);
 	CHECK_STR(got, GITHUB);
 	CHECK(render(&c, h, "evil.example.com", 443, "/user", got, &st) == VAULT_REFUSED && st == -EACCES);
-	CHECKF(strstr(got, "github") && !strstr(got, GITHUB), "why, and not the secret: %s", got);
+	CHECKF(strstr(got, "github") && !strstr(got, GITHUB),
+	       "a refusal names the secret and not its value: %s", got);
 	CHECK(render(&c, h, "api.github.com", 8443, "/user", got, &st) == VAULT_REFUSED && st == -EACCES);
 	CHECK(render(&c, h + 1, "api.github.com", 443, "/user", got, &st) == VAULT_REFUSED && st == -ENOENT);
 	client_release(&c);
@@ -112,16 +113,19 @@ static void test_narrow(void)
 	      st == -EACCES);
 	client_release(&c);
 	CHECKF(grant(&c, "github", "other.example.com", &e) == -EACCES && strstr(e.msg, "api.github.com"),
-	       "%s", e.msg);
-	CHECKF(grant(&c, "nosuch", NULL, &e) == -ENOENT, "%s", e.msg);
-	CHECKF(grant(&c, "free", NULL, &e) == -EACCES && e.hint[0], "%s", e.msg);
-	CHECKF(grant(&c, "old", NULL, &e) == 0, "one that has expired takes no other with it: %s", e.msg);
+	       "a host outside the secret's bindings is refused: %s", e.msg);
+	CHECKF(grant(&c, "nosuch", NULL, &e) == -ENOENT, "a secret that does not exist is not granted: %s",
+	       e.msg);
+	CHECKF(grant(&c, "free", NULL, &e) == -EACCES && e.hint[0],
+	       "a secret without a binding is not granted: %s", e.msg);
+	CHECKF(grant(&c, "old", NULL, &e) == 0, "an expired secret does not prevent a grant of others: %s",
+	       e.msg);
 	CHECK(render(&c, handles, "d.example.com", 443, "/", got, &st) == VAULT_REFUSED &&
 	      st == -EKEYEXPIRED);
 	client_release(&c);
 }
 
-/* What changes under a grant that is there. */
+/* Changes of a secret while a grant exists. */
 static void test_later(void)
 {
 	struct client c;
@@ -140,7 +144,7 @@ static void test_later(void)
 	now = 2000;
 	store_unbind(store_find(&store, "later"), "", 0);
 	CHECKF(render(&c, handles, "c.example.com", 443, "/", got, &st) == VAULT_REFUSED && st == -EACCES,
-	       "one that was unbound is sent nowhere");
+	       "an unbound secret is sent nowhere");
 	client_release(&c);
 }
 
@@ -194,15 +198,15 @@ static void test_capture(void)
 	CHECK(render(&c, handles, "api.example.com", 443, "/", got, NULL) == VAULT_RENDERED);
 	CHECK_STR(got, "gho_ISSUEDBYTHESERVER0123456789abcdef012");
 	CHECKF(render(&c, handles, "evil.example.com", 443, "/", got, &st) == VAULT_REFUSED && st == -EACCES,
-	       "as its issuer is bound");
+	       "an issued credential is refused where its issuer is not bound");
 	CHECKF(render(&c, handles, "auth.example.com", 443, "/oauth/token", got, &st) == VAULT_REFUSED,
-	       "the endpoint is for what goes back to it");
+	       "an access token is not sent to the endpoint of its issuer");
 	CHECKF(render(&c, c.grants.v[0].handle, "api.example.com", 443, "/", got, &st) == VAULT_REFUSED,
-	       "an issuer is no secret");
+	       "an issuer cannot be rendered as a secret");
 	CHECKF(capture(&c, "access_token", "gho_ISSUEDBYTHESERVER0123456789abcdef012", 0, 0, got, NULL) ==
 			       VAULT_CAPTURED &&
 		       str_eq(got, placeholder) && c.issued.n == 1,
-	       "the same value, the same placeholder");
+	       "a repeated value keeps its placeholder");
 	CHECK(capture(&c, "access_token", "with a\nline break in the middle", 0, 0, got, &st) ==
 		      VAULT_REFUSED &&
 	      st == -EINVAL);
@@ -221,7 +225,7 @@ static void test_claims(void)
 		      placeholder, NULL) == VAULT_CAPTURED);
 	CHECKF(str_starts(placeholder, JWT_HEAD) && !strstr(placeholder, "c2lnbmF0dXJl") &&
 		       strlen(placeholder) == strlen(JWT_HEAD) + 47,
-	       "claims stay, the signature is another: %s", placeholder);
+	       "a placeholder of a JWT keeps the claims and has another signature: %s", placeholder);
 	CHECK(capture(&c, "access_token", JWT_HEAD "c2lnbmF0dXJlLXRoYXQtaXMtYS1zZWNyZXQtMDEyMzQ1Njc", 0, 0,
 		      placeholder, NULL) == VAULT_CAPTURED &&
 	      !str_starts(placeholder, "eyJ"));
@@ -250,7 +254,7 @@ static void test_issued_bounds(void)
 	      c.issued.n == 1);
 	CHECKF(render(&c, first, "auth.example.com", 443, "/oauth/token", got, &st) == VAULT_REFUSED &&
 		       st == -ENOENT,
-	       "what was rotated is gone");
+	       "a rotated credential cannot be rendered");
 	old = handles;
 	for (int i = 0; i < 10000; i++) {
 		snprintf(text, sizeof(text), "an-access-token-that-was-issued-%d", i);
@@ -258,7 +262,7 @@ static void test_issued_bounds(void)
 		if (capture(&c, "access_token", text, 3600, old, got, &st) != VAULT_CAPTURED)
 			break;
 	}
-	CHECKF(c.issued.n == 1 + ISSUED_EACH, "the newest stay: %zu", c.issued.n);
+	CHECKF(c.issued.n == 1 + ISSUED_EACH, "only the newest credentials are kept: %zu", c.issued.n);
 	CHECK(render(&c, handles, "api.example.com", 443, "/", got, NULL) == VAULT_RENDERED &&
 	      str_eq(got, "an-access-token-that-was-issued-9999"));
 	CHECK(render(&c, handles - ISSUED_EACH, "api.example.com", 443, "/", got, &st) == VAULT_REFUSED);
@@ -266,7 +270,7 @@ static void test_issued_bounds(void)
 	now += 3601;
 	CHECKF(render(&c, handles, "api.example.com", 443, "/", got, &st) == VAULT_REFUSED && st == -ENOENT &&
 		       c.issued.n == 1,
-	       "what has expired is gone");
+	       "an expired credential cannot be rendered");
 	now -= 3601;
 	client_release(&c);
 }
@@ -286,7 +290,7 @@ static void test_inherit(void)
 	CHECK(client_park(&a) && a.fd == -1);
 	CHECK(grant_issuer(&other, "POST auth.example.com:443/other access_token") == 0);
 	CHECK(client_inherit(&other, &a, now) == 0);
-	CHECKF(other.issued.n == 0 && a.issued.n == 1, "another issuer has none of it");
+	CHECKF(other.issued.n == 0 && a.issued.n == 1, "a different issuer inherits no credential");
 	CHECK(grant_issuer(&b, ISSUE) == 0);
 	CHECK(client_inherit(&b, &a, now) == 1);
 	CHECK(b.issued.n == 1 && a.issued.n == 0 && b.issued.v[0]->grant.of == b.grants.v[0].handle);
@@ -405,7 +409,7 @@ static void test_rate(void)
 		    vault_msg_parse(VAULT_TO_CLIENT, out.p, out.len, 0, &back) == 0)
 			busy += back.type == VAULT_REFUSED && back.status == -EBUSY;
 	}
-	CHECKF(busy == 10, "so many at once and no more: %u", busy);
+	CHECKF(busy == 10, "requests beyond ten at once are refused: %u", busy);
 	CHECK(client_handle_message(&c, &store, "nonsense", 8, 0, &handles, now, 78, &c.pending) == -EPROTO);
 	CHECKF(client_handle_message(&c, &store, packed, (size_t)n, 1, &handles, now, 78, &c.pending) ==
 		       -EPROTO,

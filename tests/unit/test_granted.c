@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is granted to a session: the list on a clock of its own, with processes that die wherever they can;
+/* The grants of a session: the list on a clock of its own, with processes that die wherever they can;
  * the file, damaged and forged; and real processes that serve a run one after the other. */
 #include "approval/list/granted.h"
 #include "approval/server/askback.h"
@@ -122,7 +122,7 @@ static void start(void)
 	CHECK(serve_next());
 }
 
-/* Is a call allowed, without asking? What had to be asked waits no more. */
+/* Is a call allowed, without asking? A question that had to be asked waits no more. */
 static bool passes(const char *what, const char *args)
 {
 	static uint64_t waiter;
@@ -231,7 +231,7 @@ static void test_errors(void)
 	CHECK(!passes("deploy", "{}") && told_no && n_uses == 0);
 	event_fails = 0;
 	CHECK(passes("deploy", "{}") && passes("deploy", "{}") && !passes("deploy", "{}") && n_uses == 2);
-	/* One that is taken back is gone here, whatever the file says; and that it was not written is said.
+	/* A revoked grant is gone here, whatever the file says; the failed write is reported.
 	 *  */
 	start();
 	CHECK(allow("deploy", "{}", ASK_SANDBOX, 0) == 0);
@@ -254,7 +254,7 @@ static unsigned pick(unsigned n)
 	return (unsigned)(seed >> 33) % n;
 }
 
-/* Whoever serves dies at any step, and the next goes on: no more calls pass, and no more uses are logged,
+/* The serving process dies at any step, and the next goes on: no more calls pass, and no more uses are logged,
  * than a person granted; none after its time, none once it was taken back. */
 static bool one_round(uint64_t s)
 {
@@ -307,7 +307,8 @@ static void test_random(void)
 
 	for (s = 1; s <= 500 && good; s++)
 		good = one_round(s * 7919);
-	CHECKF(good, "no more than was granted, whoever dies when (round %llu)", (unsigned long long)s);
+	CHECKF(good, "no grant is used more often than it was given, after any crash (round %llu)",
+	       (unsigned long long)s);
 	asks_free(list);
 	list = NULL;
 	buf_release(&stored);
@@ -396,12 +397,12 @@ static void test_damage(void)
 		b.data[i] ^= 1;
 		held += !put_file(b.data, i) || load(&l) != -EBADMSG;
 	}
-	CHECKF(held == 0, "a file with one bit changed, or cut, grants nothing: %u", held);
+	CHECKF(held == 0, "a file with one bit changed, or cut, grants nothing: %u do", held);
 	CHECK(put_file(b.data, b.len) && load(&l) == 1);
-	/* What is no file of ours. */
+	/* Files that are not ours. */
 	CHECK(unlinkat(run_fd, GRANTED_FILE, 0) == 0 && symlinkat("aside", run_fd, GRANTED_FILE) == 0 &&
 	      put_aside(b.data, b.len) && load(&l) < 0);
-	/* Where nothing can be written a use is none, and what is over goes with all else. */
+	/* A use that cannot be written does not count, and a grant that is over goes with all others. */
 	CHECK(granted_write(run_fd, list, false, &e) == 0 && load(&l) == 1);
 	can_write(false);
 	CHECK(granted_write(run_fd, list, false, &e) < 0 && load(&l) == 1);
@@ -454,7 +455,8 @@ static void test_forged(void)
 	for (size_t i = 0; i < ARRAY_SIZE(v); i++) {
 		autofree char *s = replaced(buf_cstr(&b), v[i].from, v[i].to);
 
-		CHECKF(s && forge(RUN, s) && load(&l) == -EBADMSG, "%s for %s", v[i].to, v[i].from);
+		CHECKF(s && forge(RUN, s) && load(&l) == -EBADMSG, "a forged file is refused: %s for %s",
+		       v[i].to, v[i].from);
 	}
 	buf_addf(&twice, "%s%s", buf_cstr(&b), buf_cstr(&b));
 	CHECK(forge(RUN, buf_cstr(&twice)) && load(&l) == -EBADMSG);
@@ -580,7 +582,8 @@ static void test_session(void)
 	CHECK(reap(asker("deploy", "{\"other\":1}")) == ALLOWED);
 	CHECK(n_logged("ask.new") == 1 && n_logged("ask.use") == 2);
 	/* Nobody serves: it is taken back all the same, and once. */
-	CHECKF(askback_revoke(&st, run_fd, RUN, id, &who, NULL, &e) == 0, "taken back %s", e.msg);
+	CHECKF(askback_revoke(&st, run_fd, RUN, id, &who, NULL, &e) == 0,
+	       "a grant is revoked while nobody serves %s", e.msg);
 	CHECK(n_logged("ask.revoke") == 1 && !is_granted() && !granted_exists(run_fd));
 	CHECK(askback_revoke(&st, run_fd, RUN, id, &who, NULL, &e) < 0);
 	pid = asker("deploy", "{}");
@@ -614,7 +617,8 @@ static void test_served(void)
 	for (int ms = 0; ms < LONG_MS && faccessat(run_fd, ASKP_SOCK, F_OK, 0) < 0; ms += 10)
 		pause_ms(10);
 	CHECK(reap(asker("deploy", "{}")) == ALLOWED);
-	CHECKF(askback_revoke(&st, run_fd, RUN, id, &who, NULL, &e) == 0, "taken back %s", e.msg);
+	CHECKF(askback_revoke(&st, run_fd, RUN, id, &who, NULL, &e) == 0,
+	       "a grant is revoked while another process serves %s", e.msg);
 	CHECK(!granted_exists(run_fd));
 	CHECK(answer_next(ASK_SANDBOX, 0, other) && reap(waits) == ALLOWED);
 	CHECK(strcmp(id, other) != 0 && is_granted());
@@ -622,7 +626,7 @@ static void test_served(void)
 	/* The end as the session itself sees to it. */
 	lapsed = n_logged("ask.lapse");
 	CHECK(kill(s, SIGKILL) == 0 && reap(s) == -1);
-	CHECKF(askback_end_session(&st, run_fd, RUN, &e) == 0, "ended %s", e.msg);
+	CHECKF(askback_end_session(&st, run_fd, RUN, &e) == 0, "the session is ended %s", e.msg);
 	CHECK(n_logged("ask.lapse") == lapsed + 1 && !granted_exists(run_fd));
 	CHECK(askback_end_session(&st, run_fd, RUN, &e) == 0 && n_logged("ask.lapse") == lapsed + 1);
 }

@@ -48,7 +48,7 @@ static void test_round(void)
 
 		opened += grants_unpack(&no, GRANTS_GRANTED, b.data, n) == 0;
 	}
-	CHECKF(opened == 0, "cut anywhere it is none");
+	CHECKF(opened == 0, "packed grants that are cut at any place are refused");
 	buf_addc(&b, '\0');
 	grants_release(&back);
 	CHECKF(grants_unpack(&back, GRANTS_GRANTED, b.data, b.len) == -EBADMSG,
@@ -66,32 +66,32 @@ static void test_refused(void)
 	fill(grants_add(&g), 1, "github", ONE);
 	CHECK(packs(&g));
 	g.v[0].handle = 0;
-	CHECKF(!packs(&g), "without a handle");
+	CHECKF(!packs(&g), "a grant without a handle is not packed");
 	fill(&g.v[0], 1, "github", "too-short");
-	CHECKF(!packs(&g), "with a short placeholder");
+	CHECKF(!packs(&g), "a grant with a short placeholder is not packed");
 	fill(&g.v[0], 1, "github", "ghp AAAAAAAAAAAAAAAAAAAAAAAA");
-	CHECKF(!packs(&g), "with one that no header takes");
+	CHECKF(!packs(&g), "a grant whose placeholder fits no header is not packed");
 	fill(&g.v[0], 1, "git hub", ONE);
-	CHECKF(!packs(&g), "with no name");
+	CHECKF(!packs(&g), "a grant without a name is not packed");
 	fill(&g.v[0], 1, "github", ONE);
 	g.v[0].n_bindings = 0;
-	CHECKF(!packs(&g), "bound to nothing");
+	CHECKF(!packs(&g), "a grant without a binding is not packed");
 	fill(&g.v[0], 1, "github", ONE);
 	memcpy(g.v[0].bindings[0].host, "API.example.com", 15);
-	CHECKF(!packs(&g), "with a host that is not canonical");
+	CHECKF(!packs(&g), "a grant for a host that is not canonical is not packed");
 	fill(&g.v[0], 1, "github", ONE);
 	memcpy(g.v[0].env, "1A", 3);
-	CHECKF(!packs(&g), "with no variable");
+	CHECKF(!packs(&g), "a grant without a variable is not packed");
 	g.v[0].env[0] = '\0';
 	fill(grants_add(&g), 1, "b", TWO);
-	CHECKF(!packs(&g), "two with one handle");
+	CHECKF(!packs(&g), "two grants with one handle are not packed");
 	fill(&g.v[1], 2, "b", ONE "x");
-	CHECKF(!packs(&g), "a placeholder in another's");
+	CHECKF(!packs(&g), "a placeholder that contains another is not packed");
 	fill(&g.v[1], 2, "b", TWO);
 	CHECK(packs(&g));
 	while (g.n < GRANTS_MAX)
 		BUG_ON(!grants_add(&g));
-	CHECKF(!grants_add(&g), "one too many");
+	CHECKF(!grants_add(&g), "a grant beyond the limit is not added");
 }
 
 static void test_find(void)
@@ -127,21 +127,21 @@ static void test_eq(void)
 	memcpy(b.placeholder, TWO, sizeof(TWO));
 	memcpy(b.env, "TOKEN", 6);
 	b.expires = 5;
-	CHECKF(grants_eq(&a, &b), "handle, placeholder, variable and expiry are not compared");
+	CHECKF(grants_eq(&a, &b), "equal grants may differ in handle, placeholder, variable and expiry");
 	b.kind = GRANT_ISSUER;
-	CHECKF(!grants_eq(&a, &b), "another kind is another grant");
+	CHECKF(!grants_eq(&a, &b), "a different kind is a different grant");
 	b.kind = a.kind;
 	b.name[0] = 'x';
-	CHECKF(!grants_eq(&a, &b), "another name is another grant");
+	CHECKF(!grants_eq(&a, &b), "a different name is a different grant");
 	b.name[0] = a.name[0];
 	b.issue[0] = 'x';
-	CHECKF(!grants_eq(&a, &b), "another issue is another grant");
+	CHECKF(!grants_eq(&a, &b), "a different issue is a different grant");
 	b.issue[0] = '\0';
 	b.bindings[0].port = 444;
-	CHECKF(!grants_eq(&a, &b), "another binding is another grant");
+	CHECKF(!grants_eq(&a, &b), "a different binding is a different grant");
 	b.bindings[0].port = a.bindings[0].port;
 	b.bindings[b.n_bindings++] = a.bindings[0];
-	CHECKF(!grants_eq(&a, &b) && !grants_eq(&b, &a), "one more binding is another grant");
+	CHECKF(!grants_eq(&a, &b) && !grants_eq(&b, &a), "an additional binding is a different grant");
 }
 
 int main(void)

@@ -69,7 +69,8 @@ static void test_fragments(void)
 	       "a fragment below the root is not at the root");
 	CHECK(parse("{ ...F }", NULL) == -EINVAL && doc.n_ops == 0);
 	CHECK(parse("{ ...F } fragment F on Q { a } fragment F on Q { b }", NULL) == -EINVAL);
-	CHECKF(parse("{ ...A } fragment A on Q { ...A }", NULL) == -EINVAL, "a root without a field");
+	CHECKF(parse("{ ...A } fragment A on Q { ...A }", NULL) == -EINVAL,
+	       "a root without a field is refused");
 }
 
 static void test_hidden(void)
@@ -159,8 +160,9 @@ static void test_refused(void)
 	};
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-		CHECKF(parse(bad[i], NULL) == -EINVAL && err.msg[0], "'%s' is refused", bad[i]);
-	CHECKF(graphql_parse("{ a\0b }", 7, NULL, 0, &doc, NULL) == -EINVAL, "a NUL is refused");
+		CHECKF(parse(bad[i], NULL) == -EINVAL && err.msg[0], "the document '%s' is refused", bad[i]);
+	CHECKF(graphql_parse("{ a\0b }", 7, NULL, 0, &doc, NULL) == -EINVAL,
+	       "a document with a NUL is refused");
 }
 
 static void repeat(struct buf *b, const char *head, const char *part, int n, const char *tail)

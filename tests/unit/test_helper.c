@@ -66,22 +66,26 @@ int main(int argc, char **argv)
 	CHECK(copy_self(exe) == 0 && copy_self(helper) == 0 && symlink("helper", link) == 0);
 
 	CHECKF(ask(exe, "helper") == 0, "a helper beside the program is found");
-	CHECKF(ask(exe, "no-such-helper") == 10, "one that is nowhere is not");
-	CHECKF(ask(exe, "link") == 11, "a symlink is not followed");
-	CHECKF(chmod(dir, 0777) == 0 && ask(exe, "helper") == 11, "not in a directory that all may write");
+	CHECKF(ask(exe, "no-such-helper") == 10, "a helper that does not exist is not found");
+	CHECKF(ask(exe, "link") == 11, "a helper that is a symlink is refused");
+	CHECKF(chmod(dir, 0777) == 0 && ask(exe, "helper") == 11,
+	       "a helper in a world-writable directory is refused");
 	CHECKF(chmod(dir, 0755) == 0 && chmod(helper, 0757) == 0 && ask(exe, "helper") == 11,
-	       "not one that all may write");
-	CHECKF(chmod(helper, 0644) == 0 && ask(exe, "helper") == 11, "not one that is not executable");
-	CHECKF(chmod(helper, 0755) == 0 && ask(exe, "helper") == 0, "found again");
+	       "a world-writable helper is refused");
+	CHECKF(chmod(helper, 0644) == 0 && ask(exe, "helper") == 11,
+	       "a helper that is not executable is refused");
+	CHECKF(chmod(helper, 0755) == 0 && ask(exe, "helper") == 0,
+	       "a helper is found when its rights are as before");
 	if (geteuid() == 0) {
-		CHECKF(chown(helper, 12345, 0) == 0 && ask(exe, "helper") == 11, "not one of a third user's");
+		CHECKF(chown(helper, 12345, 0) == 0 && ask(exe, "helper") == 11,
+		       "a helper of a third user is refused");
 		CHECKF(chown(exe, 12345, 0) == 0 && ask(exe, "helper") == 0,
-		       "unless that user could have changed the program too");
+		       "a helper is found when the program belongs to its owner too");
 		CHECKF(chown(helper, 0, 0) == 0 && chown(dir, 0, 12345) == 0 && chmod(dir, 0775) == 0 &&
 			       ask(exe, "helper") == 11,
-		       "not where a foreign group may write");
+		       "a helper in a directory that a foreign group may write is refused");
 	} else {
-		tap_skip("helpers of other owners", "needs root to change owners");
+		tap_skip("helpers of other owners are refused", "needs root to change owners");
 	}
 	CHECK(fd_rm_rf(AT_FDCWD, dir, &e) == 0);
 	return tap_done();

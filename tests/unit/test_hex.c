@@ -12,9 +12,9 @@ int main(void)
 
 		digits += hex_digit((char)c) >= 0;
 		if (hex_digit((char)c) != want)
-			CHECKF(false, "byte %d is the digit %d", c, want);
+			CHECKF(false, "byte %d has the value of digit %d", c, want);
 	}
-	CHECKF(digits == 22, "22 bytes are digits, and each has its value");
+	CHECKF(digits == 22, "22 bytes are digits, each with its value");
 	CHECK(hex_byte("00") == 0 && hex_byte("fF") == 255 && hex_byte("1a") == 26);
 	CHECK(hex_byte("g0") < 0 && hex_byte("0g") < 0 && hex_byte("") < 0);
 	return tap_done();

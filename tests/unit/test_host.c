@@ -36,8 +36,8 @@ static void test_canonical(void)
 
 		CHECKF(r == 0 && h.kind == good[i].kind && !strcmp(h.text, good[i].out) &&
 			       h.len == strlen(h.text),
-		       "%s is %s %s%s", good[i].in, good[i].kind == HOST_NAME ? "the name" : "the address",
-		       good[i].out, e.msg);
+		       "%s is parsed as %s %s%s", good[i].in,
+		       good[i].kind == HOST_NAME ? "the name" : "the address", good[i].out, e.msg);
 	}
 }
 
@@ -58,7 +58,7 @@ static void test_refused(void)
 					   "a\t",    "a\n",	   "a?b",    "a#b" };
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-		CHECKF(refused(bad[i], strlen(bad[i]), NULL), "'%s' is refused", bad[i]);
+		CHECKF(refused(bad[i], strlen(bad[i]), NULL), "the host '%s' is refused", bad[i]);
 }
 
 static void test_lengths(void)
@@ -74,7 +74,8 @@ static void test_lengths(void)
 	CHECK(host_canon(name, 253, &h, NULL) == 0 && h.len == 253);
 	CHECK(refused(name, 254, "253"));
 	name[253] = '.';
-	CHECKF(host_canon(name, 254, &h, NULL) == 0 && h.len == 253, "253 bytes and a dot");
+	CHECKF(host_canon(name, 254, &h, NULL) == 0 && h.len == 253,
+	       "a name of 253 bytes and a dot is accepted");
 }
 
 /* The cases of shared experience, by what went wrong elsewhere. */
@@ -94,7 +95,7 @@ static void test_case_07_dot_and_case(void)
 	CHECK(host_canon("github.com", 10, &a, NULL) == 0);
 	for (size_t i = 0; i < 4; i++)
 		CHECKF(host_canon(same[i], strlen(same[i]), &b, NULL) == 0 && host_eq(&a, &b),
-		       "case 7: %s is github.com", same[i]);
+		       "case 7: %s is the host github.com", same[i]);
 }
 
 static void test_case_09_unicode(void)
@@ -130,8 +131,8 @@ static void test_case_14_odd_addresses(void)
 					   "256",	  "foo.08" };
 
 	for (size_t i = 0; i < sizeof(odd) / sizeof(odd[0]); i++)
-		CHECKF(refused(odd[i], strlen(odd[i]), NULL), "case 14: %s is refused", odd[i]);
-	CHECKF(refused("user@127.0.0.1", 14, "@"), "case 14: user@127.0.0.1 is refused");
+		CHECKF(refused(odd[i], strlen(odd[i]), NULL), "case 14: the host %s is refused", odd[i]);
+	CHECKF(refused("user@127.0.0.1", 14, "@"), "case 14: the host user@127.0.0.1 is refused");
 	CHECKF(refused("127.0.0.1%2e", 12, "percent"), "case 14: a percent sign is refused");
 	CHECKF(refused("127\xe3\x80\x82"
 		       "0.0.1",
@@ -165,7 +166,7 @@ static void test_ports(void)
 		       "%s is %s port %u", good[i].in, good[i].host, (unsigned)good[i].port);
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
 		CHECKF(host_port_parse(bad[i], strlen(bad[i]), 0, &h, &port, NULL) == -EINVAL,
-		       "'%s' is refused", bad[i]);
+		       "the host and port '%s' are refused", bad[i]);
 }
 
 static void test_write(void)

@@ -71,7 +71,7 @@ static void test_pieces(void)
 	}
 	n = http1_parse_request(&h, text, sizeof(text) - 1);
 	CHECKF(waits && n == (long)sizeof(text) - 1 && slice_eq(h.path, "/a"),
-	       "a head byte by byte, in a buffer that moves");
+	       "a head that comes byte by byte in a moving buffer is parsed");
 }
 
 static void test_targets(void)
@@ -109,7 +109,7 @@ static void test_case_06_control_bytes(void)
 	http1_head_reset(&h);
 	CHECKF(http1_parse_request(&h, nul, sizeof(nul) - 1) == -EBADMSG, "case 6: a NUL in Host is refused");
 	CHECKF(refused("CONNECT a\x01.example:443 HTTP/1.1\r\nHost: a\r\n\r\n", 400),
-	       "case 6: in CONNECT too");
+	       "case 6: a control byte in CONNECT is refused");
 	CHECKF(refused("GET / HTTP/1.1\r\nHost: a\r\nX: \x7f\r\n\r\n", 400),
 	       "case 6: DEL in a value is refused");
 	CHECKF(refused("GET / HTTP/1.1\r\nHost: a\r\nX: a\rb\r\n\r\n", 400), "a bare CR is refused");
@@ -166,60 +166,70 @@ static void test_case_30_framing(void)
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		snprintf(text, sizeof(text), "POST / HTTP/1.1\r\nHost: a\r\n%s\r\n\r\n", bad[i]);
 		if (strcmp(bad[i], "Content-Length: 5 ") == 0)
-			CHECKF(request(text) > 0, "case 30: space around a value does not matter");
+			CHECKF(request(text) > 0, "case 30: space around a Content-Length does not matter");
 		else
-			CHECKF(refused(text, 400), "case 30: %s is refused", bad[i]);
+			CHECKF(refused(text, 400), "case 30: %s is refused in a request", bad[i]);
 		snprintf(text, sizeof(text), "HTTP/1.1 200 OK\r\n%s\r\n\r\n", bad[i]);
 		CHECKF(response("GET", text) ==
 			       (strcmp(bad[i], "Content-Length: 5 ") ? -EBADMSG : (long)strlen(text)),
-		       "case 30: %s in an answer too", bad[i]);
+		       "case 30: %s in a response is judged as in a request", bad[i]);
 	}
 	for (size_t i = 0; i < sizeof(other) / sizeof(other[0]); i++) {
 		snprintf(text, sizeof(text), "POST / HTTP/1.1\r\nHost: a\r\n%s\r\n\r\n", other[i]);
-		CHECKF(refused(text, 501), "case 30: %s is refused", other[i]);
+		CHECKF(refused(text, 501), "case 30: the coding '%s' is refused as unknown", other[i]);
 	}
 	CHECKF(refused("POST / HTTP/1.1\r\nHost: a\r\nTransfer_Encoding: chunked\r\n\r\n", 400) &&
 		       refused("POST / HTTP/1.1\r\nHost: a\r\ncontent_length: 5\r\n\r\n", 400),
-	       "case 30: with an underscore for the hyphen");
+	       "case 30: an underscore for the hyphen is refused");
 	CHECKF(refused("POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n", 400),
-	       "case 30: chunked in HTTP/1.0");
+	       "case 30: chunked in HTTP/1.0 is refused");
 	CHECKF(refused("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding : chunked\r\n\r\n", 400),
-	       "case 30: a space before the colon");
+	       "case 30: a space before the colon is refused");
 	CHECKF(refused("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding:\x0b"
 		       "chunked\r\n\r\n",
 		       400),
-	       "case 30: a vertical tab");
+	       "case 30: a vertical tab before the value is refused");
 }
 
 static void test_case_32_lines(void)
 {
-	CHECKF(refused("GET / HTTP/1.1\nHost: a\r\n\r\n", 400), "case 32: a bare LF in the first line");
-	CHECKF(refused("GET / HTTP/1.1\r\nHost: a\n\r\n", 400), "case 32: a bare LF behind a header");
-	CHECKF(refused("GET / HTTP/1.1\r\nHost: a\r\n\n", 400), "case 32: a bare LF as the empty line");
+	CHECKF(refused("GET / HTTP/1.1\nHost: a\r\n\r\n", 400),
+	       "case 32: a bare LF in the first line is refused");
+	CHECKF(refused("GET / HTTP/1.1\r\nHost: a\n\r\n", 400),
+	       "case 32: a bare LF behind a header is refused");
+	CHECKF(refused("GET / HTTP/1.1\r\nHost: a\r\n\n", 400),
+	       "case 32: a bare LF as the empty line is refused");
 	CHECKF(refused("GET / HTTP/1.1\r\nHost: a\n", 400),
-	       "case 32: it is refused before the head is whole");
-	CHECKF(refused("GET / HTTP/1.1\r\nHost: a\r\nX: b\r\n c\r\n\r\n", 400), "case 32: a folded header");
+	       "case 32: a bare LF is refused before the head is whole");
+	CHECKF(refused("GET / HTTP/1.1\r\nHost: a\r\nX: b\r\n c\r\n\r\n", 400),
+	       "case 32: a folded header is refused");
 	CHECKF(refused("GET / HTTP/1.1\r\nHost: a\r\nX: b\r\n\tc\r\n\r\n", 400),
-	       "case 32: folded with a tab");
+	       "case 32: a header that is folded with a tab is refused");
 	CHECKF(refused("GET / HTTP/1.1\r\n Host: a\r\n\r\n", 400),
-	       "case 32: a space before the first header");
-	CHECKF(refused("\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n", 400), "an empty line in front");
-	CHECKF(refused("GET / HTTP/1.1\r\nHost: a\r\nno colon\r\n\r\n", 400), "a header without a colon");
-	CHECKF(refused("GET / HTTP/1.1\r\nHost: a\r\n: x\r\n\r\n", 400), "a header without a name");
-	CHECKF(refused("GET / HTTP/1.1\r\nHost: a\r\nX(): x\r\n\r\n", 400), "a name that is no token");
+	       "case 32: a space before the first header is refused");
+	CHECKF(refused("\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n", 400),
+	       "an empty line before the request is refused");
+	CHECKF(refused("GET / HTTP/1.1\r\nHost: a\r\nno colon\r\n\r\n", 400),
+	       "a header without a colon is refused");
+	CHECKF(refused("GET / HTTP/1.1\r\nHost: a\r\n: x\r\n\r\n", 400),
+	       "a header without a name is refused");
+	CHECKF(refused("GET / HTTP/1.1\r\nHost: a\r\nX(): x\r\n\r\n", 400),
+	       "a header whose name is no token is refused");
 }
 
 static void test_case_33_two_hosts(void)
 {
 	CHECKF(refused("GET http://b.example/ HTTP/1.1\r\nHost: a.example\r\n\r\n", 400),
-	       "case 33: a target that names another host");
+	       "case 33: a target that names another host is refused");
 	CHECKF(refused("GET http://a.example:81/ HTTP/1.1\r\nHost: a.example:82\r\n\r\n", 400),
-	       "case 33: a target that names another port");
+	       "case 33: a target that names another port is refused");
 	CHECKF(refused("CONNECT a.example:443 HTTP/1.1\r\nHost: b.example:443\r\n\r\n", 400),
-	       "case 33: with CONNECT");
-	CHECKF(refused("GET / HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n", 400), "two Hosts, even when equal");
-	CHECKF(refused("GET / HTTP/1.1\r\n\r\n", 400), "no Host");
-	CHECKF(refused("GET http://a.example/ HTTP/1.1\r\n\r\n", 400), "no Host beside an absolute target");
+	       "case 33: a CONNECT whose Host is another host is refused");
+	CHECKF(refused("GET / HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n", 400),
+	       "two Host headers are refused even when equal");
+	CHECKF(refused("GET / HTTP/1.1\r\n\r\n", 400), "a request without Host is refused");
+	CHECKF(refused("GET http://a.example/ HTTP/1.1\r\n\r\n", 400),
+	       "a request without Host beside an absolute target is refused");
 }
 
 static void test_first_line(void)
@@ -235,11 +245,12 @@ static void test_first_line(void)
 					   "GET\t/ HTTP/1.1\r\nHost: a\r\n\r\n" };
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-		CHECKF(refused(bad[i], 400), "%s is refused", bad[i]);
+		CHECKF(refused(bad[i], 400), "the request '%s' is refused", bad[i]);
 	CHECK(refused("PRI * HTTP/2.0\r\n\r\n", 505) && refused("GET / HTTP/1.2\r\nHost: a\r\n\r\n", 505));
-	CHECKF(refused("SSH-2.0-OpenSSH_9.2 x\r\n\r\n", 400), "another protocol");
-	CHECKF(refused("\x16\x03\x01", 400), "what is not HTTP is known from its first bytes");
-	CHECKF(refused("AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", 400), "a method without end is not waited for");
+	CHECKF(refused("SSH-2.0-OpenSSH_9.2 x\r\n\r\n", 400), "a first line of another protocol is refused");
+	CHECKF(refused("\x16\x03\x01", 400), "TLS instead of HTTP is refused at its first bytes");
+	CHECKF(refused("AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", 400),
+	       "a method without end is refused before its end");
 }
 
 static void test_limits(void)
@@ -267,7 +278,7 @@ static void test_limits(void)
 	buf_adds(&b, "GET /");
 	while (b.len < HTTP1_TARGET_MAX + 100)
 		buf_addc(&b, 'x');
-	CHECKF(refused(b.data, 414), "a target that is too long is not waited for");
+	CHECKF(refused(b.data, 414), "a target that is too long is refused before its end");
 	buf_adds(&b, " HTTP/1.1\r\nHost: a\r\n\r\n");
 	CHECK(refused(b.data, 414));
 }
@@ -332,9 +343,10 @@ static void test_responses(void)
 	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
 		CHECKF(response(good[i].method, good[i].text) == (long)strlen(good[i].text) &&
 			       h.body == good[i].body,
-		       "%s: %s", good[i].method, good[i].text);
+		       "a response to %s has the right body: %s", good[i].method, good[i].text);
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-		CHECKF(response("GET", bad[i]) == -EBADMSG && h.fail_status == 502, "%s is refused", bad[i]);
+		CHECKF(response("GET", bad[i]) == -EBADMSG && h.fail_status == 502,
+		       "the response '%s' is refused", bad[i]);
 	CHECK(response("GET", "HTTP/1.1 404 Not Found\r\n\r\n") > 0 && h.status == 404 &&
 	      slice_eq(h.reason, "Not Found"));
 	CHECK(!h.keep_alive);
@@ -343,7 +355,7 @@ static void test_responses(void)
 		       "HTTP/1.1 200 OK\r\nConnection: Transfer-Encoding, X\r\nTransfer-Encoding: chunked\r\n"
 		       "Expect: x\r\nHost: a\r\nHost: b\r\nContent-Type: t\r\n\r\n") > 0 &&
 		       h.body == HTTP1_BODY_CHUNKED && http1_is_hop(&h, slice_of("x")) && h.keep_alive,
-	       "what servers do in earnest is not refused");
+	       "unusual heads that real servers send are accepted");
 	CHECK(response("GET", "HTTP/1.1 200 OK\r\nConnection: content-type\r\n\r\n") > 0 &&
 	      !http1_is_hop(&h, slice_of("Content-Type")));
 }

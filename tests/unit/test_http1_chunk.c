@@ -4,7 +4,7 @@
 
 #include <errno.h>
 
-/* What comes out, the bytes taken, the last event. */
+/* The output, the bytes taken, the last event. */
 struct seen {
 	char data[4096];
 	size_t len, used;
@@ -52,7 +52,7 @@ static void test_body(void)
 
 		CHECKF(s.result == HTTP1_CHUNK_END && s.len == 15 && !memcmp(s.data, "hello, world!!!", 15) &&
 			       s.used == sizeof(text) - 1 - 4,
-		       "a body in steps of %zu", steps[i]);
+		       "a chunked body is read in steps of %zu", steps[i]);
 		CHECK(s.trailers == 2 && !strcmp(s.first, "Grpc-Status=0"));
 	}
 	CHECK(read_text("0\r\n\r\n").result == HTTP1_CHUNK_END);
@@ -94,7 +94,7 @@ static void test_refused(void)
 	};
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-		CHECKF(read_text(bad[i]).result == -EBADMSG, "'%s' is refused", bad[i]);
+		CHECKF(read_text(bad[i]).result == -EBADMSG, "the chunk '%s' is refused", bad[i]);
 }
 
 static void test_limits(void)
@@ -106,7 +106,7 @@ static void test_limits(void)
 		buf_addc(&b, 'x');
 	CHECK(read_text(b.data).result == HTTP1_CHUNK_MORE);
 	buf_addc(&b, 'x');
-	CHECKF(read_text(b.data).result == -EBADMSG, "an extension that is too long");
+	CHECKF(read_text(b.data).result == -EBADMSG, "an extension that is too long is refused");
 	buf_clear(&b);
 	buf_adds(&b, "0\r\n");
 	for (int i = 0; i < HTTP1_TRAILERS_MAX; i++)
@@ -115,12 +115,13 @@ static void test_limits(void)
 	CHECK(read_text(b.data).result == HTTP1_CHUNK_END);
 	b.len -= 2;
 	buf_adds(&b, "X: y\r\n\r\n");
-	CHECKF(read_text(b.data).result == -EBADMSG, "too many trailers");
+	CHECKF(read_text(b.data).result == -EBADMSG, "a body with too many trailers is refused");
 	buf_clear(&b);
 	buf_adds(&b, "0\r\nX: ");
 	while (b.len < HTTP1_TRAILER_MAX + 10)
 		buf_addc(&b, 'x');
-	CHECKF(read_text(b.data).result == -EBADMSG, "trailers that are too large are not waited for");
+	CHECKF(read_text(b.data).result == -EBADMSG,
+	       "trailers that are too large are refused before their end");
 }
 
 static void test_again(void)
@@ -131,11 +132,12 @@ static void test_again(void)
 
 	CHECK(http1_chunks_next(&c, "0\r\n\r\n", 5, &used, &d) == HTTP1_CHUNK_END && used == 5);
 	CHECKF(http1_chunks_next(&c, "5\r\n", 3, &used, &d) == HTTP1_CHUNK_END && used == 0,
-	       "the end stays the end");
+	       "a body that has ended stays ended");
 	http1_chunks_release(&c);
 	c = HTTP1_CHUNKS_INIT;
 	CHECK(http1_chunks_next(&c, "x", 1, &used, &d) == -EBADMSG);
-	CHECKF(http1_chunks_next(&c, "5\r\n", 3, &used, &d) == -EBADMSG, "what failed stays failed");
+	CHECKF(http1_chunks_next(&c, "5\r\n", 3, &used, &d) == -EBADMSG,
+	       "a body that was refused stays refused");
 	http1_chunks_release(&c);
 }
 

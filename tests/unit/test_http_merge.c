@@ -87,7 +87,7 @@ static void test_unbound(void)
 	CHECK(!bound("mutation { mergePullRequest(input: {expectedHeadOid: \"" OID
 		     "\"}) { x } enqueuePullRequest(input: {expectedHeadOid: \"" TWO "\"}) { x } }",
 		     NULL, NULL));
-	/* One of several is not. */
+	/* A commit for one of several merges is not enough. */
 	CHECK(!bound("mutation { a: mergePullRequest(input: {expectedHeadOid: \"" OID
 		     "\"}) { x } b: mergePullRequest(input: {}) { x } }",
 		     NULL, NULL));
@@ -149,8 +149,10 @@ static void test_github(void)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
-		CHECKF(asks_for(paths[i], JSON, "{}", "\"sha\" in the body"), "%s", paths[i]);
-		CHECKF(!lacks(paths[i], NULL, "{\"sha\":\"" OID "\"}"), "%s", paths[i]);
+		CHECKF(asks_for(paths[i], JSON, "{}", "\"sha\" in the body"),
+		       "a merge that does not name its commit lacks it: %s", paths[i]);
+		CHECKF(!lacks(paths[i], NULL, "{\"sha\":\"" OID "\"}"),
+		       "a merge with its commit lacks nothing: %s", paths[i]);
 	}
 	CHECK(lacks(paths[0], JSON, ""));
 	CHECK(lacks(paths[0], JSON, "{\"sha\":\"main\"}"));
@@ -179,7 +181,7 @@ static void test_gitlab(void)
 	      !lacks(path, JSON ";charset=utf-8", "{\"sha\":\"" OID "\"}"));
 	CHECK(!lacks(path, FORM, "squash=true&sha=" OID) && !lacks(query, NULL, "") &&
 	      !lacks(query, JSON, "{\"squash\":true}"));
-	/* Another reading is another commit. */
+	/* A body in another format than announced names no commit. */
 	CHECK(lacks(path, FORM, "{\"sha\":\"" OID "\"}") && lacks(path, NULL, "{\"sha\":\"" OID "\"}"));
 	CHECK(lacks(path, "multipart/form-data", "sha=" OID) && lacks(path, FORM, "sha=" OID "&sha=" TWO));
 	CHECK(lacks(path, FORM, "sha[]=" OID) && lacks(path, FORM, "sha=" OID "%00"));

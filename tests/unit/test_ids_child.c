@@ -61,7 +61,7 @@ static int run(struct job *j, int (*enter)(void *ctx, struct err *e), const stru
 	j->fd = -1;
 	j->parent = getpid();
 	r = ids_child_run(&c, e);
-	CHECKF(waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD, "no child is left");
+	CHECKF(waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD, "no child is left over");
 	return r;
 }
 
@@ -72,7 +72,7 @@ int main(void)
 	struct ids ids = IDS_INIT;
 	struct err e;
 
-	CHECKF(run(&j, enter_nothing, NULL, &out, &e) == 0, "%s", e.msg);
+	CHECKF(run(&j, enter_nothing, NULL, &out, &e) == 0, "the work of the child succeeds %s", e.msg);
 	CHECKF(out.len == j.len + 1 && str_starts(out.data, "abc") && out.data[j.len] == '.',
 	       "all bytes of the child come back");
 	CHECKF(j.fd >= 0 && (fcntl(j.fd, F_GETFD) & FD_CLOEXEC), "the child's descriptor comes back");

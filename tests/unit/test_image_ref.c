@@ -40,7 +40,8 @@ int main(void)
 		char name[IMAGE_NAME_MAX + 1];
 		int ret = image_ref_parse(tries[i].text, &r, NULL);
 
-		CHECKF((ret == 0) == (tries[i].name != NULL), "'%s'", tries[i].text);
+		CHECKF((ret == 0) == (tries[i].name != NULL), "the reference '%s' is accepted or refused",
+		       tries[i].text);
 		if (ret == 0)
 			CHECK_STR(image_ref_name(&r, name), tries[i].name);
 	}
@@ -54,6 +55,6 @@ int main(void)
 	memcpy(text, again, sizeof(text));
 	CHECK(!passwd_find(text, "bad", 0, f, 7));
 	CHECK(passwd_find(cut, "short", 0, f, 7));
-	CHECKF(!f[3] && !f[4] && !f[5] && !f[6], "a line with too few fields has none of another line's");
+	CHECKF(!f[3] && !f[4] && !f[5] && !f[6], "a line with too few fields has none of the line before");
 	return tap_done();
 }

@@ -124,15 +124,14 @@ static void test_damage_is_certain(struct image_store *s)
 	int r;
 
 	image_store_name_file("a:1", file);
-	CHECKF(read_one_record(s, file) == 0, "control: the record is read");
+	CHECKF(read_one_record(s, file) == 0, "control: an undamaged record is read");
 	json_set_alloc_funcs(malloc_some, free);
 	do {
 		allocations = n++;
 		r = read_one_record(s, file);
 	} while (r == -ENOMEM);
 	json_set_alloc_funcs(malloc, free);
-	CHECKF(r == 0 && n > 5,
-	       "a record for which there is no memory does not count as damaged: %d after %u", r, n);
+	CHECKF(r == 0 && n > 5, "a record that does not fit the memory is not damaged: %d after %u", r, n);
 	memset(large, ' ', sizeof(large));
 	CHECK(fd_replace_file(s->names, file, large, sizeof(large), 0600) == 0);
 	CHECKF(read_one_record(s, file) == -EBADMSG, "a record that is too large counts as damaged");

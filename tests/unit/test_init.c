@@ -156,7 +156,7 @@ static void test_environment(struct initproc *p)
 	SH(p, "ps -o pid=,pgid=,sid= -p $$ | awk '$1 == $2 && $2 == $3 { print \"leader\" }'");
 	CHECK_STR(buf_cstr(&res.out), "leader\n");
 	SH(p, "echo > /dev/tty");
-	CHECKF(ended(PROTO_EXITED, 2, 0), "there is no terminal when none was asked for");
+	CHECKF(ended(PROTO_EXITED, 2, 0), "a command without a request for a terminal has none");
 }
 
 static void test_stdin(struct initproc *p)
@@ -193,12 +193,12 @@ static void test_stdin(struct initproc *p)
 		}
 	}
 	got = strtoul(buf_cstr(&res.out), NULL, 10);
-	CHECKF(got == 4000000, "4000000 bytes of input arrived (%zu)", got);
+	CHECKF(got == 4000000, "4000000 bytes of input reach the command (%zu)", got);
 
 	chan = initproc_begin(p, (const char *const[]){ "sh", "-c", "exec <&-; sleep 0.2", NULL }, "/",
 			      PROTO_F_STDIN);
 	finish(p, chan);
-	CHECKF(ended(PROTO_EXITED, 0, 0) && res.closed, "a command that closes its stdin is told of");
+	CHECKF(ended(PROTO_EXITED, 0, 0) && res.closed, "the client is told when a command closes its stdin");
 }
 
 static void test_output(struct initproc *p)
@@ -208,7 +208,8 @@ static void test_output(struct initproc *p)
 	size_t got = 0;
 
 	SH(p, "head -c 5000000 /dev/zero");
-	CHECKF(ended(PROTO_EXITED, 0, 0) && res.out.len == 5000000, "5000000 bytes of output came");
+	CHECKF(ended(PROTO_EXITED, 0, 0) && res.out.len == 5000000,
+	       "5000000 bytes of output reach the client");
 
 	/* Without credit it stops, and nobody else is held up. */
 	chan = initproc_begin(p, (const char *const[]){ "head", "-c", "2000000", "/dev/zero", NULL }, "/", 0);
@@ -222,7 +223,8 @@ static void test_output(struct initproc *p)
 	CHECK_STR(buf_cstr(&res.out), "meanwhile\n");
 	proto_add_u32(&p->c.out, PROTO_CREDIT, chan, PROTO_WINDOW);
 	finish(p, chan);
-	CHECKF(ended(PROTO_EXITED, 0, 0) && res.out.len > 1700000, "with credit it goes on to its end");
+	CHECKF(ended(PROTO_EXITED, 0, 0) && res.out.len > 1700000,
+	       "a command goes on to its end with new credit");
 
 	/* Output is whole before the end is told, also of a command that ends with full pipes. */
 	chan = initproc_begin(p,
@@ -232,7 +234,7 @@ static void test_output(struct initproc *p)
 			      "/", 0);
 	finish(p, chan);
 	CHECKF(ended(PROTO_EXITED, 0, 0) && res.out.len == 60000 && res.err.len == 60000,
-	       "both outputs are whole");
+	       "standard output and standard error both arrive whole");
 }
 
 static void test_background(struct initproc *p, const char *dir)
@@ -246,7 +248,7 @@ static void test_background(struct initproc *p, const char *dir)
 		" echo alive > %s/server) & echo started",
 		dir, dir, dir);
 	SH(p, script);
-	CHECKF(ended(PROTO_EXITED, 0, 0), "a command's end does not wait for what it left in the background");
+	CHECKF(ended(PROTO_EXITED, 0, 0), "the end of a command does not wait for its background processes");
 	CHECK_STR(buf_cstr(&res.out), "started\n");
 	snprintf(script, sizeof(script),
 		 "sleep 1; touch %s/go; while [ ! -e %s/server ] && [ ! -e %s/died ]; do sleep 0.05; done;"
@@ -347,7 +349,7 @@ static void test_tty(struct initproc *p)
 	usleep(200000);
 	proto_add_u32(&p->c.out, PROTO_SIGNAL, chan, SIGHUP);
 	finish(p, chan);
-	CHECKF(res.status == 1 && res.x.kind != PROTO_NOT_STARTED, "hanging up ends a shell with a job");
+	CHECKF(res.status == 1 && res.x.kind != PROTO_NOT_STARTED, "a hang-up ends a shell with a job");
 }
 
 static int count_children(pid_t pid)
@@ -405,17 +407,18 @@ static void test_many(struct initproc *p)
 		ended_n++;
 		ok += proto_get_exit(&f, &x) == 0 && x.kind == PROTO_EXITED && x.value == 3;
 	}
-	CHECKF(ok == N, "%d of %d commands at once ended as they should", ok, N);
+	CHECKF(ok == N, "%d of %d concurrent commands end as they should", ok, N);
 	ok = 0;
 	for (int i = 0; i < N; i++) {
 		RUN(p, "true");
 		ok += res.status == 1 && res.x.kind == PROTO_EXITED && res.x.value == 0;
 	}
-	CHECKF(ok == N, "%d of %d commands one after another", ok, N);
+	CHECKF(ok == N, "%d of %d successive commands end as they should", ok, N);
 	RUN(p, "true");
-	CHECKF(await_no_children(p->pid), "no zombie is left (%d)", count_children(p->pid));
+	CHECKF(await_no_children(p->pid), "no zombie is left after the commands (%d)",
+	       count_children(p->pid));
 	if (geteuid() == 0)
-		CHECKF(count_fds(p) <= 9, "no descriptor is left (%d)", count_fds(p));
+		CHECKF(count_fds(p) <= 9, "no descriptor is left after the commands (%d)", count_fds(p));
 }
 
 /* Frames that are not legal end it. */
@@ -448,7 +451,7 @@ static void test_illegal(void)
 		frame_add(&p.c.out, cases[i].type, cases[i].chan, cases[i].data, cases[i].len);
 		while (initproc_recv(&p, &f) > 0)
 			;
-		CHECKF(initproc_wait(&p) == 1, "%s ends it", cases[i].what);
+		CHECKF(initproc_wait(&p) == 1, "init ends when it receives %s", cases[i].what);
 		initproc_end(&p);
 	}
 }
@@ -481,7 +484,7 @@ static void test_illegal_for_command(void)
 		frame_add(&p.c.out, cases[i].type, chan, cases[i].data, cases[i].len);
 		while (initproc_recv(&p, &f) > 0)
 			;
-		CHECKF(initproc_wait(&p) == 1, "%s ends it", cases[i].what);
+		CHECKF(initproc_wait(&p) == 1, "init ends when a running command receives %s", cases[i].what);
 		initproc_end(&p);
 	}
 }
@@ -501,7 +504,7 @@ static void test_caps(void)
 		while ((r = initproc_recv(&p, &f)) > 0 && f.type != PROTO_PONG)
 			;
 	}
-	CHECKF(initproc_wait(&p) == 1, "a start body over the limit ends it");
+	CHECKF(initproc_wait(&p) == 1, "a start body over the limit ends init");
 	initproc_end(&p);
 }
 
@@ -518,7 +521,7 @@ static void test_main_and_eof(void)
 			      "/", PROTO_F_MAIN);
 	finish(&p, chan);
 	CHECK(ended(PROTO_EXITED, 9, 0));
-	CHECKF(res.out.len == 300000, "all of the main command's output came first");
+	CHECKF(res.out.len == 300000, "all output of the main command comes before init's end");
 	CHECKF(initproc_wait(&p) == 0, "init ends with its main command");
 	initproc_end(&p);
 
@@ -528,7 +531,7 @@ static void test_main_and_eof(void)
 		;
 	close(p.fd);
 	p.fd = -1;
-	CHECKF(initproc_wait(&p) == 0, "the end of its stream ends it");
+	CHECKF(initproc_wait(&p) == 0, "the end of its stream ends init");
 	initproc_end(&p);
 }
 
@@ -541,12 +544,12 @@ static void test_pid_1(void)
 	struct frame f;
 
 	if (!initproc_start(&p, geteuid() == 0 ? CLONE_NEWPID : CLONE_NEWPID | CLONE_NEWUSER)) {
-		tap_skip("as pid 1", "this user may not make a pid namespace");
+		tap_skip("init runs as pid 1 of a namespace", "this user may not make a pid namespace");
 		return;
 	}
 	SH(&p, "for i in 1 2 3 4 5 6 7 8; do (sleep 0.05 & ) ; done; sleep 0.3");
 	CHECK(ended(PROTO_EXITED, 0, 0));
-	CHECKF(await_no_children(p.pid), "orphans are reaped (%d)", count_children(p.pid));
+	CHECKF(await_no_children(p.pid), "orphans are reaped by init (%d)", count_children(p.pid));
 	SH(&p, "kill -9 1; kill -TERM 1; kill -PIPE 1; kill -CHLD 1; echo still");
 	CHECK_STR(buf_cstr(&res.out), "still\n");
 	chan = initproc_begin(&p, (const char *const[]){ "sleep", "100", NULL }, "/", 0);
@@ -556,7 +559,8 @@ static void test_pid_1(void)
 	CHECK(count_children(p.pid) == 1);
 	close(p.fd);
 	p.fd = -1;
-	CHECKF(initproc_wait(&p) == 0, "the end of its stream ends it, and the kernel the rest");
+	CHECKF(initproc_wait(&p) == 0,
+	       "the end of its stream ends init as pid 1, and the kernel ends the rest");
 	initproc_end(&p);
 }
 
@@ -632,6 +636,6 @@ int main(void)
 	test_pid_1();
 	buf_release(&res.out);
 	buf_release(&res.err);
-	CHECKF(fd_rm_rf(AT_FDCWD, dir, &e) == 0, "cleared up %s", e.msg);
+	CHECKF(fd_rm_rf(AT_FDCWD, dir, &e) == 0, "the directory of the test is removed %s", e.msg);
 	return tap_done();
 }

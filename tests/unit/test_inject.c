@@ -102,7 +102,7 @@ static int finds(const struct ask *a, struct inject_plan *p)
 	return r < 0 ? r : (int)p->n;
 }
 
-/* What is sent: target, the field, the body. NULL: not looked at. */
+/* The expected request: target, the field, the body. NULL: not looked at. */
 static bool renders(const struct ask *a, const char *target, const char *value, const char *body)
 {
 	struct inject_dest d = dest(a);
@@ -157,7 +157,7 @@ static void test_places(void)
 	snprintf(sent, sizeof(sent), "%s", basic("anybody:" PH_B));
 	CHECKF(renders(&(struct ask){ "u.example.com", "/", "authorization", sent }, NULL,
 		       basic("robot:" REAL_B), NULL),
-	       "the user that the binding names");
+	       "a Basic credential gets the user that the binding names");
 	CHECK(renders(&(struct ask){ "q.example.com", "/s?x=1&key=" PH_A "&y=2", "a", "b" },
 		      "/s?x=1&key=ghp_real%2Bsecret%2Fvalue%3D%22x%22%26y&y=2", NULL, NULL));
 	CHECK(renders(&(struct ask){ "bot.example.com", "/bot" PH_B "/getMe?q=%3A", "a", "b" },
@@ -165,11 +165,11 @@ static void test_places(void)
 	CHECKF(renders(&(struct ask){ "bot.example.com", "/bot123456%3ABBBBccccDDDDeeeeFFFFgggg/a%3Ab", "a",
 				      "b" },
 		       "/bot654321%3Areal-bot-token_value-123/a%3Ab", NULL, NULL),
-	       "an encoded colon");
+	       "a placeholder with an encoded colon in the path is replaced");
 	CHECK(renders(&(struct ask){ "h.example.com", "/", "x-api-key", PH_A }, "/", REAL_A, NULL));
 	CHECKF(!renders(&(struct ask){ "c.example.com", "/", "Cookie", "a=b; sid=" PH_A "; c=d" }, NULL,
 			"a=b; sid=" REAL_A "; c=e", NULL),
-	       "(the check can fail)");
+	       "control: a rendered cookie that differs is detected");
 	CHECK(renders(&(struct ask){ "c.example.com", "/", "Cookie", "a=b; sid=" PH_A "; c=d" }, NULL,
 		      "a=b; sid=" REAL_A "; c=d", NULL));
 }
@@ -197,10 +197,11 @@ static void test_body(void)
 
 	CHECK(renders(&json, NULL, NULL, "{\"k\":\"ghp_real+secret/value=\\\"x\\\"&y\"}"));
 	CHECK(renders(&form, NULL, NULL, "a=1&k=ghp_real%2Bsecret%2Fvalue%3D%22x%22%26y"));
-	CHECKF(finds(&other, &p) == 0 && !p.in_body, "not bound as body: it stays as it is");
+	CHECKF(finds(&other, &p) == 0 && !p.in_body,
+	       "a placeholder in a body stays where no binding allows a body");
 	CHECKF(renders(&both, NULL, "Bearer " REAL_B,
 		       "{\"k\":\"ghp_real+secret/value=\\\"x\\\"&y\",\"x\":\"" PH_B "\"}"),
-	       "one that may go in a header does not go in the body for another's sake");
+	       "a header's placeholder stays in a body that another binding allows");
 	packed.name = "Content-Encoding";
 	packed.value = "gzip";
 	CHECK(finds(&packed, &p) == 0);
@@ -245,8 +246,8 @@ static void test_refused(void)
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		int r = finds(&cases[i].a, &p);
 
-		CHECKF(r == -EACCES && strstr(no.why, cases[i].why) && strstr(no.why, "'github'"), "%s%s: %s",
-		       cases[i].a.host, cases[i].a.target, no.why);
+		CHECKF(r == -EACCES && strstr(no.why, cases[i].why) && strstr(no.why, "'github'"),
+		       "the placeholder is refused at %s%s: %s", cases[i].a.host, cases[i].a.target, no.why);
 	}
 	snprintf(sent, sizeof(sent), "%s", basic("me:" PH_A));
 	CHECKF(finds(&(struct ask){ "evil.example.com", "/", "Authorization", sent }, &p) == -EACCES,
@@ -264,7 +265,8 @@ static void test_value(void)
 
 	fill(q, &a);
 	CHECK(inject_find(&grants, &d, q, SLICE_NONE, &p, &no) == 0);
-	CHECKF(inject_render(&grants, &d, q, SLICE_NONE, &p, &v, out) == -EINVAL, "a line break in a header");
+	CHECKF(inject_render(&grants, &d, q, SLICE_NONE, &p, &v, out) == -EINVAL,
+	       "a secret with a line break is not rendered in a header");
 	inject_out_release(out);
 	empty(q);
 	free(q);
@@ -290,9 +292,9 @@ static void test_ours(void)
 	snprintf(text, sizeof(text), "%s", basic("me:other"));
 	CHECK(!ours("Authorization", text));
 	snprintf(text, sizeof(text), "%s", basic("ghp_abcdefghijABCDEFGHIJ0123456789abcdef:" PH_A));
-	CHECKF(!ours("Authorization", text), "a token of somebody else's as the user");
+	CHECKF(!ours("Authorization", text), "a foreign token as the user of a Basic credential is detected");
 	snprintf(text, sizeof(text), "%s", basic("0123456789abcdefghij:" PH_A));
-	CHECKF(!ours("Authorization", text), "a user that might be a foreign key is refused");
+	CHECKF(!ours("Authorization", text), "a user name that may be a foreign key is detected");
 	snprintf(text, sizeof(text), "%s", basic("0123456789abcdefghij:" PH_B));
 	CHECKF(ours("Authorization", text),
 	       "a foreign user is accepted where the binding's user replaces it");

@@ -46,13 +46,12 @@ static void test_dropped(void)
 	for (int i = 0; i < 400; i++)
 		line(&j, big, 1900);
 	while (j.pending.len) {
-		CHECKF(journal_commit(&j) < 0,
-		       "lines that were dropped are an error, also when the others are written");
+		CHECKF(journal_commit(&j) < 0, "dropped lines are an error even when the others are written");
 		got(p[0], &b);
 	}
 	CHECK(j.dropped > 0 && journal_is_dirty(&j));
 	line(&j, "a", 9);
-	CHECKF(journal_commit(&j) < 0, "for all that wait, not for the first");
+	CHECKF(journal_commit(&j) < 0, "dropped lines are an error for each one that waits");
 	journal_settled(&j);
 	line(&j, "a", 9);
 	CHECK(journal_commit(&j) == 0 && !journal_is_dirty(&j));
@@ -111,11 +110,13 @@ int main(void)
 	/* A pipe that is full stands for a disk that is. */
 	for (int i = 0; i < 100; i++)
 		line(&j, big, 1900);
-	CHECKF(journal_commit(&j) == -EAGAIN && j.error == -EAGAIN, "what cannot be written is an error");
+	CHECKF(journal_commit(&j) == -EAGAIN && j.error == -EAGAIN,
+	       "lines that cannot be written are an error");
 	CHECKF(journal_is_dirty(&j) && journal_commit(&j) == -EAGAIN,
 	       "a full journal stays in error until it is read");
 	got(p[0], &b);
-	CHECKF(journal_commit(&j) == -EAGAIN, "for whoever waited, also when it can be written again");
+	CHECKF(journal_commit(&j) == -EAGAIN,
+	       "an error stays for all that waited when the journal can be written again");
 	journal_settled(&j);
 	while (journal_commit(&j) == -EAGAIN) {
 		autobuf struct buf more = BUF_INIT;
@@ -132,11 +133,11 @@ int main(void)
 		buf_add(&b, more.data, more.len);
 		for (size_t i = 0; i < b.len; i++)
 			n += b.data[i] == '\n' && (i + 1 == b.len || b.data[i + 1] == '{');
-		CHECKF(n == 100, "until there is room: then all of it comes, in whole lines");
+		CHECKF(n == 100, "all held lines are written whole when there is room");
 	}
 	for (int i = 0; i < 400; i++)
 		line(&j, big, 1900);
-	CHECKF(j.dropped > 0 && j.pending.len <= JOURNAL_HELD_MAX, "what is held has a bound");
+	CHECKF(j.dropped > 0 && j.pending.len <= JOURNAL_HELD_MAX, "the held lines have a bound");
 	while (journal_commit(&j) == -EAGAIN) {
 		got(p[0], &b);
 		journal_settled(&j);

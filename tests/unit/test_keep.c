@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What servers issued, in its file: for whom it comes back, what damage does, and what is not written. K1 to K4 of keep.h. */
+/* Issued credentials in their file: the issuers that get them back, the effect of damage, and what is not written.
+ * K1 to K4 of keep.h. */
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
@@ -49,8 +50,8 @@ static void issue(struct issued_list *l, const struct vault_grants *g, const cha
 
 	m.text[0] = slice_of(value);
 	m.text[1] = slice_of(member);
-	CHECKF(issued_capture(l, g, &m, &handles, NOW, &x, &dropped, &why) == 0, "%s is issued: %s", member,
-	       why);
+	CHECKF(issued_capture(l, g, &m, &handles, NOW, &x, &dropped, &why) == 0,
+	       "the credential %s is issued: %s", member, why);
 }
 
 static bool has(const struct issued_list *l, const char *value)
@@ -72,7 +73,7 @@ static size_t load_from(int fd, const struct vault_grants *g, const struct secme
 	return l->n;
 }
 
-/* How many come back of what is in the file. */
+/* The number of credentials that come back from the file. */
 static size_t count(int fd, const struct vault_grants *g)
 {
 	struct issued_list l = { .n = 0 };
@@ -100,7 +101,7 @@ static void test_again(void)
 
 	add_issuer(&g, "login", ISSUE, "api.example.com");
 	keep_load(k, &l, &g, &handles, NOW);
-	CHECKF(l.n == 0, "an empty file has nothing");
+	CHECKF(l.n == 0, "an empty file holds no credentials");
 	issue(&l, &g, "access_token", "the-access-token-0123456789abcdef", 60);
 	issue(&l, &g, "refresh_token", "the-refresh-token-0123456789abcde", 0);
 	CHECK(keep_changed(k, &l, &g, mono));
@@ -111,17 +112,18 @@ static void test_again(void)
 	CHECKF(str_eq(back.v[0]->grant.placeholder, l.v[0]->grant.placeholder) &&
 		       str_eq(back.v[0]->grant.name, "login.access_token") &&
 		       back.v[0]->grant.expires == NOW + 60,
-	       "under the same placeholder");
+	       "a credential comes back under its placeholder, name and expiry");
 	CHECKF(back.v[0]->grant.of == again.v[0].handle && back.v[0]->grant.handle != l.v[0]->grant.handle &&
 		       back.v[0]->grant.n_bindings == 1 &&
 		       str_eq(back.v[0]->grant.bindings[0].host, "api.example.com"),
-	       "with the bindings of the issuer that is there now");
+	       "a credential comes back with the bindings and the handle of the present issuer");
 	CHECKF(back.v[1]->how == ISSUE_REFRESH &&
 		       str_eq(back.v[1]->grant.bindings[0].host, "auth.example.com"),
-	       "each as it was");
-	CHECKF(load_from(fd, &again, &key, &back, NOW) == 2, "what is there already is not there twice");
+	       "a refresh token comes back as one, bound to its endpoint");
+	CHECKF(load_from(fd, &again, &key, &back, NOW) == 2,
+	       "a credential that is there already is not loaded twice");
 	issued_release(&back);
-	CHECKF(load_from(fd, &again, &key, &back, NOW + 60) == 1, "what has expired does not come back");
+	CHECKF(load_from(fd, &again, &key, &back, NOW + 60) == 1, "an expired credential does not come back");
 	issued_release(&back);
 	issued_release(&l);
 	close(fd);
@@ -145,7 +147,7 @@ static void test_others(void)
 	keep_free(k);
 	issued_release(&l);
 	CHECKF(count(fd, &wider) == 0 && count(fd, &other) == 0 && count(fd, &renamed) == 0,
-	       "an issuer that is good for more, is another, or has another name, has none of it");
+	       "an issuer with more bindings, another endpoint or another name gets no credential");
 	k = keep_new(dup(fd), &key);
 	keep_load(k, &l, &other, &handles, NOW);
 	issue(&l, &other, "access_token", "of-the-other-issuer-0123456789abc", 0);
@@ -176,22 +178,21 @@ static void test_damage(void)
 	keep_free(k);
 	CHECK(seal_key_new(&wrong, NULL) == 0);
 	issued_release(&l);
-	CHECKF(load_from(fd, &g, &wrong, &l, NOW) == 0, "another key opens nothing");
+	CHECKF(load_from(fd, &g, &wrong, &l, NOW) == 0, "a store does not open with another key");
 	/* The second save went to the second place. Wherever it is cut off or changed, the first one counts. */
 	for (off_t at = 0; at < 160; at++) {
 		flip(fd, KEEP_PLACE + at);
 		good = good && count(fd, &g) == 1;
 		flip(fd, KEEP_PLACE + at);
 	}
-	CHECKF(good && count(fd, &g) == 2,
-	       "a save that was not finished is none, and the one before it is whole");
+	CHECKF(good && count(fd, &g) == 2, "a damaged save is ignored, and the save before it counts");
 	for (off_t at = 0; at < 160; at++)
 		CHECK(ftruncate(fd, KEEP_PLACE + at) == 0 && count(fd, &g) == 1);
 	CHECKF(pread(fd, all, sizeof(all), 0) == (ssize_t)sizeof(all) &&
 		       !memmem(all, sizeof(all), "login", 5) && !memmem(all, sizeof(all), "token", 5),
-	       "nothing of it can be read in the file");
+	       "neither names nor values can be read in the file");
 	flip(fd, 100);
-	CHECKF(count(fd, &g) == 0, "with both damaged it is empty");
+	CHECKF(count(fd, &g) == 0, "a store with both saves damaged is empty");
 	k = keep_new(dup(fd), &key);
 	keep_load(k, &l, &g, &handles, NOW);
 	issue(&l, &g, "access_token", "the-third-token-0123456789abcdefg", 0);
@@ -217,10 +218,11 @@ static void test_rate(void)
 		CHECK(keep_changed(k, &l, &g, mono) && !keep_tick(k, &l, &g, mono, false));
 	snprintf(text, sizeof(text), "the-access-token-0123456789abcdef");
 	issue(&l, &g, "access_token", text, 0);
-	CHECKF(keep_changed(k, &l, &g, mono) && count(fd, &g) == 1, "so often, and then it waits");
+	CHECKF(keep_changed(k, &l, &g, mono) && count(fd, &g) == 1, "a save waits after KEEP_BURST saves");
 	CHECK(keep_tick(k, &l, &g, mono, false));
 	mono += KEEP_EVERY * NSEC_PER_MSEC;
-	CHECKF(!keep_tick(k, &l, &g, mono, false) && count(fd, &g) == 2, "until there is time");
+	CHECKF(!keep_tick(k, &l, &g, mono, false) && count(fd, &g) == 2,
+	       "a waiting save is made when KEEP_EVERY has passed");
 	issue(&l, &g, "access_token", "another-token-0123456789abcdefghi", 0);
 	CHECK(keep_changed(k, &l, &g, mono) && count(fd, &g) == 2);
 	CHECKF(!keep_tick(k, &l, &g, mono, true) && count(fd, &g) == 3,
@@ -230,7 +232,7 @@ static void test_rate(void)
 	ro = open(path, O_RDONLY | O_CLOEXEC);
 	k = keep_new(ro, &key);
 	CHECKF(ro >= 0 && !keep_changed(k, &l, &g, mono),
-	       "what can only be read is not written, which is said");
+	       "a store that cannot be written reports a failed save");
 	keep_free(k);
 	CHECK(!keep_changed(NULL, &l, &g, mono) && !keep_tick(NULL, &l, &g, mono, true));
 	issued_release(&l);

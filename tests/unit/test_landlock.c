@@ -67,7 +67,7 @@ static void in_child(child_fn *fn, int abi, const char *what)
 	}
 	if (pid > 0)
 		waitpid(pid, &status, 0);
-	CHECKF(status == 0 && shared->bad == 0, "ABI %d: %s", abi, what);
+	CHECKF(status == 0 && shared->bad == 0, "under ABI %d the child is fenced: %s", abi, what);
 	for (int i = 0; i < shared->bad && i < 16; i++)
 		printf("#   not so: %s\n", shared->what[i]);
 	if (status)
@@ -172,7 +172,7 @@ static void check_reopen(int abi)
 	EXPECT(lseek(fd, 0, SEEK_SET) == 0);
 	EXPECT(!can_write(path) && errno == EACCES);
 	EXPECT(!can_read(path));
-	/* What has no place in the file system stays as it is. */
+	/* An object without a place in the file system stays as it is. */
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", mem);
 	EXPECT(can_write(path));
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", pipefd[1]);
@@ -295,7 +295,7 @@ static void test_rights(void)
 		ok = ok &&
 		     landlock_rights(abi, LANDLOCK_LAYER) == (landlock_rights(abi, LANDLOCK_WRITE) | 1 << 6);
 	}
-	CHECKF(ok, "no rule gives what its ABI does not know, makes a device or controls one outside /dev");
+	CHECKF(ok, "no rule gives rights unknown to its ABI, makes a device or controls one outside /dev");
 }
 
 static void test_speed(void)
@@ -353,9 +353,10 @@ int main(void)
 	}
 	test_rights();
 	CHECKF(landlock_apply_abi(1, rules, ARRAY_SIZE(rules), &e) == 0 && can_write("out/f"),
-	       "with the first ABI nothing is restricted, and that is said");
+	       "the first ABI restricts nothing, and the caller is told");
 	if (kernel < LANDLOCK_MIN_ABI)
-		tap_skip("the fence itself", "this kernel has no Landlock, or only its first version");
+		tap_skip("the fence restricts a child",
+			 "this kernel has no Landlock, or only its first version");
 	for (int abi = LANDLOCK_MIN_ABI; abi <= kernel && abi <= 7; abi++) {
 		in_child(check_outside, abi, "outside the trees nothing can be read, written or made");
 		in_child(check_inside, abi, "inside them files can be made, moved and linked between trees");

@@ -77,10 +77,10 @@ static void test_plain(void)
 	CHECK(has(&out, "#   evil.example:443  denied 1 time\n"));
 	CHECK(has(&out, "#   dns.evil.example  denied 1 time\n"));
 	CHECKF(!has(&out, "domain: \"evil.example\"") && !has(&out, "domain: \"never.example\""),
-	       "what was not allowed is no rule");
-	CHECKF(!has(&out, "\n- domain"), "the source cannot write a rule");
+	       "a denied name does not become a rule");
+	CHECKF(!has(&out, "\n- domain"), "the name of the source cannot add a rule");
 	CHECKF(strstr(buf_cstr(&out), "\"api.github.com\"") < strstr(buf_cstr(&out), "\"github.com\""),
-	       "names of one domain stand together");
+	       "the names of one domain stand together");
 }
 
 static void test_empty(void)
@@ -113,7 +113,7 @@ static void test_odd(void)
 	CHECK(has(&out, "port: 22\n      depth: tunnel\n"));
 	CHECKF(has(&out, "0 B down\n    - domain: \"registry.npmjs.example\"") ||
 		       has(&out, "t1\n    - domain: \"registry.npmjs.example\""),
-	       "an ordinary name is not odd");
+	       "an ordinary name is not marked as odd");
 }
 
 static void test_many(void)
@@ -128,7 +128,7 @@ static void test_many(void)
 	}
 	CHECK(l.n == LEARN_MAX && l.others == 10);
 	see(&l, LEARN_OPEN, "n7.bulk.example", 443, 0, 0, 9);
-	CHECKF(l.dests[7].opens == 2, "one that is there is found among all");
+	CHECKF(l.dests[7].opens == 2, "a name is found among all names");
 	learn_write(&l, &opts, &out);
 	CHECK(has(&out, "LOOK: one of very many names below one domain"));
 	snprintf(name, sizeof(name), "and 10 events of destinations past the first %d", LEARN_MAX);
@@ -193,28 +193,29 @@ static void test_http(void)
 	CHECKF(has(&out,
 		   "- domain: \"silent.example\"\n      port: 443\n      http:\n        # no request was logged: the "
 		   "connection is allowed, and nothing in it\n        - deny: \"*,WEBSOCKET /**\"\n"),
-	       "a host whose connections were looked into and had no request allows none: %s",
-	       buf_cstr(&out));
+	       "a host that was inspected without a request gets no allowed request: %s", buf_cstr(&out));
 	CHECKF(has(&out,
 		   "    # LOOK: its connections were not inspected, so no request is known and this rule allows any: "
 		   "add http:, or run with depth: inspect and learn again\n    - domain: \"unseen.example\"\n"),
-	       "a rule that allows more than was seen says so");
+	       "a rule that allows more than was seen is marked");
 	CHECK(has(&out, "        - allow: \"GET /repos/o/r/issues/**\" # 40 paths\n"));
 	CHECK(has(&out, "        - allow: \"POST /v1/messages\"\n"));
 	CHECKF(has(&out, "        # left out: PUT /x/*/y (") &&
 		       has(&out, "        - allow: \"PUT /x/1\"\n") && !has(&out, "PUT /**"),
-	       "a path with a star in it is no rule, and widens no other: %s", buf_cstr(&out));
-	CHECKF(has(&out, "# left out: * /m (") && !has(&out, "\"* /m\""), "the method * is not every method");
+	       "a path with a star becomes no rule, and widens no other: %s", buf_cstr(&out));
+	CHECKF(has(&out, "# left out: * /m (") && !has(&out, "\"* /m\""),
+	       "the method '*' does not become every method");
 	CHECKF(has(&out, "# left out: X-Y /odd (") && !has(&out, "\"X-Y"),
 	       "a method that no rule can name is left out");
-	CHECKF(has(&out, "        - allow: \"WEBSOCKET /live\"\n"), "a websocket is learned by its word");
+	CHECKF(has(&out, "        - allow: \"WEBSOCKET /live\"\n"), "a websocket is learned as WEBSOCKET");
 	CHECKF(has(&out, "# left out: GET /lll") && !has(&out, "\"GET /lll"),
 	       "a path that is too long for a rule is left out");
 	CHECKF(has(&out,
 		   "        # left out: X-Y /odd (rules do not support that method)\n        - deny: \"*,WEBSOCKET /**\"\n"),
-	       "where nothing can be named nothing is allowed");
+	       "a host without a request that a rule can name is denied all requests");
 	learn_write(&l, &opts, &plain);
-	CHECKF(!has(&plain, "http:") && !has(&plain, "not inspected"), "without --http there are no paths");
+	CHECKF(!has(&plain, "http:") && !has(&plain, "not inspected"),
+	       "a policy learned without --http has no paths");
 }
 
 int main(void)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is let through for the first time, on a clock of the test's own: who is known, who waits and for how long, who is denied. */
+/* Acts that are let through for the first time, on a clock of the test's own: who is known, who waits and for how
+ * long, who is denied. */
 #include "base/clock.h"
 #include "egress/account/ledger.h"
 #include "tap.h"
@@ -49,7 +50,7 @@ static enum ledger_verdict act_n(unsigned n)
 	return act(key_n(n));
 }
 
-/* So many of n keys from `from` on are let through now. */
+/* Returns how many of n keys from `from` on are let through now. */
 static unsigned many(unsigned from, unsigned n)
 {
 	unsigned done = 0;
@@ -103,33 +104,34 @@ static void test_keys(void)
 	CHECK(act(key(LEDGER_REQUEST, "GET", "a")) == LEDGER_FIRST);
 	CHECKF(act(key(LEDGER_REQUEST, "GET", "a")) == LEDGER_KNOWN &&
 		       act(key(LEDGER_REQUEST, "DELETE", "a")) == LEDGER_FIRST,
-	       "a repetition is known, and anything else is not");
+	       "a repeated key is known, and a key that differs is new");
 	CHECK(ledger_check(&l, key(1, "x", NULL), 1) == LEDGER_FIRST);
 	CHECKF(ledger_check(&l, key(1, "x", NULL), 1) == LEDGER_FIRST,
-	       "asking takes nothing: a key is known once its line is written");
+	       "a check takes nothing: a key is known once its line is written");
 	ledger_forget(&l);
-	CHECKF(act(key(LEDGER_REQUEST, "GET", "a")) == LEDGER_FIRST,
-	       "after a line could not be written everything is new");
+	CHECKF(act(key(LEDGER_REQUEST, "GET", "a")) == LEDGER_FIRST, "after a failed line every key is new");
 	CHECKF(ledger_check(&l, 0, 1) == LEDGER_DENY, "a key that could not be made is denied");
 	CHECK(ledger_note(&l, key(LEDGER_SECRET, "s", NULL)) == LEDGER_FIRST);
 	CHECKF(ledger_note(&l, key(LEDGER_SECRET, "s", NULL)) == LEDGER_KNOWN,
-	       "what belongs to another key is noted");
+	       "a key of another kind can be noted");
 	ledger_release(&l);
 }
 
 static void test_budget(void)
 {
 	begin();
-	CHECKF(many(0, LEDGER_BURST + 500) == LEDGER_BURST, "a burst is let through");
+	CHECKF(many(0, LEDGER_BURST + 500) == LEDGER_BURST, "a burst of new keys is let through");
 	CHECKF(act_n(LEDGER_BURST + 1) == LEDGER_LATER, "a new key waits after the burst");
 	CHECKF(act_n(5) == LEDGER_KNOWN, "a known key never waits");
 	now += NSEC_PER_SEC;
-	CHECKF(many(100000, 1000) == LEDGER_RATE, "so many come in a second");
+	CHECKF(many(100000, 1000) == LEDGER_RATE,
+	       "after the burst LEDGER_RATE new keys a second are let through");
 	now += 100000 * NSEC_PER_SEC;
 	CHECKF(many(200000, 2 * LEDGER_BURST) == LEDGER_BURST, "a long silence gives one burst, not more");
-	CHECKF(ledger_check(&l, key(1, "two", NULL), 2) == LEDGER_LATER, "several lines cost several");
+	CHECKF(ledger_check(&l, key(1, "two", NULL), 2) == LEDGER_LATER,
+	       "a key with several lines needs several tokens");
 	now -= 50 * NSEC_PER_SEC;
-	CHECKF(act_n(900000) == LEDGER_LATER, "a clock that goes back gives nothing");
+	CHECKF(act_n(900000) == LEDGER_LATER, "a clock that goes back gives no tokens");
 	ledger_release(&l);
 }
 
@@ -146,7 +148,7 @@ static void test_waiting(void)
 		wait(&w[i], 100000 + i, 1);
 	CHECK(l.turn.armed && l.n_waits == 300);
 	turn(0);
-	CHECKF(w[0].got == 99, "without a token nobody has a turn");
+	CHECKF(w[0].got == 99, "no waiting key has a turn without a token");
 	now += NSEC_PER_SEC / LEDGER_RATE;
 	CHECKF(act_n(99999) == LEDGER_LATER, "a later key does not take the token of a waiting one");
 	now -= NSEC_PER_SEC / LEDGER_RATE;
@@ -157,14 +159,15 @@ static void test_waiting(void)
 		ordered = ordered && (i < 4 || w[i].got == 99 || w[i].order > w[i - 1].order);
 	}
 	CHECKF(done == 10 && ordered && w[3].got == 99,
-	       "they have their turns in order, but for who has gone");
+	       "waiting keys have their turns in order, without the one that has gone");
 	CHECK(l.n_waits == 289 && l.turn.armed);
 	turn(LEDGER_WAIT);
 	for (unsigned i = 0; i < 300; i++)
 		late += w[i].got == -ETIMEDOUT;
-	CHECKF(late == 289 && l.n_waits == 0 && !l.turn.armed, "after so long each has its answer: %u", late);
+	CHECKF(late == 289 && l.n_waits == 0 && !l.turn.armed,
+	       "a waiting key is answered after LEDGER_WAIT at the latest: %u", late);
 	CHECK(l.late == 289 && l.waited == 300);
-	/* One that asks for what is known by now needs no token. */
+	/* A waiter for a key that is known by now needs no token. */
 	(void)many(200000, 2 * LEDGER_BURST);
 	wait(&w[0], 200000, 1);
 	turn(NSEC_PER_SEC / LEDGER_RATE);
@@ -185,7 +188,8 @@ static void test_several_lines(void)
 		wait(&w[i], 100000 + i, 1);
 	for (unsigned i = 0; i < 4; i++)
 		turn(NSEC_PER_SEC / LEDGER_RATE);
-	CHECKF(w[0].got == LEDGER_FIRST, "who needs several lines is not overtaken by who needs one");
+	CHECKF(w[0].got == LEDGER_FIRST,
+	       "a key that needs several lines is not overtaken by keys that need one");
 	CHECKF(w[1].got == LEDGER_FIRST && w[2].got == 99,
 	       "a waiter for several lines pays for each of them");
 	for (unsigned i = 2; i < 100; i++)
@@ -193,7 +197,7 @@ static void test_several_lines(void)
 	ledger_release(&l);
 }
 
-/* Who fills the table gets everything logged once more, and hides nothing. */
+/* A sandbox that fills the table gets everything logged once more, and hides nothing. */
 static void test_filled(void)
 {
 	unsigned again = 0, odd = 0, n = 3 * SEEN_MAX;
@@ -205,12 +209,12 @@ static void test_filled(void)
 		odd += act_n(0) != LEDGER_KNOWN;
 	}
 	CHECKF(odd == 0, "a table that is full denies nothing");
-	CHECKF(act_n(0) == LEDGER_KNOWN, "what is in use is not forgotten");
+	CHECKF(act_n(0) == LEDGER_KNOWN, "a key in use is not forgotten");
 	CHECKF(act_n(n - 1) == LEDGER_KNOWN && act_n(n - SEEN_MAX / 2) == LEDGER_KNOWN,
 	       "new keys are not forgotten");
 	for (unsigned i = 1; i <= 100; i++)
 		again += act_n(i) == LEDGER_FIRST;
-	CHECKF(again == 100, "what was forgotten is new when it comes again: it has another line");
+	CHECKF(again == 100, "a forgotten key is new when it comes again");
 	CHECKF(l.seen.young.size <= 4 * SEEN_MAX && l.seen.old.size <= 4 * SEEN_MAX &&
 		       l.seen.young.n <= SEEN_MAX,
 	       "the memory of the ledger is bounded");
@@ -224,7 +228,7 @@ static void test_full(void)
 	begin();
 	l.used = &kept;
 	l.max = 3000;
-	CHECKF(many(0, 100) == 10 && act_n(50) == LEDGER_DENY, "past its size a new key is denied");
+	CHECKF(many(0, 100) == 10 && act_n(50) == LEDGER_DENY, "a full ledger denies a new key");
 	CHECKF(act_n(3) == LEDGER_KNOWN, "a full ledger accepts a known key");
 	CHECKF(ledger_note(&l, key(LEDGER_SECRET, "s", NULL)) == LEDGER_DENY,
 	       "a full ledger denies a new key of another kind");
@@ -232,7 +236,7 @@ static void test_full(void)
 	begin();
 	l.used = &kept;
 	l.max = 3000;
-	CHECKF(act_n(3) == LEDGER_DENY, "what was used of a run's log is kept over a restart of the process");
+	CHECKF(act_n(3) == LEDGER_DENY, "the used size of a run's log survives a restart of the process");
 	ledger_release(&l);
 }
 

@@ -120,7 +120,7 @@ static void test_set(void)
 		limits_defaults(&l);
 		CHECKF(limits_set(&l, good[i].option, good[i].text, &e) == 0 &&
 			       l.l[good[i].k].value == good[i].value && l.l[good[i].k].named,
-		       "--%s %s sets %s", good[i].option, good[i].text, limit_key(good[i].k));
+		       "the option --%s %s sets %s", good[i].option, good[i].text, limit_key(good[i].k));
 		CHECK_STR(limit_format(good[i].k, good[i].value, out), good[i].shown);
 	}
 }
@@ -287,7 +287,7 @@ static void test_names(void)
 	for (int a = 0; a < LIMIT_COUNT; a++) {
 		for (int b = 0; b < a; b++) {
 			if (str_eq(limit_key(a), limit_key(b)))
-				CHECKF(false, "two limits are called %s in a report", limit_key(a));
+				CHECKF(false, "no two limits are called %s in a report", limit_key(a));
 		}
 	}
 }

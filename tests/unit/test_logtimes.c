@@ -86,14 +86,14 @@ static void test_plain(void)
 	say(&l, 20 * SEC, "again\n");
 	log_close(&l);
 	list = times();
-	CHECKF(list.n == 3, "what comes within a millisecond has one time (%zu)", list.n);
+	CHECKF(list.n == 3, "lines within a millisecond have one time (%zu)", list.n);
 	CHECK(time_of(&list, 0) == 10 * SEC && time_of(&list, 8) == 10 * SEC &&
 	      time_of(&list, 9) == 12 * SEC && time_of(&list, 13) == 20 * SEC &&
 	      time_of(&list, 5000) == 20 * SEC);
 	CHECKF(logtimes_since(&list, 0) == 0 && logtimes_since(&list, 10 * SEC) == 0 &&
 		       logtimes_since(&list, 10 * SEC + 1) == 9 && logtimes_since(&list, 13 * SEC) == 13 &&
 		       logtimes_since(&list, 21 * SEC) == UINT64_MAX,
-	       "since a time");
+	       "logtimes_since() finds the begin of a time range");
 	CHECKF(logtimes_after(&list, 9 * SEC) == 0 && logtimes_after(&list, 10 * SEC) == 9 &&
 		       logtimes_after(&list, 20 * SEC) == UINT64_MAX,
 	       "logtimes_after() finds the end of a time range");
@@ -116,16 +116,17 @@ static void test_crash(void)
 	close(fd);
 	list = times();
 	CHECKF(list.n == 3 && time_of(&list, 2) == 40 * SEC,
-	       "half a record is none, and a clock may go back");
-	CHECKF(logtimes_since(&list, 45 * SEC) == 0, "what came first of a time or later counts");
+	       "half a record is ignored, and the clock may go back");
+	CHECKF(logtimes_since(&list, 45 * SEC) == 0,
+	       "logtimes_since() includes the first of the lines that may be newer");
 	logtimes_list_release(&list);
 	l = log_open(false);
 	say(&l, 70 * SEC, "c\n");
 	log_close(&l);
 	list = times();
 	CHECKF(list.n == 3 && time_of(&list, 4) == 70 * SEC,
-	       "of two records about one byte the later one counts");
-	CHECKF(size_of() == 4L * 16, "the half one was overwritten (%lld)", (long long)size_of());
+	       "the later one of two records about one byte counts");
+	CHECKF(size_of() == 4L * 16, "the next record overwrites half a record (%lld)", (long long)size_of());
 	logtimes_list_release(&list);
 }
 
@@ -145,10 +146,10 @@ static void test_bound(void)
 	}
 	log_close(&l);
 	list = times();
-	CHECKF(most == (off_t)LOGTIMES_MAX * 16, "the file does not grow for ever (%lld)", (long long)most);
+	CHECKF(most == (off_t)LOGTIMES_MAX * 16, "the file of times has a bound (%lld)", (long long)most);
 	for (unsigned i = n - LOGTIMES_MAX / 2; i < n; i++)
 		exact = exact && time_of(&list, 2ULL * i) == (i + 1) * SEC;
-	CHECKF(exact, "the newer half has its own times");
+	CHECKF(exact, "each line of the newer half has its own time");
 	for (unsigned i = 0; i < n; i++) {
 		uint64_t t = time_of(&list, 2ULL * i);
 
@@ -156,7 +157,7 @@ static void test_bound(void)
 		shown = shown && logtimes_since(&list, (i + 1) * SEC) <= 2ULL * i;
 		i += i < n / 2 ? 97 : 997;
 	}
-	CHECKF(near, "the older ones have that of one a little before");
+	CHECKF(near, "each line of the older half has the time of one a little before");
 	CHECKF(shown, "logtimes_since() leaves out nothing that may be newer");
 	logtimes_list_release(&list);
 }
@@ -179,7 +180,7 @@ static void test_thin_crash(void)
 	say(&l, (LOGTIMES_MAX + 1) * SEC, "x\n");
 	log_close(&l);
 	n_new = (size_t)size_of() / sizeof(*new);
-	CHECKF(n_new == LOGTIMES_MAX / 4 * 3 + 1, "a quarter of the records has gone (%zu)", n_new);
+	CHECKF(n_new == LOGTIMES_MAX / 4 * 3 + 1, "a quarter of the records is thinned out (%zu)", n_new);
 	CHECK(pread(fd, new, n_new * sizeof(*new), 0) == (ssize_t)(n_new * sizeof(*new)));
 	for (size_t cut = 0; cut < n_new - 1; cut += 1 + cut / 5) {
 		struct logtimes_list list;
@@ -193,13 +194,13 @@ static void test_thin_crash(void)
 		good = good && list.n > LOGTIMES_MAX / 2 && list.v[list.n - 1].time == LOGTIMES_MAX * SEC;
 		logtimes_list_release(&list);
 	}
-	CHECKF(good, "broken off anywhere, no byte gets a time that is not its own or of one before");
+	CHECKF(good, "after a crash while thinning no line gets a time that is not its own");
 	close(fd);
 	free(old);
 	free(new);
 }
 
-/* What cannot be written is told by the record before it. */
+/* A line whose record cannot be written is told by the record before it. */
 static void test_full(void)
 {
 	const struct rlimit old = { RLIM_INFINITY, RLIM_INFINITY }, small = { 16, RLIM_INFINITY };
@@ -220,7 +221,7 @@ static void test_full(void)
 	list = times();
 	CHECKF(list.n == 2 && time_of(&list, 4) == 12 * SEC && logtimes_since(&list, 11 * SEC) == 0 &&
 		       logtimes_since(&list, 13 * SEC) == UINT64_MAX,
-	       "afterwards times are kept again");
+	       "times are kept again after a failed record");
 	logtimes_list_release(&list);
 }
 

@@ -56,7 +56,7 @@ static void on_again(struct timer *t)
 		loop_timer(&loop, t, 0);
 }
 
-/* Whoever has more to do at once must leave room for the others. */
+/* A timer that fires again at once must leave room for the others. */
 static void test_timer_again(void)
 {
 	unsigned n = 0;
@@ -65,7 +65,7 @@ static void test_timer_again(void)
 	loop.stopped = false;
 	loop_timer(&loop, &t, 0);
 	CHECK(loop_round(&loop, NULL) == 0);
-	CHECKF(n == 1, "a timer that is armed again for now waits for the next round: %u", n);
+	CHECKF(n == 1, "a timer that is armed again for now fires in the next round: %u", n);
 	CHECK(n == 1 && loop_round(&loop, NULL) == 0 && n == 2);
 	loop_timer_off(&loop, &t);
 }
@@ -112,11 +112,11 @@ static void test_hang_up(void)
 	w.fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
 	CHECK(w.fd >= 0 && send(peer, "!", 1, MSG_OOB) == 1);
 	CHECKF(poll(&(struct pollfd){ .fd = w.fd, .events = POLLPRI }, 1, 25000) == 1,
-	       "urgent data has come");
+	       "control: urgent data has come");
 	CHECKF(woken_by(&w, EPOLLPRI) == 1, "urgent data wakes a watch with EPOLLPRI");
 	CHECKF(woken_by(&w, LOOP_HANG_UP) == 0, "urgent data does not wake a watch for hang-ups");
 	CHECK(setsockopt(peer, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset)) == 0 && close(peer) == 0);
-	CHECKF(poll(&(struct pollfd){ .fd = w.fd, .events = 0 }, 1, 25000) == 1, "a reset has come");
+	CHECKF(poll(&(struct pollfd){ .fd = w.fd, .events = 0 }, 1, 25000) == 1, "control: a reset has come");
 	CHECKF(woken_by(&w, LOOP_HANG_UP) == 1, "a reset wakes a watch for hang-ups");
 	loop_unwatch(&loop, &w);
 	fd_close(w.fd);
@@ -124,7 +124,7 @@ static void test_hang_up(void)
 
 static struct watch pair[2];
 
-/* Whichever comes first disarms the other, whose event is already there. */
+/* The first event disarms the other, whose event is already there. */
 static void on_first(struct watch *w, uint32_t events)
 {
 	(void)events;

@@ -49,17 +49,18 @@ static void together(void)
 
 	CHECK(make(a, "one"));
 	b = mount_it();
-	CHECKF(has(b, "one"), "what one mount wrote a moment ago is in the next");
+	CHECKF(has(b, "one"), "a file of the first mount is visible in the second");
 	CHECK(make(b, "two"));
 	CHECKF(has(a, "two"), "a file of the second mount is visible in the first");
 	struct stat sa, sb;
-	CHECKF(fstat(a, &sa) == 0 && fstat(b, &sb) == 0 && sa.st_dev == sb.st_dev, "for it is one device");
+	CHECKF(fstat(a, &sa) == 0 && fstat(b, &sb) == 0 && sa.st_dev == sb.st_dev,
+	       "two mounts of one image are one device");
 	fd_close(a);
 	CHECKF(has(b, "one") && make(b, "three"), "the file system stays while one mount holds it");
 	fd_close(b);
 }
 
-/* What the kernel does behind a last close() goes on for a while. */
+/* The kernel's work behind a last close() goes on for a while. */
 static void in_turn(void)
 {
 	int bad = 0;
@@ -76,7 +77,7 @@ static void in_turn(void)
 		}
 		fd_close(fd);
 	}
-	CHECKF(bad == 0, "%d mounts, each as the one before left it", ROUNDS);
+	CHECKF(bad == 0, "each of %d successive mounts shows the files of the one before", ROUNDS);
 }
 
 static void at_once(void)
@@ -96,7 +97,7 @@ static void at_once(void)
 
 		bad += wait(&status) < 0 || status != 0;
 	}
-	CHECKF(bad == 0, "%d processes mount it at once", AT_ONCE);
+	CHECKF(bad == 0, "%d processes mount the image at once", AT_ONCE);
 	fd = mount_it();
 	for (int i = 0; i < AT_ONCE; i++) {
 		char name[16];
@@ -113,7 +114,7 @@ int main(void)
 	struct err e = ERR_INIT;
 
 	if (geteuid() != 0 || access("/dev/loop-control", R_OK | W_OK) < 0) {
-		tap_skip("disk images", "only the host's root has loop devices");
+		tap_skip("a disk image can be mounted", "only the host's root has loop devices");
 		return tap_done();
 	}
 	if (!mkdtemp(dir))

@@ -88,7 +88,7 @@ static void test_cut(void)
 	whole(&b);
 	for (size_t n = 0; n < b.len; n++)
 		all = all && read_all(&b, n) == -EBADMSG;
-	CHECKF(all, "cut at any place it is refused");
+	CHECKF(all, "a manifest that is cut at any place is refused");
 	buf_addc(&b, 0);
 	CHECK(read_all(&b, b.len) == -EBADMSG);
 }
@@ -163,23 +163,24 @@ static void test_shape(void)
 
 	begin(&b);
 	add(&b, MANIFEST_DIR, "");
-	CHECKF(read_all(&b, b.len) == -EBADMSG, "a directory outside of a tree");
+	CHECKF(read_all(&b, b.len) == -EBADMSG, "a directory outside of a tree is refused");
 	begin(&b);
 	manifest_add_leave(&b);
-	CHECKF(read_all(&b, b.len) == -EBADMSG, "leaving what was never entered");
+	CHECKF(read_all(&b, b.len) == -EBADMSG, "the end of a directory that was not entered is refused");
 	begin(&b);
 	manifest_add_tree(&b, "workspace");
 	add(&b, MANIFEST_FILE, "f");
-	CHECKF(read_all(&b, b.len) == -EBADMSG, "a tree begins with a directory");
+	CHECKF(read_all(&b, b.len) == -EBADMSG,
+	       "a tree that begins with another entry than a directory is refused");
 	begin(&b);
 	manifest_add_tree(&b, "../etc");
-	CHECKF(read_all(&b, b.len) == -EBADMSG, "a tree with a path for a name");
+	CHECKF(read_all(&b, b.len) == -EBADMSG, "a tree whose root has a path for a name is refused");
 	begin(&b);
 	manifest_add_end(&b, 1);
-	CHECKF(read_all(&b, b.len) == -EBADMSG, "a wrong count");
+	CHECKF(read_all(&b, b.len) == -EBADMSG, "a wrong count of entries is refused");
 	begin(&b);
 	manifest_add_end(&b, 0);
-	CHECKF(read_all(&b, b.len) == 1, "an empty one");
+	CHECKF(read_all(&b, b.len) == 1, "a manifest without entries is accepted");
 }
 
 int main(void)

@@ -14,21 +14,21 @@ static void test_marks(void)
 	marks_make(seed_a, &a);
 	marks_make(seed_a, &again);
 	marks_make(seed_b, &b);
-	CHECKF(memcmp(&a, &again, sizeof(a)) == 0, "a seed has the same marks always");
+	CHECKF(memcmp(&a, &again, sizeof(a)) == 0, "a seed always gives the same marks");
 	for (unsigned i = 0; i < MARK_KINDS; i++)
 		same += strcmp(a.v[i], b.v[i]) == 0;
-	CHECKF(same == 0, "two seeds have none in common");
+	CHECKF(same == 0, "two seeds have no mark in common");
 	CHECK(marks_are_good(&a) && marks_are_good(&b) && marks_any(&a));
 	again.v[3][0] = '-';
-	CHECKF(!marks_are_good(&again), "other characters are no mark");
+	CHECKF(!marks_are_good(&again), "a word with other characters is no mark");
 	again = a;
 	again.v[8][0] = '\0';
-	CHECKF(!marks_are_good(&again), "a shorter word is no mark");
+	CHECKF(!marks_are_good(&again), "a word that is shorter is no mark");
 	memset(&again, 0, sizeof(again));
 	CHECK(marks_are_good(&again) && !marks_any(&again) && !marks_has(&again, "abc", 3));
 }
 
-/* What was made for `secret`, marked. */
+/* The placeholder that was made for `secret`, marked. */
 static void check_put(const char *secret, const char *begin, size_t want_len)
 {
 	uint8_t seed[SHAPE_SEED_LEN] = { 7 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is hidden from a sandbox. */
+/* The masks that hide files from a sandbox. */
 #include "overlay.h"
 #include "workspace/view/view.h"
 
@@ -92,7 +92,7 @@ static void test_names(const struct tree *t)
 	const struct mask *m;
 	bool sorted = true;
 
-	CHECKF(f.r == 0, "the search ends well %s", f.e.msg);
+	CHECKF(f.r == 0, "the search for masks succeeds %s", f.e.msg);
 	CHECK(hides(&f, ".env", false) && hides(&f, "src/.env.local", false) && !get(&f, ".env.example"));
 	CHECK(hides(&f, "src/.ssh", true) && !get(&f, "src/.ssh/id_rsa") && hides(&f, ".aws", true));
 	CHECK(hides(&f, "key.pem", false) && !get(&f, "cert.pem") && hides(&f, "server.key", false) &&
@@ -103,7 +103,7 @@ static void test_names(const struct tree *t)
 	CHECK(hides(&f, ".config/gcloud", true) && hides(&f, ".docker/config.json", false) &&
 	      !get(&f, "src/config.json"));
 	CHECKF(hides(&f, "conf/target", false) && !get(&f, ".env.linked") && hides(&f, "dir-target", true),
-	       "a link's target is hidden");
+	       "the target of a link is hidden");
 	CHECK(!get(&f, ".env.out") && !get(&f, "conf/ca.pem"));
 	CHECKF(hides(&f, "daemon.sock", false) && hides(&f, "src/pipe", false),
 	       "sockets and pipes are hidden");
@@ -116,7 +116,7 @@ static void test_names(const struct tree *t)
 	CHECK(m && m->content && !strstr(m->content, "tok"));
 	for (size_t i = 1; i < f.n; i++)
 		sorted = sorted && strcmp(f.v[i - 1].path, f.v[i].path) != 0;
-	CHECKF(sorted && f.n == 20, "%zu masks, each once", f.n);
+	CHECKF(sorted && f.n == 20, "each of %zu masks is listed once", f.n);
 	if (f.n != 20)
 		list(&f);
 	masks_free(f.v, f.n);
@@ -137,7 +137,7 @@ static void test_show(const struct tree *t)
 	f = search(t, "src/.ssh/known_hosts");
 	CHECKF(f.r == 0 && !get(&f, "src/.ssh") && hides(&f, "src/.ssh/id_rsa", false) &&
 		       hides(&f, "src/.ssh/deep", true),
-	       "one of a hidden directory is shown, its neighbours are not");
+	       "a path that is shown in a hidden directory leaves its neighbours hidden");
 	masks_free(f.v, f.n);
 	f = search(t, ".git/config");
 	CHECK(f.r == 0 && !get(&f, ".git/config"));
@@ -177,7 +177,7 @@ static void test_many(void)
 	masks_free(f.v, f.n);
 	CHECK(put(t.lower, ".env.more", ""));
 	f = search(&t, NULL);
-	CHECKF(f.r == -E2BIG && f.e.hint[0], "one more is an error: %s", f.e.msg);
+	CHECKF(f.r == -E2BIG && f.e.hint[0], "a mask beyond the limit is an error: %s", f.e.msg);
 	CHECK(tree_release(&t));
 }
 
@@ -204,8 +204,8 @@ static void test_deep(void)
 	few.rlim_max = old.rlim_max;
 	CHECK(setrlimit(RLIMIT_NOFILE, &few) == 0);
 	f = search(&t, NULL);
-	CHECKF(f.r == 0 && f.n == 1 && strlen(f.v[0].path) == 3000 * 2 + 4, "3000 levels with few fds %s",
-	       f.e.msg);
+	CHECKF(f.r == 0 && f.n == 1 && strlen(f.v[0].path) == 3000 * 2 + 4,
+	       "3000 levels are searched with few descriptors %s", f.e.msg);
 	masks_free(f.v, f.n);
 	few.rlim_cur = (rlim_t)t.outside + 8;
 	CHECK(setrlimit(RLIMIT_NOFILE, &few) == 0);
@@ -215,7 +215,7 @@ static void test_deep(void)
 	CHECK(setrlimit(RLIMIT_NOFILE, &old) == 0 && tree_release(&t));
 }
 
-/* What cannot be searched or read is hidden. */
+/* A directory that cannot be searched or read is hidden. */
 static bool closed_as_user(void)
 {
 	struct found f;
@@ -267,7 +267,8 @@ static void test_speed(void)
 		masks_free(f.v, f.n);
 	}
 	/* About 0.2 µs an entry; the bar is for machines that are slow and busy. */
-	CHECKF(best / 20200 < 5000, "%llu ns an entry", (unsigned long long)best / 20200);
+	CHECKF(best / 20200 < 5000, "the search takes less than 5 us an entry: %llu ns",
+	       (unsigned long long)best / 20200);
 	CHECK(tree_release(&t));
 }
 
@@ -283,7 +284,7 @@ int main(void)
 	CHECK(tree_release(&t));
 	test_many();
 	test_deep();
-	CHECKF(as_user(closed_as_user), "what an ordinary user cannot look into is hidden");
+	CHECKF(as_user(closed_as_user), "a directory that an ordinary user cannot read is hidden");
 	test_speed();
 	return tap_done();
 }

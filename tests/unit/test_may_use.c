@@ -25,7 +25,7 @@ static int bound(const char *path, struct err *e)
 	return fd < 0 ? -errno : workspace_may_bind(fd, path, state, e);
 }
 
-/* Both questions refuse, and say why and what to do. */
+/* The workspace and the bind are refused, with the reason and the next step. */
 static void refused(const char *path, const char *why)
 {
 	struct err e;
@@ -202,7 +202,7 @@ static void test_mounted(const struct tree *t)
 	if (pid == 0)
 		_exit(bind_mounted() ? 0 : 1);
 	CHECKF(pid > 0 && waitpid(pid, &status, 0) == pid && status == 0,
-	       "a bind mount of a home is that home");
+	       "a bind mount of a home is refused as the home is");
 }
 
 int main(void)

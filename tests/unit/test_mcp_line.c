@@ -25,7 +25,7 @@ static void check_fault(const char *text, enum mcp_code code, bool has_id)
 	struct mcp_msg m;
 
 	CHECKF(read_text(text, &m, &f) < 0 && f.code == code && (f.id.kind != MCP_ID_NONE) == has_id,
-	       "%.60s is %d", text, code);
+	       "a fault has its code: %.60s is %d", text, code);
 	mcp_fault_release(&f);
 }
 
@@ -114,7 +114,7 @@ static void check_args(const char *text, bool good)
 	struct err e = ERR_INIT;
 
 	CHECKF((mcp_args_check(params, ARRAY_SIZE(params), v, &e) == 0) == good && (good || e.msg[0]),
-	       "%s is %s", text, good ? "taken" : "refused");
+	       "the arguments %s are %s", text, good ? "taken" : "refused");
 	json_decref(v);
 }
 

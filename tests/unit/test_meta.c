@@ -26,8 +26,8 @@ static void test_meta(void)
 	make_run(&st, "aa0000000001");
 	fd = openat(st.runs_fd, "aa0000000001", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	CHECK(state_meta_read(fd, &r, &e) == -ENOENT && r.name == NULL);
-	CHECKF(state_meta_write(fd, &m, &e) == 0 && state_meta_read(fd, &r, &e) == 0, "written and read %s",
-	       e.msg);
+	CHECKF(state_meta_write(fd, &m, &e) == 0 && state_meta_read(fd, &r, &e) == 0,
+	       "meta.json is written and read %s", e.msg);
 	CHECK(same(r.id, "aa0000000001"));
 	CHECK(same(r.name, "web"));
 	CHECK(same(r.engine, "ns"));
@@ -84,7 +84,7 @@ static void test_meta_damaged(void)
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
 		CHECK(fd_replace_file(fd, "meta.json", bad[i], strlen(bad[i]), 0600) == 0);
 		CHECKF(state_meta_read(fd, &r, &e) == -EBADMSG && strstr(e.msg, "damaged") && !r.name,
-		       "'%s' is refused: %s", bad[i], e.msg);
+		       "a damaged meta.json is refused: '%s': %s", bad[i], e.msg);
 	}
 	/* control: the least that is accepted */
 	CHECK(fd_replace_file(fd, "meta.json", "{\"id\":\"aa0000000001\"}", 21, 0600) == 0);

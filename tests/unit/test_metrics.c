@@ -33,12 +33,12 @@ static void test_ask(void)
 		enum metrics_ask a = metrics_parse(rows[i].text, strlen(rows[i].text), &status);
 
 		CHECKF(a == rows[i].ask && (a != METRICS_REFUSE || status == rows[i].status),
-		       "request %zu: %u %u", i, a, status);
+		       "request %zu of the list gets its verdict: %u %u", i, a, status);
 	}
 	memset(long_one, 'a', sizeof(long_one));
 	memcpy(long_one, "GET /", 5); // NOLINT(bugprone-not-null-terminated-result): it has no end
 	CHECKF(metrics_parse(long_one, sizeof(long_one), &status) == METRICS_REFUSE,
-	       "an endless one is refused: %u", status);
+	       "an endless request is refused: %u", status);
 }
 
 static bool has(const struct buf *b, const char *text)
@@ -88,12 +88,13 @@ static void test_text(void)
 	CHECK(has(&out, "\ncoffer_egress_up{sandbox=\"bbb\",name=\"\"} 0\n"));
 	CHECK(has(&out,
 		  "\ncoffer_egress_connections_total{sandbox=\"aaa\",name=\"one\",result=\"allowed\"} 7\n"));
-	CHECKF(!has(&out, "result=\"denied\"} no"), "what is no number is no sample");
+	CHECKF(!has(&out, "result=\"denied\"} no"), "a value that is no number does not become a sample");
 	CHECK(has(
 		&out,
 		"\ncoffer_egress_bytes_total{sandbox=\"aaa\",name=\"one\",direction=\"up\"} 12345678901\n"));
 	CHECK(has(&out, "\ncoffer_egress_budget_bytes_up{sandbox=\"aaa\",name=\"one\",of=\"used\"} 10\n"));
-	CHECKF(has(&out, "pool=\"a\\\"b\\\\c?d\",proxy=\"p:1\",state=\"up\"} 0.5\n"), "labels are escaped");
+	CHECKF(has(&out, "pool=\"a\\\"b\\\\c?d\",proxy=\"p:1\",state=\"up\"} 0.5\n"),
+	       "special characters in a label are escaped");
 	CHECK(has(&out, "\ncoffer_pool_ready 3\n") && has(&out, "\ncoffer_pool_memory_bytes 4096\n"));
 	CHECK(has(&out, "\ncoffer_audit_events_total 99\n"));
 	CHECK(has(&out, "\ncoffer_egress_held_bytes{sandbox=\"aaa\",name=\"one\"} 4096\n") &&
@@ -107,7 +108,7 @@ static void test_text(void)
 		"\ncoffer_api_requests_total{status=\"200\"} 12\ncoffer_api_requests_total{status=\"other\"} 1\n"));
 	CHECK(has(&out, "\ncoffer_api_streams 5\n") && has(&out, "\ncoffer_web_restarts_total 2\n"));
 	CHECKF(of("[]") == NULL && of("{") == NULL && of("") == NULL && of("{\"a\":1,\"a\":2}") == NULL,
-	       "what is no snapshot is none");
+	       "a text that is no well-formed object is no snapshot");
 	json_decref(egress);
 	json_decref(dial);
 	json_decref(asks);

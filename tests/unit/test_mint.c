@@ -56,7 +56,7 @@ static void test_names(struct mint *m, uint64_t now)
 	CHECK(X509_check_ca(a) == 0);
 	CHECK(X509_check_private_key(a, mint_leaf_key(m)) == 1);
 	CHECK(EVP_PKEY_get_group_name(mint_leaf_key(m), group, sizeof(group), NULL) == 1);
-	CHECKF(strcmp(group, "prime256v1") == 0, "a leaf's key is on P-256, not RSA: %s", group);
+	CHECKF(strcmp(group, "prime256v1") == 0, "the key of a leaf is on P-256: %s", group);
 	CHECK(ASN1_INTEGER_cmp(X509_get0_serialNumber(a), X509_get0_serialNumber(b)) != 0);
 	CHECK(days_of(a) <= 366);
 	X509_free(a);
@@ -90,7 +90,7 @@ static void test_kept(struct mint *m, uint64_t now)
 	CHECK(verify(mint_cert(m), x, X509_PURPOSE_SSL_SERVER) == 0);
 	for (size_t cut = 0; cut < b.len; cut += 7) {
 		if (mint_unpack(&other, b.data, cut, NULL) != -EBADMSG)
-			CHECKF(false, "cut at %zu", cut);
+			CHECKF(false, "a packed issuer that is cut at %zu is refused", cut);
 	}
 	b.data[b.len / 2] ^= 1;
 	CHECK(mint_unpack(&other, b.data, b.len, NULL) == -EBADMSG || other);

@@ -78,7 +78,7 @@ static void stop(struct timer *t)
 	loop_stop(t->ctx);
 }
 
-/* What waits for this round of the loop. */
+/* Runs the events that wait for this round of the loop. */
 static void one_round(void)
 {
 	struct timer end = { .fn = stop, .ctx = &g.loop };
@@ -145,7 +145,7 @@ static void test_places(void)
 		ask(100 + i, path);
 		snprintf(id, sizeof(id), "%llu", (unsigned long long)(4 + i));
 		if (view(id).state != ASK_PENDING || approve(id) < 0) {
-			CHECKF(false, "question %llu", (unsigned long long)i);
+			CHECKF(false, "question %llu is pending and can be approved", (unsigned long long)i);
 			break;
 		}
 		one_round();

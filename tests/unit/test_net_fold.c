@@ -30,7 +30,7 @@ static int on_event(void *ctx, const char *type, const struct buf *fields)
 	buf_addf(&o, "{%s}", buf_cstr(fields));
 	parsed = json_loadb(o.data, o.len, JSON_REJECT_DUPLICATES, NULL);
 	if (!parsed) {
-		CHECKF(false, "fields are JSON: %s", o.data);
+		CHECKF(false, "the fields of an event are JSON: %s", o.data);
 		return 0;
 	}
 	if (strcmp(type, "net.folded") == 0 || strcmp(type, "net.garbled") == 0)
@@ -93,10 +93,10 @@ static void test_lines(void)
 	CHECK(strstr(report.data,
 		     "\"queries\":2,\"connections\":1,\"requests\":0,\"denied\":1,\"up\":10,\"down\":20"));
 	CHECKF(strstr(report.data, "{\"name\":\"nx.test\",\"queries\":1,"),
-	       "a lookup with a line for the question and one for its failure is one query");
+	       "a failed lookup with two lines counts as one query");
 	CHECK(strstr(report.data,
 		     "{\"name\":\"evil.test\",\"queries\":0,\"connections\":0,\"requests\":0,\"denied\":1"));
-	CHECKF(feed(f, "{\"t\":9,\"ev\":\"dns\"", T0) == 0, "a line that is not whole is left");
+	CHECKF(feed(f, "{\"t\":9,\"ev\":\"dns\"", T0) == 0, "a line that is not whole stays unread");
 	buf_release(&l.text);
 }
 
@@ -128,7 +128,8 @@ static void test_garbled(void)
 
 	f = fold_new(&l);
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
-		CHECKF(feed(f, bad[i], T0) == strlen(bad[i]) && l.events == 0, "refused: %s", bad[i]);
+		CHECKF(feed(f, bad[i], T0) == strlen(bad[i]) && l.events == 0,
+		       "a line is counted as garbled: %s", bad[i]);
 	for (int i = 0; i < 5000; i++)
 		buf_addc(&longest, 'x');
 	CHECKF(feed(f, buf_cstr(&longest), T0) == 5000, "a line without end is not kept");
@@ -136,7 +137,8 @@ static void test_garbled(void)
 	CHECKF(l.events == 1 && has(&l, "\"name\":\"b\""), "the line after an endless one is read");
 	CHECK(net_fold_tick(f, T0 + NET_FOLDED_NS - 1, false) == 0 && l.events == 1);
 	CHECK(net_fold_tick(f, T0 + NET_FOLDED_NS, false) == 0 && l.events == 2);
-	CHECKF(l.counted == ARRAY_SIZE(bad) + 1, "each is counted once: %llu", (unsigned long long)l.counted);
+	CHECKF(l.counted == ARRAY_SIZE(bad) + 1, "each garbled line is counted once: %llu",
+	       (unsigned long long)l.counted);
 	CHECK(net_fold_feed(f, NET_FROM_DIAL, "cut", 3, true, T0, &taken) == 0 && taken == 3);
 	CHECK(net_fold_tick(f, T0, true) == 0 && has(&l, "net.garbled {\"from\":\"dial\",\"count\":1}"));
 	buf_release(&l.text);
@@ -153,7 +155,7 @@ static void feed_many(struct net_fold *f, unsigned n, const char *decision, unsi
 			 i % names, decision);
 		if (net_fold_feed(f, NET_FROM_EGRESS, line, strlen(line), false, now, &taken) != 0 ||
 		    taken != strlen(line))
-			CHECKF(false, "a line is taken");
+			CHECKF(false, "each line of the test is taken");
 	}
 }
 
@@ -164,21 +166,22 @@ static void test_budget(void)
 
 	f = fold_new(&l);
 	feed_many(f, NET_BURST + 700, "allow", 3, T0);
-	CHECKF(l.events == NET_BURST, "a burst is written as it is: %u", l.events);
+	CHECKF(l.events == NET_BURST, "a burst of lines is written without a fold: %u", l.events);
 	feed_many(f, 1, "deny", 1, T0);
 	CHECKF(l.events == NET_BURST + 1, "a denial has a bucket of its own");
 	CHECK(net_fold_has_counts(f) && net_fold_tick(f, T0 + NET_FOLDED_NS, false) == 0 &&
 	      !net_fold_has_counts(f));
-	CHECKF(l.events == NET_BURST + 4 && l.counted == 700, "the rest is counted: three names, 700 lines");
+	CHECKF(l.events == NET_BURST + 4 && l.counted == 700,
+	       "three names over the burst are counted, with 700 lines");
 	feed_many(f, 100, "allow", 1, T0 + 4 * NSEC_PER_SEC);
 	CHECKF(l.events == NET_BURST + 4 + 4 * NET_RATE, "%u events a second are written after the burst: %u",
 	       NET_RATE, l.events);
 	feed_many(f, 2000, "deny", 2000, T0 + 4 * NSEC_PER_SEC);
 	CHECK(net_fold_tick(f, T0, true) == 0);
-	CHECKF(has(&l, "\"others\":true"), "keys are bounded");
-	CHECKF(l.denied == 2001, "the terminal hears of every denial: it has bounds of its own");
+	CHECKF(has(&l, "\"others\":true"), "the number of counted names has a bound");
+	CHECKF(l.denied == 2001, "a denial reaches the terminal even when it is folded");
 	CHECK(l.events < NET_BURST + NET_BURST_DENIED + NET_KEYS + 64);
-	CHECKF(l.counted + l.events >= NET_BURST + 700 + 1 + 100 + 2000, "nothing is lost");
+	CHECKF(l.counted + l.events >= NET_BURST + 700 + 1 + 100 + 2000, "no line is lost from the counts");
 	buf_release(&l.text);
 }
 
@@ -193,12 +196,12 @@ static void test_hiding(void)
 	feed_many(f, NET_BURST, "allow", 1, T0);
 	feed_many(f, NET_BURST_DENIED + 4 * NET_KEYS, "deny", NET_BURST_DENIED + 4 * NET_KEYS, T0);
 	CHECK(feed(f, alert, T0) == sizeof(alert) - 1);
-	CHECKF(has(&l, "net.alert {\"name\":\"odd.test\""), "an alert is not hidden by denials");
+	CHECKF(has(&l, "net.alert {\"name\":\"odd.test\""), "a flood of denials does not hide an alert");
 	feed_many(f, 1, "allow", 1, T0);
 	CHECK(net_fold_tick(f, T0, true) == 0);
 	CHECKF(has(&l, "net.folded {\"ev\":\"open\",\"name\":\"n0.test\",\"port\":443,\"decision\":\"allow\","
 		       "\"count\":1,"),
-	       "allowed names are not hidden by denied ones");
+	       "denied names do not hide allowed names");
 	CHECKF(has(&l, "\"others\":true,\"decision\":\"deny\""),
 	       "the sum of the other names has its decision");
 	buf_release(&l.text);
@@ -213,11 +216,11 @@ static void feed_secret(struct net_fold *f, unsigned n, const char *secret, cons
 		 secret, host);
 	for (unsigned i = 0; i < n; i++) {
 		if (feed(f, line, now) != strlen(line))
-			CHECKF(false, "a line is taken");
+			CHECKF(false, "each secret line of the test is taken");
 	}
 }
 
-/* Who wants to use one secret unseen uses another one often. */
+/* A sandbox that wants to use one secret unseen uses another one often. */
 static void test_secrets(void)
 {
 	static const char one[] =
@@ -228,10 +231,11 @@ static void test_secrets(void)
 
 	f = fold_new(&l);
 	feed_secret(f, NET_BURST, "loud", "a.test", T0);
-	CHECKF(l.events == NET_BURST && !net_fold_has_counts(f), "the burst: %u", l.events);
+	CHECKF(l.events == NET_BURST && !net_fold_has_counts(f),
+	       "a burst of uses is written without a fold: %u", l.events);
 	feed_secret(f, 10, "quiet", "a.test", T0);
 	CHECKF(l.events == NET_BURST + 1 && has(&l, "secret.use {\"secret\":\"quiet\",\"host\":\"a.test\""),
-	       "the first use of another secret at the same host is not folded");
+	       "the first use of another secret at one host is not folded");
 	feed_secret(f, 1, "quiet", "c.test", T0);
 	feed_secret(f, 1, "loud", "a.test", T0);
 	CHECKF(l.events == NET_BURST + 3,
@@ -241,27 +245,30 @@ static void test_secrets(void)
 	      taken == 0);
 	l.refuse_after = -1;
 	CHECKF(feed(f, one, T0) == strlen(one) && has(&l, "secret.use {\"secret\":\"late\""),
-	       "what could not be written is the first when it comes again");
+	       "a use that could not be written counts as the first when it comes again");
 	CHECK(net_fold_has_counts(f) && net_fold_tick(f, T0 + NET_FOLDED_NS, false) == 0 &&
 	      !net_fold_has_counts(f));
 	CHECKF(has(&l, "net.folded {\"ev\":\"secret\",\"name\":\"a.test\",\"port\":443,\"decision\":\"\","
 		       "\"secret\":\"quiet\",\"path\":\"/\",\"count\":9,"),
-	       "the others are counted with the secret's name");
+	       "folded uses are counted with the name of their secret");
 	CHECKF(l.counted == 9 && l.events == NET_BURST + 5, "only the folded uses are counted: %u", l.events);
 	feed_secret(f, 3 + 10 * NET_RATE, "quiet", "a.test", T0 + NET_FOLDED_NS);
-	CHECKF(l.events == NET_BURST + 5 + 10 * NET_RATE + 1, "each interval has its first: %u", l.events);
+	CHECKF(l.events == NET_BURST + 5 + 10 * NET_RATE + 1, "the first use of each interval is written: %u",
+	       l.events);
 	for (unsigned i = 0; i < 2 * NET_KEYS; i++) {
 		char host[32];
 
 		snprintf(host, sizeof(host), "h%u.test", i);
 		feed_secret(f, 1, "quiet", host, T0 + NET_FOLDED_NS);
 	}
-	CHECKF(l.events == NET_BURST + 5 + 10 * NET_RATE + NET_KEYS, "of so many and no more: %u", l.events);
+	CHECKF(l.events == NET_BURST + 5 + 10 * NET_RATE + NET_KEYS,
+	       "first uses in one interval have the bound NET_KEYS: %u", l.events);
 	CHECK(net_fold_tick(f, T0, true) == 0 && has(&l, "\"others\":true,\"ev\":\"secret\""));
 	buf_release(&l.text);
 }
 
-/* Who wants one line to be overlooked makes many others first: those of a new key are never folded, whatever came before. */
+/* A sandbox that wants one line to be overlooked makes many others first: those of a new key are never folded,
+ * whatever came before. */
 static void test_first(void)
 {
 	static const char gets
@@ -285,9 +292,9 @@ static void test_first(void)
 	feed_many(f, NET_BURST_DENIED + 10, "deny", 3, T0);
 	(void)feed(f, delete, T0);
 	CHECKF(has(&l, "\"method\":\"DELETE\",\"path\":\"/victim\",\"decision\":\"allow\",\"first\":1"),
-	       "the first of its key has its line, whatever came before");
+	       "a line that is the first of its key is written after any flood");
 	(void)feed(f, sum, T0);
-	CHECKF(has(&l, "\"top\":\"7 x:1\""), "so has a number that stands for many");
+	CHECKF(has(&l, "\"top\":\"7 x:1\""), "a sum of many events is written after any flood");
 	(void)feed(f, policy, T0);
 	CHECKF(has(&l, "net.policy {\"generation\":2}"), "a new policy has its line");
 	for (int i = 0; i < 3; i++)
@@ -296,8 +303,9 @@ static void test_first(void)
 	CHECKF(has(&l,
 		   "net.folded {\"ev\":\"request\",\"name\":\"a.test\",\"port\":443,\"decision\":\"allow\",\"method\":"
 		   "\"DELETE\",\"path\":\"/victim\",\"count\":3,"),
-	       "repetitions are counted with method and path");
-	CHECKF(has(&l, "\"method\":\"GET\",\"count\":50,"), "those that only read with the method alone");
+	       "repetitions of a request are counted with method and path");
+	CHECKF(has(&l, "\"method\":\"GET\",\"count\":50,"),
+	       "repetitions of requests that only read are counted by method alone");
 	buf_release(&l.text);
 }
 
@@ -313,21 +321,21 @@ static void test_pace(void)
 	f = fold_new(&l);
 	for (unsigned i = 0; i < NET_BURST_KEPT; i++) {
 		if (net_fold_feed(f, NET_FROM_EGRESS, one, strlen(one), false, T0, &taken) < 0 || !taken)
-			CHECKF(false, "a burst is taken");
+			CHECKF(false, "each line of a burst is taken");
 	}
-	CHECKF(feed(f, one, T0) == 0 && l.events == NET_BURST_KEPT, "what comes faster is left where it is");
-	CHECKF(feed(f, one, T0 + NSEC_PER_SEC) == strlen(one), "until there is room for it");
+	CHECKF(feed(f, one, T0) == 0 && l.events == NET_BURST_KEPT, "lines over the pace stay unread");
+	CHECKF(feed(f, one, T0 + NSEC_PER_SEC) == strlen(one), "a line over the pace is read a second later");
 	for (unsigned i = 0; i < NET_RATE_KEPT; i++)
 		(void)!net_fold_feed(f, NET_FROM_EGRESS, one, strlen(one), false, T0 + NSEC_PER_SEC, &taken);
 	CHECK(taken == 0);
 	CHECKF(net_fold_feed(f, NET_FROM_EGRESS, one, strlen(one), true, T0 + NSEC_PER_SEC, &taken) == 0 &&
 		       taken == strlen(one),
-	       "at the end nothing is left");
+	       "all lines are read at the end of the run");
 	CHECKF(!net_fold_has_counts(f), "no event was folded at the end");
 	buf_release(&l.text);
 }
 
-/* Neither the other program nor sums use up what lines that say `first` may have. */
+/* The pace of lines that say `first` is not used up by the other program, nor by sums. */
 static void test_apart(void)
 {
 	static const char
@@ -344,12 +352,12 @@ static void test_apart(void)
 	CHECKF(feed(f, open, T0) == 0 &&
 		       net_fold_feed(f, NET_FROM_DIAL, dial, strlen(dial), false, T0, &taken) == 0 &&
 		       taken == strlen(dial),
-	       "coffer-dial has a pace of its own, however fast coffer-egress writes");
+	       "coffer-dial has its own pace beside coffer-egress");
 	l.events = 0;
 	for (unsigned i = 0; i < NET_BURST_DENIED + 10; i++)
 		(void)feed(f, star, T0);
 	CHECKF(l.events == NET_BURST_DENIED,
-	       "lookups of the name '*' that were denied are folded as other denials are: %u", l.events);
+	       "denied lookups of the name '*' are folded as other denials are: %u", l.events);
 	buf_release(&l.text);
 }
 
@@ -365,7 +373,7 @@ static void test_who(void)
 	f = fold_new(&l);
 	CHECK(net_fold_feed(f, NET_FROM_DIAL, open, strlen(open), false, T0, &taken) == 0 &&
 	      net_fold_feed(f, NET_FROM_EGRESS, dial, strlen(dial), false, T0, &taken) == 0);
-	CHECKF(l.events == 0, "each is believed about its own part alone");
+	CHECKF(l.events == 0, "a program is not believed about events of the other");
 	CHECK(net_fold_feed(f, NET_FROM_EGRESS, open, strlen(open), false, T0, &taken) == 0 &&
 	      net_fold_feed(f, NET_FROM_DIAL, dial, strlen(dial), false, T0, &taken) == 0);
 	CHECK(l.events == 2 && net_fold_tick(f, T0, true) == 0 && l.counted == 2);
@@ -398,7 +406,7 @@ static void test_log_full(void)
 	f = fold_new(&l);
 	l.refuse_after = 1;
 	CHECK(net_fold_feed(f, NET_FROM_EGRESS, two, strlen(two), false, T0, &taken) == -ENOSPC);
-	CHECKF(taken == strlen(two) / 2, "no byte behind what could not be written is taken");
+	CHECKF(taken == strlen(two) / 2, "only the lines that were written are taken when the log is full");
 	l.refuse_after = -1;
 	CHECK(feed(f, two + taken, T0) == strlen(two) - taken && l.events == 2);
 	CHECK(feed(f, "garbage\n", T0) == 8);
@@ -476,7 +484,7 @@ static void test_short_way(void)
 			       l1.decision == l2.decision && l1.port == l2.port && l1.up == l2.up &&
 			       l1.down == l2.down && l1.count == l2.count && strcmp(l1.name, l2.name) == 0 &&
 			       strcmp(l1.secret, l2.secret) == 0 && strcmp(l1.why, l2.why) == 0,
-		       "read alike: %s", lines[i]);
+		       "a line is read by both parsers alike: %s", lines[i]);
 		good += r1 == 0;
 	}
 	CHECKF(good == 14, "14 of the lines are good: %u", good);

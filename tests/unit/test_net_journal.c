@@ -20,7 +20,7 @@ static int on_event(void *ctx, const char *type, const struct buf *fields)
 	return 0;
 }
 
-/* So many bytes at least, in lines that cost little. Returns how many there are. */
+/* Writes at least that many bytes, in lines that cost little. Returns their number. */
 static uint64_t write_lines(int fd, uint64_t bytes)
 {
 	static const char line[] = "{\"ev\":\"dns\",\"name\":\"a.test\",\"decision\":\"allow\"}\n";
@@ -54,7 +54,7 @@ static void test_end(void)
 	CHECK(g.fold && j->fd >= 0 && fd_write_all(j->fd, text.data, text.len) == 0);
 	net_journal_fold(&g, true);
 	CHECKF(n_events == n && j->off == text.len,
-	       "when a run ends, every line of something new comes into the log: %llu of %u",
+	       "at the end of a run all lines of new keys come into the log: %llu of %u",
 	       (unsigned long long)n_events, n);
 	net_fold_free(g.fold);
 	fd_close(j->fd);
@@ -76,15 +76,15 @@ int main(void)
 	CHECK(g.fold && size > 0);
 	net_journal_fold(&g, false);
 	CHECKF(j->off >= NET_FOLD_TURN && j->off < 2 * (uint64_t)NET_FOLD_TURN,
-	       "one turn takes so much and no more: %llu of %llu", (unsigned long long)j->off,
+	       "a turn takes NET_FOLD_TURN bytes and little more: %llu of %llu", (unsigned long long)j->off,
 	       (unsigned long long)size);
 	CHECK(fstat(j->fd, &st) == 0);
 	CHECKF((uint64_t)st.st_blocks * 512 <= size - NET_FOLD_TURN + 8192,
-	       "one turn gives the disk space back");
+	       "a turn gives the disk space back");
 	CHECK(n_events > 0);
 	for (; j->off < size && turns < 100; turns++)
 		net_journal_fold(&g, false);
-	CHECKF(j->off == size && turns > 4, "the rest comes turn by turn: %u", turns);
+	CHECKF(j->off == size && turns > 4, "the rest of the journal comes turn by turn: %u", turns);
 	CHECK(!net_journal_is_flooded(&g, NET_EGRESS));
 	CHECK(ftruncate(j->fd, (off_t)(size + (65u << 20))) == 0 && net_journal_is_flooded(&g, NET_EGRESS));
 	net_fold_free(g.fold);

@@ -20,7 +20,7 @@ static const char *heard(void)
 	text[0] = '\0';
 	if (fdpass_recv(launcher, &m, sizeof(m), NULL, 0) < 0)
 		return text;
-	CHECKF(m.type == NET_SAY, "only lines are said");
+	CHECKF(m.type == NET_SAY, "only frames of type NET_SAY are said");
 	net_say_format(&m, text);
 	return text;
 }
@@ -42,13 +42,13 @@ static void test_lines(void)
 	CHECK_STR(heard(), "denied  evil.example:443  no rule allows evil.example:443  (coffer why)");
 	for (int i = 0; i < 7; i++)
 		net_say_denied(&g, &l);
-	CHECKF(!*heard(), "the same again is not said at once");
+	CHECKF(!*heard(), "a repeated denial is not said at once");
 	CHECK(g.t_said.armed);
 	net_say_rest(&g);
 	CHECK_STR(heard(), "denied  evil.example:443  no rule allows evil.example:443  (7 more)");
 	CHECK(!*heard() && !g.t_said.armed);
 	net_say_rest(&g);
-	CHECKF(!*heard(), "the rest is reported once");
+	CHECKF(!*heard(), "a number of repetitions is said once");
 }
 
 static void test_kinds(void)
@@ -58,13 +58,13 @@ static void test_kinds(void)
 	l.ev = NET_EV_DNS;
 	snprintf(l.what, sizeof(l.what), "AAAA");
 	net_say_denied(&g, &l);
-	CHECKF(!*heard(), "a name is asked for twice and told once");
+	CHECKF(!*heard(), "a denied name is said for A and not for AAAA");
 	snprintf(l.what, sizeof(l.what), "A");
 	net_say_denied(&g, &l);
 	CHECK_STR(heard(), "denied  asked.example  no rule allows it  (coffer why)");
 	l.ev = NET_EV_DIAL;
 	net_say_denied(&g, &l);
-	CHECKF(!*heard(), "what dial refuses was told by egress");
+	CHECKF(!*heard(), "a denial by dial is said only by egress");
 	l = line("api.example", 443, "the rule does not list POST /x");
 	l.ev = NET_EV_REQUEST;
 	snprintf(l.what, sizeof(l.what), "POST");
@@ -77,7 +77,7 @@ static void test_kinds(void)
 	CHECK_STR(heard(), "alert  odd.example:443  the SNI is another  (coffer why)");
 	l = line("\033[31mred\nnext\xff", 1, "\033]0;title\007");
 	net_say_denied(&g, &l);
-	CHECKF(!strpbrk(heard(), "\033\n\007\xff"), "nothing in it that a terminal would act on");
+	CHECKF(!strpbrk(heard(), "\033\n\007\xff"), "a denial has no byte that a terminal would act on");
 }
 
 static void test_flood(void)
@@ -93,9 +93,9 @@ static void test_flood(void)
 		net_say_denied(&g, &l);
 		said += *heard() != '\0';
 	}
-	CHECKF(said > 8 && said < 100, "of 5000 names few are said: %u", said);
+	CHECKF(said > 8 && said < 100, "a flood of 5000 names has few lines: %u", said);
 	net_say_rest(&g);
-	CHECKF(strstr(heard(), "more  (coffer net log)") != NULL, "the rest is counted");
+	CHECKF(strstr(heard(), "more  (coffer net log)") != NULL, "the names without a line are counted");
 }
 
 /* A launcher that is stopped reads nothing. */
@@ -106,7 +106,8 @@ static void test_deaf(void)
 	while (sent < 10000 && net_launcher_send(&g, NET_SAY, NET_LEVEL_WARN, "x", -1) == 0)
 		sent++;
 	CHECKF(sent < 10000, "lines for a deaf launcher are dropped after %d", sent);
-	CHECKF(net_launcher_send(&g, NET_FAILED, 0, "why", -1) == 0, "what matters more still finds room");
+	CHECKF(net_launcher_send(&g, NET_FAILED, 0, "why", -1) == 0,
+	       "a failure still fits into the full queue of a deaf launcher");
 }
 
 int main(void)

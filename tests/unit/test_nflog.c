@@ -33,15 +33,16 @@ static void test_packet(void)
 		int r = nflog_parse_packet(udp4, i, &p);
 
 		if (r != (i < 20 ? -EBADMSG : 0) || (r == 0 && p.port != (i >= 24 ? 443 : 0)))
-			CHECKF(false, "cut after %zu bytes", i);
+			CHECKF(false, "a packet that is cut after %zu bytes gives only its whole fields", i);
 	}
 	memcpy(b, udp4, sizeof(b));
 	b[7] = 1;
-	CHECKF(nflog_parse_packet(b, sizeof(b), &p) == 0 && p.port == 0, "a later fragment has no port");
+	CHECKF(nflog_parse_packet(b, sizeof(b), &p) == 0 && p.port == 0,
+	       "a later fragment of a packet has no port");
 	memcpy(b, udp4, sizeof(b));
 	b[0] = 0x4f;
 	CHECKF(nflog_parse_packet(b, sizeof(b), &p) == 0 && p.port == 0,
-	       "a head that is longer than the packet has none");
+	       "a header that is longer than its packet gives no port");
 	v6[24] = 0x20;
 	v6[43] = 53;
 	CHECK(nflog_parse_packet(v6, sizeof(v6), &p) == 0 && p.proto == 17 && p.port == 53);
@@ -79,7 +80,7 @@ static void test_messages(void)
 	nflog_parse((const uint8_t *)&m, sizeof(m), tell, NULL);
 	m.h.nlmsg_len = 3;
 	nflog_parse((const uint8_t *)&m, sizeof(m), tell, NULL);
-	CHECKF(n_told == 3, "lengths that do not add up neither");
+	CHECKF(n_told == 3, "messages with inconsistent lengths are not read");
 }
 
 int main(void)

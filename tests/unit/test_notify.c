@@ -112,12 +112,12 @@ static void test_queue(const char *command, size_t posts, struct counts want)
 	BUG_ON(notify_new(&n, &loop, &c, -1, NULL, &o, &e) < 0);
 	for (size_t i = 0; i < posts; i++)
 		BUG_ON(notify_post(n, &(struct notify_event){ .type = "t", .title = "x" }) < 0);
-	CHECKF(notify_waiting(n) == (posts < NOTIFY_QUEUE_MAX ? posts : NOTIFY_QUEUE_MAX), "%zu are queued",
-	       posts);
+	CHECKF(notify_waiting(n) == (posts < NOTIFY_QUEUE_MAX ? posts : NOTIFY_QUEUE_MAX),
+	       "%zu notifications wait in the queue", posts);
 	while (notify_waiting(n))
 		BUG_ON(loop_round(&loop, &e) < 0);
 	CHECKF(got.done == want.done && got.again == want.again && got.given_up == want.given_up,
-	       "%s: %zu sent, %zu again, %zu given up", command, got.done, got.again, got.given_up);
+	       "%s ends with %zu sent, %zu again, %zu given up", command, got.done, got.again, got.given_up);
 	notify_free(TAKE_PTR(n));
 	loop_close(&loop);
 }

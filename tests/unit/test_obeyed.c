@@ -38,10 +38,11 @@ static bool touches(const char *file, const char *path, enum change_kind kind, m
 		c.before.ino = st.st_ino;
 	}
 	snprintf(full, sizeof(full), "%s/%s", top, file);
-	CHECKF(obeyed_add(&o, full, &e) == 0 && obeyed_mark(&o, &l) == 0, "%s is looked for", file);
+	CHECKF(obeyed_add(&o, full, &e) == 0 && obeyed_mark(&o, &l) == 0, "the policy %s is looked for",
+	       file);
 	if (c.obeyed)
 		CHECKF(c.flags == CHANGE_TRIGGER && c.yes_beyond == strlen(path) - 1,
-		       "%s needs its exact yes", path);
+		       "a change of %s needs a yes for exactly its path", path);
 	return c.obeyed;
 }
 
@@ -52,36 +53,41 @@ static bool is_hit(const char *file, const char *path)
 
 static void test_ways(void)
 {
-	CHECKF(is_hit("ws/policy.yaml", "policy.yaml"), "the file itself");
-	CHECKF(is_hit("ws/../ws/./conf//real.yaml", "conf/real.yaml"), "a way with dots in it");
-	CHECKF(is_hit("ws/policy.yaml", "POLICY.YAML"), "its name in capitals");
+	CHECKF(is_hit("ws/policy.yaml", "policy.yaml"), "a change of the policy file itself is found");
+	CHECKF(is_hit("ws/../ws/./conf//real.yaml", "conf/real.yaml"),
+	       "a change of the policy is found when its path has dots");
+	CHECKF(is_hit("ws/policy.yaml", "POLICY.YAML"),
+	       "a change of the policy is found by its name in capitals");
 	CHECKF(!is_hit("ws/policy.yaml", "policy.yaml.bak") && !is_hit("ws/policy.yaml", "conf/policy.yaml"),
-	       "other names are none");
+	       "a change of a file with another name is not about the policy");
 	CHECKF(is_hit("ws/link.yaml", "link.yaml") && is_hit("ws/link.yaml", "conf/real.yaml"),
-	       "a link, and what it leads to");
-	CHECKF(is_hit("away.yaml", "conf/real.yaml"), "a link from outside");
+	       "a change of a policy that is a link is found, and of its target");
+	CHECKF(is_hit("away.yaml", "conf/real.yaml"),
+	       "a change of the target of a link from outside is found");
 	CHECKF(is_hit("ws/dirlink/real.yaml", "dirlink") && is_hit("ws/dirlink/real.yaml", "conf/real.yaml"),
-	       "a link to a directory on the way");
-	CHECKF(is_hit("hard.yaml", "policy.yaml"), "another name of the same file");
+	       "a change of a link to a directory above the policy is found");
+	CHECKF(is_hit("hard.yaml", "policy.yaml"), "a change of a hard link of the policy is found");
 	CHECKF(is_hit("ws/missing.yaml", "missing.yaml") && is_hit("ws/no/such.yaml", "no/such.yaml"),
-	       "a file that is not there yet");
-	CHECKF(!is_hit("outside.yaml", "policy.yaml"), "a file outside touches nothing");
-	CHECKF(is_hit("ws/loop", "loop"), "a link that leads to itself");
+	       "a change that makes a missing policy is found");
+	CHECKF(!is_hit("outside.yaml", "policy.yaml"),
+	       "a policy outside of the workspace is not touched by a change");
+	CHECKF(is_hit("ws/loop", "loop"), "a change of a policy that is a link to itself is found");
 }
 
 static void test_directories(void)
 {
 	CHECKF(touches("ws/conf/real.yaml", "conf", CHANGE_TYPE, S_IFLNK | 0777),
-	       "a link in place of a directory on the way");
-	CHECKF(touches("ws/no/such.yaml", "no", CHANGE_ADDED, S_IFLNK | 0777), "a link that makes the way");
+	       "a link that replaces a directory above the policy is found");
+	CHECKF(touches("ws/no/such.yaml", "no", CHANGE_ADDED, S_IFLNK | 0777),
+	       "a new link above a missing policy is found");
 	CHECKF(!touches("ws/no/such.yaml", "no", CHANGE_ADDED, S_IFDIR | 0755),
-	       "a directory that makes the way does nothing by itself");
+	       "a new directory above a missing policy is harmless");
 	CHECKF(!touches("ws/conf/real.yaml", "conf", CHANGE_MODE, S_IFDIR | 0700),
-	       "the mode of a directory on the way");
+	       "a change of mode of a directory above the policy is harmless");
 	CHECKF(is_hit("ws/conf", "conf/anything") && !is_hit("ws/conf", "config"),
-	       "a directory stands for all that is in it");
+	       "a policy that is a directory stands for all files in it");
 	CHECKF(is_hit("ws", "anything") && is_hit(".", "anything"),
-	       "a directory above the workspace stands for all of it");
+	       "a policy that is above the workspace stands for all of it");
 }
 
 int main(void)
@@ -100,7 +106,7 @@ int main(void)
 	      symlink("loop", "ws/loop") == 0);
 	test_ways();
 	test_directories();
-	CHECKF(obeyed_add(&o, "relative", &e) == -EINVAL, "a relative path is an error");
+	CHECKF(obeyed_add(&o, "relative", &e) == -EINVAL, "a relative path of a policy is refused");
 	CHECK(fd_rm_rf(AT_FDCWD, top, NULL) == 0);
 	return tap_done();
 }

@@ -38,7 +38,7 @@ int main(void)
 {
 	begin(&st);
 	CHECK(note(0, 1) && note(1, 1) && note(1000, 400));
-	CHECKF(is_known(0) && is_known(1), "what was named is known");
+	CHECKF(is_known(0) && is_known(1), "policies that were named are known");
 	CHECK(note(0, 1) && note(2000, 400));
 	CHECKF(is_known(0), "a policy that was named again stays when others come after it");
 	CHECKF(!is_known(1), "a policy that was not named again is forgotten");

@@ -57,10 +57,10 @@ int main(void)
 	CHECK(from >= 0 && write(from, "one two", 7) == 7 && objects_open(&s, dir, &e) == 0);
 	CHECK(put_with_descriptors(&s, from, 3, 2) == 0 && s.new_objects == 1);
 	CHECK(objects_sync(&s, &e) == 0);
-	CHECKF(n_fsync == 1 && n_syncfs == 0, "one new object is synced by its descriptor");
+	CHECKF(n_fsync == 1 && n_syncfs == 0, "a single new object is synced by its descriptor");
 	CHECK(put_with_descriptors(&s, from, 7, 1) == 0 && s.new_objects == 2);
 	CHECK(objects_sync(&s, &e) == 0);
-	CHECKF(n_syncfs == 1, "without a descriptor for it the file system is synced");
+	CHECKF(n_syncfs == 1, "the file system is synced when an object has no descriptor");
 	if (fd_rm_rf(AT_FDCWD, path, &e) < 0)
 		printf("# %s\n", e.msg);
 	return tap_done();

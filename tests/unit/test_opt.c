@@ -71,8 +71,8 @@ static void test_accepts(void)
 	CHECK_STR(PARSE("--env", "--not-an-option"), "1=--not-an-option |");
 	CHECK_STR(PARSE("--env=--quiet"), "1=--quiet |");
 	CHECK_STR(PARSE(""), "| ");
-	CHECKF(str_starts(PARSE("-h"), "65536 |"), "-h is built in");
-	CHECKF(str_starts(PARSE("-i", "--help"), "2 65536 |"), "--help is built in");
+	CHECKF(str_starts(PARSE("-h"), "65536 |"), "the option -h is built in");
+	CHECKF(str_starts(PARSE("-i", "--help"), "2 65536 |"), "the option --help is built in");
 }
 
 static void test_refuses(void)

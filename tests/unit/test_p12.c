@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* That Java reads it is seen where Java runs (tests/cli/test_clients.py); here, that it is what it says. */
+/* A PKCS#12 store: its structure. Java reads it in tests/cli/test_clients.py, where Java runs. */
 #include "codec/file/p12.h"
 #include "tap.h"
 
@@ -45,14 +45,14 @@ static void test_one(void)
 
 	CHECK(add(&b, cert, BIG) == 1);
 	for (size_t i = 0; i < sizeof(path); i++) {
-		CHECKF(enter(&b, &at, &len) == path[i], "element %zu", i);
+		CHECKF(enter(&b, &at, &len) == path[i], "element %zu of the store is as expected", i);
 		/* Past what is no container. */
 		if (path[i] == 0x02 || path[i] == 0x06)
 			at += len;
 	}
 	CHECK(len == CERT_DER && (uint8_t)b.data[at] == 0x30 && (uint8_t)b.data[at + 1] == 0x82);
 	CHECKF(memmem(b.data, b.len, "\x60\x86\x48\x01\x86\xf9\x66\xad\xca\x7b\x01\x01", 12),
-	       "it is marked as trusted");
+	       "the certificate in a store is marked as trusted");
 }
 
 static void test_many(void)
@@ -60,7 +60,7 @@ static void test_many(void)
 	autobuf struct buf b = BUF_INIT, pem = BUF_INIT;
 	size_t whole;
 
-	CHECKF(add(&b, "", BIG) == 0 && b.len > 0, "none at all is a store too");
+	CHECKF(add(&b, "", BIG) == 0 && b.len > 0, "a store without certificates is valid");
 	for (int i = 0; i < 200; i++) {
 		buf_addf(&pem, "# number %d\n", i);
 		buf_adds(&pem, cert);
@@ -86,7 +86,7 @@ static void test_junk(void)
 		CHECK(add(&b, junk[i], BIG) == 0);
 		buf_clear(&pem);
 		buf_addf(&pem, "%s%s", junk[i], cert);
-		CHECKF(add(&b, buf_cstr(&pem), BIG) == 1, "a good one behind junk %zu", i);
+		CHECKF(add(&b, buf_cstr(&pem), BIG) == 1, "a certificate behind junk %zu is added", i);
 	}
 	/* One byte more, one less, and one that says it is longer. */
 	buf_clear(&pem);
@@ -98,7 +98,7 @@ static void test_junk(void)
 	for (unsigned i = 0; i < 2 * P12_CERT_MAX; i++)
 		buf_addc(&pem, 'M');
 	buf_adds(&pem, "\n-----END CERTIFICATE-----\n");
-	CHECKF(add(&b, buf_cstr(&pem), BIG) == 0, "one that is too large");
+	CHECKF(add(&b, buf_cstr(&pem), BIG) == 0, "a certificate that is too large is left out");
 }
 
 int main(void)

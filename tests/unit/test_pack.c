@@ -54,16 +54,16 @@ static void test_round_trip(void)
 
 		waits = waits && parse_all(&part, &ended) >= 0 && !ended;
 	}
-	CHECKF(waits, "a stream cut anywhere is incomplete, not wrong");
+	CHECKF(waits, "a stream that is cut at any place is incomplete and not wrong");
 	buf_addc(&b, 'x');
-	CHECKF(parse_all(&b, &ended) == -EPROTO, "nothing follows the end");
+	CHECKF(parse_all(&b, &ended) == -EPROTO, "a record behind the end is refused");
 }
 
 static void refused(const char *what, const struct buf *b)
 {
 	bool ended;
 
-	CHECKF(parse_all(b, &ended) == -EPROTO, "%s is refused", what);
+	CHECKF(parse_all(b, &ended) == -EPROTO, "a stream is refused with %s", what);
 }
 
 static void test_names(void)

@@ -50,7 +50,7 @@ static void test_match(void)
 	};
 
 	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++)
-		CHECKF(match(t[i].pattern, t[i].text) == t[i].want, "'%s' %s '%s'", t[i].pattern,
+		CHECKF(match(t[i].pattern, t[i].text) == t[i].want, "the pattern '%s' %s '%s'", t[i].pattern,
 		       t[i].want ? "matches" : "does not match", t[i].text);
 }
 
@@ -91,7 +91,7 @@ static void test_covers(void)
 	CHECK(pathpat_covers("/*", "/a*b"));
 }
 
-/* What backtracking would never come back from. */
+/* Patterns that backtracking would never return from. */
 static void test_time(void)
 {
 	size_t n = 32000;
@@ -133,8 +133,8 @@ static void test_check(void)
 		struct err e = ERR_INIT;
 		int r = pathpat_check(t[i].text, strlen(t[i].text), &e);
 
-		CHECKF(t[i].why ? r < 0 && strstr(e.msg, t[i].why) : r == 0, "'%s': %s", t[i].text,
-		       t[i].why ? t[i].why : "fine");
+		CHECKF(t[i].why ? r < 0 && strstr(e.msg, t[i].why) : r == 0, "the pattern '%s' is judged: %s",
+		       t[i].text, t[i].why ? t[i].why : "fine");
 	}
 }
 

@@ -62,9 +62,9 @@ static void test_precedence(void)
 	CHECK(connect_is(p, "c.b.example.com:443", POLICY_DENY));
 	CHECK(connect_is(p, "a.b.example.com:443", POLICY_ALLOW));
 	CHECK(connect_is(p, "a.b.example.com:80", POLICY_DENY));
-	/* Neither names a port: equal, and deny wins. */
+	/* Rules without a port are equal, and deny wins. */
 	CHECK(connect_is(p, "same.example.com:443", POLICY_DENY));
-	/* One does, and is the more specific. */
+	/* A rule with a port is the more specific. */
 	CHECK(connect_is(p, "named.example.com:443", POLICY_ALLOW));
 	CHECK(connect_is(p, "named.example.com:80", POLICY_DENY));
 	CHECK(connect_is(p, "ports.example.com:1300", POLICY_ALLOW));
@@ -200,7 +200,7 @@ static void test_requests(void)
 	CHECK(request_is(p, "POST", "https://api.example.com/x", POLICY_DENY));
 	CHECK(strstr(last.why, "does not list POST /x") != NULL);
 	CHECK(request_is(p, "PUT", "https://api.example.com/repos/o/r/topics", POLICY_ALLOW));
-	/* Neither of the two paths contains the other: the stricter holds. */
+	/* The two paths do not contain each other: the stricter holds. */
 	CHECK(request_is(p, "PUT", "https://api.example.com/repos/o/r/pulls/1/merge", POLICY_ASK));
 	CHECK(strstr(last.why, "a person has to allow it") != NULL);
 	CHECK(request_is(p, "DELETE", "https://api.example.com/x", POLICY_DENY));
@@ -209,7 +209,7 @@ static void test_requests(void)
 	/* Path decides before method; the paths are equal, so the method does. */
 	CHECK(request_is(p, "GET", "https://api.example.com/both", POLICY_ALLOW));
 	CHECK(request_is(p, "POST", "https://api.example.com/both", POLICY_DENY));
-	/* What servers may take for the same path is denied with it. */
+	/* A path that servers may take for a denied one is denied with it. */
 	CHECK(request_is(p, "GET", "https://api.example.com/ADMIN/users", POLICY_DENY));
 	CHECK(request_is(p, "GET", "https://api.example.com/admin;x=1/users", POLICY_DENY));
 	CHECK(request_is(p, "GET", "https://api.example.com/a/../admin/users", POLICY_DENY));
@@ -276,10 +276,10 @@ static void test_repositories(void)
 		char url[128];
 
 		snprintf(url, sizeof(url), "https://git.example.com/%s/git-receive-pack", names[i]);
-		CHECKF(push_is(p, url, "refs/heads/x", POLICY_PUSH_CREATE, POLICY_DENY), "push to %s",
-		       names[i]);
+		CHECKF(push_is(p, url, "refs/heads/x", POLICY_PUSH_CREATE, POLICY_DENY),
+		       "a push to %s is denied as one to o/r", names[i]);
 	}
-	/* Not by what `http:` grants either. */
+	/* A grant of `http:` does not allow the push either. */
 	CHECK(push_is(p, "https://git.example.com/o/r/git-receive-pack/", "refs/heads/x", POLICY_PUSH_CREATE,
 		      POLICY_DENY));
 	CHECK(push_is(p, "https://git.example.com/o/r/git-receive-pack;x", "refs/heads/x", POLICY_PUSH_CREATE,
@@ -287,7 +287,8 @@ static void test_repositories(void)
 	CHECK(request_is(p, "POST", "https://git.example.com/o/r/issues", POLICY_ALLOW));
 }
 
-/* What a server takes for a denied path when it decodes twice, or folds letters before it compares, is denied with it. */
+/* A path that a server takes for a denied one when it decodes twice, or folds letters before it compares, is denied
+ * with it. */
 static void test_lookalikes(void)
 {
 	CLEANUP(policy_freep)
@@ -347,7 +348,7 @@ static void test_lookalikes(void)
 	       "the Kelvin sign is a k for a rule that asks");
 	CHECKF(request_is(p, "POST", "https://api.example.com/list/a%2520b", POLICY_ALLOW) &&
 		       request_is(p, "POST", "https://api.example.com/list/%F0%9D%92%B3", POLICY_ALLOW),
-	       "a path that is allowed to the letter need not be listed as what it looks like");
+	       "a path that is allowed to the letter need not be listed in its other reading");
 	CHECKF(request_is(p, "POST", "https://api.example.com/list/x", POLICY_DENY),
 	       "a path that only resembles a listed one is not allowed");
 	CHECKF(request_is(p, "GET", "https://api.example.com/grap%CA%B0ql", POLICY_DENY),

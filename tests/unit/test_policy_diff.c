@@ -48,19 +48,21 @@ static void test_terms(void)
 
 		b.terms = one;
 		memcpy((char *)&b.terms + terms[i].at, from, terms[i].len);
-		CHECKF(!policy_terms_eq(&a, &b) && !policy_terms_eq(&b, &a), "%s is compared", terms[i].name);
+		CHECKF(!policy_terms_eq(&a, &b) && !policy_terms_eq(&b, &a), "the term %s is compared",
+		       terms[i].name);
 		memcpy((char *)&all.terms + terms[i].at, from, terms[i].len);
 	}
 	// NOLINTNEXTLINE(bugprone-suspicious-memory-comparison,cert-exp42-c,cert-flp37-c): both are static, so their padding is zero
 	CHECKF(memcmp(&all.terms, &other, sizeof(other)) == 0, "the table has every term");
 	b = a;
 	b.terms.ca = ca;
-	CHECKF(policy_terms_eq(&a, &b), "the same text elsewhere in memory is the same term");
+	CHECKF(policy_terms_eq(&a, &b), "equal texts at two places of memory are the same term");
 	b.terms.ca = NULL;
-	CHECKF(!policy_terms_eq(&a, &b) && !policy_terms_eq(&b, &a), "a term that is not set is another");
+	CHECKF(!policy_terms_eq(&a, &b) && !policy_terms_eq(&b, &a),
+	       "a term that is not set differs from one that is");
 	b = a;
 	b.depth = POLICY_INSPECT;
-	CHECKF(!policy_terms_eq(&a, &b), "the depth is compared");
+	CHECKF(!policy_terms_eq(&a, &b), "two policies of different depth differ");
 }
 
 int main(void)

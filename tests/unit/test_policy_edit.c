@@ -83,21 +83,22 @@ static void test_entries(void)
 	got = edited(file, HTTP(6, 10, "PUT /r/7/merge"));
 	CHECKF(strstr(got,
 		      "ask:   PUT /r/*/merge  # always\n        -   allow: PUT /r/7/merge\n        # and the rest\n"),
-	       "behind the one that asks, with its margin");
+	       "a new entry stands behind the one that asks, with its margin");
 	CHECK(strlen(got) == strlen(file) + strlen("        -   allow: PUT /r/7/merge\n"));
 	got = edited(file, HTTP(6, 12, "POST /a"));
 	CHECKF(strstr(got, "                POST /b]\n        - allow: POST /a\n      graphql:\n"),
-	       "behind its last line");
+	       "a new entry stands behind the last line of a list");
 	got = edited(file, HTTP(6, 13, "POST /b/%3A:x"));
 	CHECKF(strstr(got, "\n        - allow: \"POST /b/%3A:x\"\n"),
-	       "quoted where YAML would read it otherwise");
+	       "an entry that YAML would read otherwise is quoted");
 	got = edited(file, &gql);
 	CHECKF(strstr(got,
 		      "          path: /api/gql\n        - allow: mutation addComment\n          path: \"/api/gql\"\n  # the end\n"),
-	       "with the path of the endpoint");
+	       "a new GraphQL entry gets the path of its endpoint");
 	CHECK(refused(file, HTTP(6, 9, "PUT /x"), "no entry"));
 	CHECK(refused(file, HTTP(7, 10, "PUT /x"), "no rule"));
-	CHECKF(refused(file, HTTP(6, 10, "PUT /**"), "pattern"), "a star of the sandbox's is no pattern");
+	CHECKF(refused(file, HTTP(6, 10, "PUT /**"), "pattern"),
+	       "a star in a path of the sandbox makes no pattern");
 	CHECKF(refused(file, HTTP(6, 10, "PUT /a\n- allow: GET /x"), "character"),
 	       "a line break in a path makes no new line");
 	CHECK(refused(file, HTTP(6, 10, "PUT /\"a"), "character"));
@@ -112,7 +113,7 @@ static void test_turn(void)
 		 "allow:\n- domain: a.com\n  graphql:\n  - allow: mutation merge # m\n"));
 	CHECKF(is("allow:\r\n- domain: a.com\r\n  http:\r\n  - ask: PUT /x", TURN(2, 4, "http"),
 		  "allow:\r\n- domain: a.com\r\n  http:\r\n  - allow: PUT /x"),
-	       "CR LF, no break at the end");
+	       "a file with CR LF and no line break at its end keeps both");
 	CHECK(is("allow:\n- domain: a.com\n  graphql:\n  - path: /g\n    ask: mutation merge\n",
 		 TURN(2, 5, "graphql"),
 		 "allow:\n- domain: a.com\n  graphql:\n  - path: /g\n    allow: mutation merge\n"));
@@ -128,7 +129,7 @@ static void test_turn(void)
 		 "allow:\n- domain: a.com\n  http:\n  - allow : PUT /x\n"));
 	CHECKF(refused("allow:\n- domain: a.com\n  http:\n  - \"\\x61sk\": PUT /x\n", TURN(2, 4, "http"),
 		       "expected"),
-	       "a word that is only spelled so when it is read");
+	       "a word that is escaped in quotes is not replaced");
 	CHECK(refused("allow:\n- domain: a.com\n  http:\n  - ask: PUT /x\n    deny: PUT /y\n",
 		      TURN(2, 4, "http"), "more than one"));
 }
@@ -141,13 +142,13 @@ static void test_rules(void)
 		"egress:\n  allow:\n    - b.com # x\n    - domain: x.a.com\n      port: 443\n  ask:\n    - domain: \"*.a.com\"\n"));
 	CHECKF(is("ask:\n- domain: \"*.a.com\"\n  port: 443\n# end", RULE("x.a.com", 443),
 		  "ask:\n- domain: \"*.a.com\"\n  port: 443\nallow:\n  - domain: x.a.com\n    port: 443\n# end"),
-	       "where there is no allow: yet");
+	       "an added rule makes 'allow:' where there is none");
 	CHECKF(is("ask: [\"*.a.com\"]\nallow:\nmode: enforce\n", RULE("x.a.com", 8443),
 		  "ask: [\"*.a.com\"]\nallow:\n  - domain: x.a.com\n    port: 8443\nmode: enforce\n"),
-	       "where it is empty");
+	       "an added rule fills an empty 'allow:'");
 	CHECKF(is("allow:\n  - b.com", RULE("x.a.com", 443),
 		  "allow:\n  - b.com\n  - domain: x.a.com\n    port: 443"),
-	       "no break at the end");
+	       "a rule is added to a file without a line break at its end");
 	CHECK(is("allow:\r\n- b.com\r\n\r\n", RULE("9.9.9.9", 53),
 		 "allow:\r\n- b.com\r\n- address: \"9.9.9.9\"\r\n  port: 53\r\n\r\n"));
 	CHECK(is("allow:\n- b.com\n",
@@ -176,10 +177,11 @@ static void test_move(void)
 		"egress:\n  allow:\n    - b.com\n    - domain: a.com # t\n      # its port\n      port: 443\n  ask:\n    - c.com\n    # it\n    - d.com\n"));
 	CHECKF(is("allow:\n  - b.com\nask:\n- domain: a.com\n  port: 443\n", MOVE(4),
 		  "allow:\n  - b.com\n  - domain: a.com\n    port: 443\nask:\n"),
-	       "indented as the others there, and nothing is left");
+	       "a moved rule is indented as its new neighbours, and 'ask:' stays empty");
 	CHECKF(is("ask:\n- a.com:443\n", MOVE(2), "ask:\nallow:\n  - a.com:443\n"),
-	       "where there is no allow: yet");
-	CHECKF(is("ask:\n- a.com:443", MOVE(2), "ask:\nallow:\n  - a.com:443\n"), "no break at the end");
+	       "a moved rule makes 'allow:' where there is none");
+	CHECKF(is("ask:\n- a.com:443", MOVE(2), "ask:\nallow:\n  - a.com:443\n"),
+	       "a rule is moved in a file without a line break at its end");
 	CHECK(refused("ask: [\"a.com:443\"]\n", MOVE(1), "brackets"));
 	CHECK(refused("ask:\n- {domain: a.com, port: 443}\n", MOVE(2), "braces"));
 	CHECK(refused("allow:\n- a.com\n", MOVE(2), "not under 'ask:'"));
@@ -203,7 +205,7 @@ static void test_flow(void)
 	CHECKF(is("allow:\n- domain: a.com\n  http: [{deny: PUT /\u00fc}, {ask: PUT /x/*}]\n",
 		  HTTP(2, 3, "PUT /x/1"),
 		  "allow:\n- domain: a.com\n  http: [{deny: PUT /\u00fc}, {allow: \"PUT /x/1\"}, {ask: PUT /x/*}]\n"),
-	       "letters of several bytes before it");
+	       "letters of several bytes before an entry do not shift it");
 	CHECK(is(
 		"allow:\n- domain: a.com\n  graphql: [{ask: mutation *, path: /g}]\n", &gql,
 		"allow:\n- domain: a.com\n  graphql: [{allow: \"mutation a\", path: \"/g\"}, {ask: mutation *, path: /g}]\n"));
@@ -301,11 +303,11 @@ static void test_tools(void)
 
 	CHECKF(strstr(got, "\n  -  allow: deploy   # d\n     when: {env: prod*, \"n\": 1}\n") &&
 		       strlen(got) == strlen(file) + 2,
-	       "one word");
+	       "a tool rule is changed in one word");
 	got = edited(file, TOOL(4, "deploy", "deploy_x"));
 	CHECKF(strstr(got,
 		      "1}\n  -  allow: deploy_x\n     when: {\"env\": \"prod*\", \"n\": \"1\"}\n  - ask: ["),
-	       "with the conditions, behind it");
+	       "a new tool rule stands behind its model, with the conditions");
 	got = edited(file, TOOL(6, "rm_*", "rm_tmp"));
 	CHECK(strstr(got, "      k: v\n  - allow: rm_tmp\n    when: {\"k\": \"v\"}\n  - ask:\n"));
 	got = edited(file, TURN_TOOL(6, "a"));
@@ -316,7 +318,7 @@ static void test_tools(void)
 	CHECK(strstr(got, "  - ask: [a, \"rm_*\", c] # many\n") && strstr(got, "  - allow: b.c\n"));
 	got = edited(file, TURN_TOOL(6, "c"));
 	CHECKF(strstr(got, "  - ask: [a, \"rm_*\", 'b.c'] # many\n") && strstr(got, "  - allow: c\n"),
-	       "the last one");
+	       "the last tool of a list is moved out of it");
 	got = edited(file, TURN_TOOL(10, "d"));
 	CHECK(strstr(got, "  - ask:\n      # about e\n      - e\n  - allow: d\napply:"));
 	got = edited(file, TURN_TOOL(12, "e"));
@@ -362,8 +364,9 @@ int main(void)
 	test_secret();
 	test_tools();
 	test_apply();
-	CHECKF(!*edited("allow:\n\t- b.com\n", &tabs) && last.code == -EINVAL, "what is broken stays so");
+	CHECKF(!*edited("allow:\n\t- b.com\n", &tabs) && last.code == -EINVAL,
+	       "a file that YAML cannot read is refused");
 	CHECKF(is("allow:\n  -\tb.com\n", &tabs, "") && last.code < 0,
-	       "a tab behind the dash is not guessed at");
+	       "a rule with a tab behind its dash is refused");
 	return tap_done();
 }

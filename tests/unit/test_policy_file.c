@@ -200,7 +200,7 @@ static void test_wrong(void)
 		bool ok = !p && strstr(last_err.msg, w->at) && strstr(last_err.msg, w->why) &&
 			  (!w->hint || strstr(last_err.hint, w->hint));
 
-		if (!CHECKF(ok, "refused: %s", w->text))
+		if (!CHECKF(ok, "the policy is refused with its reason: %s", w->text))
 			printf("# %s (try: %s)\n", p ? "taken" : last_err.msg, last_err.hint);
 		policy_free(p);
 	}
@@ -251,7 +251,8 @@ static void test_warnings(void)
 		bool ok = warns[i].warning ? strstr(last_warnings, warns[i].warning) != NULL
 					   : !last_warnings[0];
 
-		if (!CHECKF(ok, "%s: %s", warns[i].warning ? warns[i].warning : "no warning", warns[i].text))
+		if (!CHECKF(ok, "the policy gives %s: %s", warns[i].warning ? warns[i].warning : "no warning",
+			    warns[i].text))
 			printf("# %s\n", last_warnings);
 		policy_free(p);
 	}
@@ -304,18 +305,19 @@ static void test_resolvers(void)
 	struct config_policy_args a = { .resolvers = both, .n_resolvers = 3, .mode = -1 };
 	struct policy *p = load_args(&a);
 
-	CHECKF(n_resolvers(p) == 2 && !last_conflicts[0], "without a file, each once");
+	CHECKF(n_resolvers(p) == 2 && !last_conflicts[0],
+	       "resolvers without a policy file are each used once");
 	policy_free(p);
 	a.files = files;
 	a.n_files = 1;
 	p = load_args(&a);
 	CHECKF(n_resolvers(p) == 1 && strstr(last_conflicts, "--resolver 8.8.8.8: not used"),
-	       "with a file that names some, what both name, and the rest is said");
+	       "resolvers that the policy file does not name are reported and not used");
 	policy_free(p);
 	a.resolvers = both + 1;
 	a.n_resolvers = 1;
 	CHECKF(load_args(&a) == NULL && strstr(last_err.msg, "no resolver is in both lists"),
-	       "nothing left is an error");
+	       "a policy without a common resolver is an error");
 	a.n_files = 0;
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
 		a.resolvers = &bad[i];
@@ -349,7 +351,7 @@ static void test_conflicts(void)
 		};
 
 		CHECKF(config_policy_conflicts(&a, &said, &last_err) == 0 && said.n == rows[i].in_vain,
-		       "--allow %s %s", rows[i].allow, rows[i].in_vain ? "is in vain" : "is not");
+		       "the option --allow %s %s", rows[i].allow, rows[i].in_vain ? "is in vain" : "is not");
 	}
 }
 
@@ -414,9 +416,7 @@ static void test_seen(void)
 				     "version: 1\r\n"
 				     "allow: [a.example.com]\t# x\r\n");
 
-	CHECKF(p != NULL,
-	       "letters of any script in a comment, and lines that end as on Windows, are taken: %s",
-	       last_err.msg);
+	CHECKF(p != NULL, "letters of any script in a comment and CR LF are accepted: %s", last_err.msg);
 	policy_free(p);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the shipped presets let through and what not, act by act. */
+/* The shipped presets: the acts that they allow and deny, act by act. */
 #include "config/preset.h"
 
 #include "policytest.h"
@@ -17,7 +17,8 @@ static void check_acts(const struct policy *p, const struct act *acts, size_t n)
 	for (size_t i = 0; i < n; i++)
 		CHECKF(request_is(p, acts[i].method, acts[i].url,
 				  acts[i].allowed ? POLICY_ALLOW : POLICY_DENY),
-		       "%s: %s %s", acts[i].allowed ? "allowed" : "denied", acts[i].method, acts[i].url);
+		       "the preset judges a request as %s: %s %s", acts[i].allowed ? "allowed" : "denied",
+		       acts[i].method, acts[i].url);
 }
 
 static const struct act rest[] = {
@@ -181,9 +182,9 @@ static void check_documents(const struct policy *triage, const struct policy *gh
 
 		CHECKF(graphql_is(triage, API "/graphql", d,
 				  documents[i].triage ? POLICY_ALLOW : POLICY_DENY),
-		       "github-triage: '%s'", d);
+		       "github-triage alone judges the GraphQL document '%s'", d);
 		CHECKF(graphql_is(gh, API "/graphql", d, documents[i].gh ? POLICY_ALLOW : POLICY_DENY),
-		       "with github-gh: '%s'", d);
+		       "github-triage with github-gh judges the GraphQL document '%s'", d);
 	}
 }
 
@@ -337,7 +338,7 @@ int main(void)
 
 		CHECKF(preset_about(&presets[i], &version, &about, &params, NULL) == 0 && version > 0 &&
 			       about.len,
-		       "preset %s has a version and says what it is", presets[i].name);
+		       "preset %s has a version and a description", presets[i].name);
 	}
 	policy_free(triage);
 	policy_free(gh);

@@ -18,12 +18,16 @@ static void test_parse(void)
 	char plain[] = "42 (sleep) " REST, nasty[] = "42 (x) R 1 1 (\n) ) " REST,
 	     shorter[] = "42 (x) S 1 2 3", none[] = "nothing", empty[] = "";
 
-	CHECKF(procs_parse(plain, &p) == 0 && p.pid == 42 && p.parent == 41 && p.threads == 3, "a line");
-	CHECKF(p.cpu_usec == 200 * (1000000 / (uint64_t)sysconf(_SC_CLK_TCK)), "with its children's time");
+	CHECKF(procs_parse(plain, &p) == 0 && p.pid == 42 && p.parent == 41 && p.threads == 3,
+	       "a line of /proc is parsed");
+	CHECKF(p.cpu_usec == 200 * (1000000 / (uint64_t)sysconf(_SC_CLK_TCK)),
+	       "the time of a process includes its children's");
 	CHECKF(p.rss == 25 * (uint64_t)sysconf(_SC_PAGESIZE), "a line of /proc has its resident pages");
-	CHECKF(procs_parse(nasty, &p) == 0 && p.parent == 41, "a name that looks like the rest of a line");
-	CHECKF(procs_parse(shorter, &p) == -EBADMSG, "a line that is cut");
-	CHECKF(procs_parse(none, &p) == -EBADMSG && procs_parse(empty, &p) == -EBADMSG, "no line");
+	CHECKF(procs_parse(nasty, &p) == 0 && p.parent == 41,
+	       "a name that looks like the rest of a line is parsed");
+	CHECKF(procs_parse(shorter, &p) == -EBADMSG, "a line that is cut is refused");
+	CHECKF(procs_parse(none, &p) == -EBADMSG && procs_parse(empty, &p) == -EBADMSG,
+	       "a text that is no line is refused");
 }
 
 /* Below us: one with a name that is none, which has a child with 32 MiB. */
@@ -61,13 +65,16 @@ static void test_sum(void)
 	}
 	setpgid(pid, pid);
 	CHECK(read(pipefd[0], &c, 1) == 1);
-	CHECKF(procs_read(&procs, &e) == 0 && procs.n >= 3, "all processes %s", e.msg);
-	CHECKF(procs_sum(&procs, pid, true, &sum) == 0 && sum.threads == 2, "two of them are the family");
-	CHECKF(sum.memory >= 32u << 20 && sum.memory < 64u << 20, "with its memory");
+	CHECKF(procs_read(&procs, &e) == 0 && procs.n >= 3, "all processes can be read %s", e.msg);
+	CHECKF(procs_sum(&procs, pid, true, &sum) == 0 && sum.threads == 2,
+	       "a process and its child are summed up");
+	CHECKF(sum.memory >= 32u << 20 && sum.memory < 64u << 20, "the sum of a family has its memory");
 	CHECKF(procs_sum(&procs, getpid(), false, &own) == 0 && own.threads == 3 && own.memory == 0,
 	       "the own process is counted with its children");
-	CHECKF(procs_sum(&procs, pid, true, &sum) == 0 && sum.threads == 2, "asked twice, the same answer");
-	CHECKF(procs_sum(&procs, 0x7ffffff0, true, &sum) == -ESRCH, "nobody has no family");
+	CHECKF(procs_sum(&procs, pid, true, &sum) == 0 && sum.threads == 2,
+	       "a second sum of the same processes is equal");
+	CHECKF(procs_sum(&procs, 0x7ffffff0, true, &sum) == -ESRCH,
+	       "a process that does not exist has no family");
 	kill(-pid, SIGKILL);
 	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
 		;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a typed line means at a question on the terminal, and what is shown there. */
+/* A question on the terminal: the meaning of typed lines, and the text that is shown. */
 #include "approval/prompt.h"
 #include "tap.h"
 
@@ -63,7 +63,7 @@ static void test_words(void)
 	for (size_t i = 0; i < ARRAY_SIZE(none); i++)
 		CHECKF(parse(none[i], &a) == PROMPT_UNKNOWN, "'%s' is no answer", none[i]);
 	CHECKF(prompt_parse("", "", &a) == PROMPT_EMPTY && prompt_parse("x", "", &a) == PROMPT_UNKNOWN,
-	       "without a code nothing allows");
+	       "an answer without a code does not allow");
 }
 
 static void test_code(void)
@@ -74,7 +74,7 @@ static void test_code(void)
 	struct ask_answer a;
 
 	memset(random, 255, sizeof(random));
-	CHECKF(prompt_code(random, sizeof(random), code) == -EAGAIN, "bytes of no use make no code");
+	CHECKF(prompt_code(random, sizeof(random), code) == -EAGAIN, "random bytes of no use give no code");
 	for (unsigned b = 0; b < 256; b++) {
 		memset(random, (int)b, sizeof(random));
 		if (prompt_code(random, sizeof(random), code) == 0) {
@@ -87,7 +87,7 @@ static void test_code(void)
 		kinds += seen[i] != 0;
 		BUG_ON(seen[i] && seen[i] != seen['b']);
 	}
-	CHECKF(kinds == 19, "%u letters, each as often as the others", kinds);
+	CHECKF(kinds == 19, "a code is made of %u letters, each as often as the others", kinds);
 }
 
 /* Feeds it all; the last event, and what was typed of the last line. */
@@ -125,18 +125,19 @@ static void test_keys(void)
 	CHECK(TYPE("\177\177kf") == PROMPT_KEY_NONE && !line[0]);
 	CHECK(TYPE("kf\003") == PROMPT_KEY_INTERRUPT && TYPE("\004") == PROMPT_KEY_INTERRUPT &&
 	      TYPE("kf\032") == PROMPT_KEY_SUSPEND);
-	CHECKF(TYPE("\033[Akfmx\r") == PROMPT_KEY_SPOILT && !line[0], "an arrow spoils the line");
+	CHECKF(TYPE("\033[Akfmx\r") == PROMPT_KEY_SPOILT && !line[0], "a key with an arrow spoils the line");
 	CHECKF(TYPE("kf\033]ltitle\033\\mx\r") == PROMPT_KEY_SPOILT && !line[0],
-	       "so does an answer of the terminal");
+	       "a response of the terminal spoils the line");
 	CHECKF(TYPE("\302\233kfmx\r") == PROMPT_KEY_SPOILT, "a control character in UTF-8 spoils the line");
-	CHECKF(TYPE("\033x\rkfmx\r") == PROMPT_KEY_LINE && str_eq(line, "kfmx"), "up to its end");
+	CHECKF(TYPE("\033x\rkfmx\r") == PROMPT_KEY_LINE && str_eq(line, "kfmx"),
+	       "a spoilt line ends at its end, and the next is read");
 	memset(many, 'k', sizeof(many));
 	many[sizeof(many) - 1] = '\r';
 	CHECKF(type(many, sizeof(many), line, sizeof(line)) == PROMPT_KEY_SPOILT,
-	       "one that is too long is none");
+	       "a line that is too long is spoilt");
 }
 
-/* ---- What is shown. ---- */
+/* ---- The text that is shown. ---- */
 
 #define CONTINUED TERMROWS_MARK
 
@@ -224,7 +225,8 @@ static void make_text(struct prompt_text *t, unsigned cols, unsigned kind, const
 	termrows_add(&t->text, cols, "reason", buf_cstr(&evil));
 }
 
-/* One page: rows are ours, none is too wide, there are no more than the screen has. What was shown of `want` is taken off. */
+/* One page: rows are ours, none is too wide, there are no more than the screen has. The part of `want` that was
+ * shown is taken off. */
 static bool check_page(const struct prompt_shown *s, const char **want, bool *has_act, bool *has_code)
 {
 	autobuf struct buf out = BUF_INIT;
@@ -280,13 +282,15 @@ static void test_pages(void)
 			}
 			many += pages > 1;
 			if (pages && (!good || !has_act || *want))
-				CHECKF(false, "%u columns, %u rows, fill %u: %u pages", s.cols, s.rows, kind,
-				       pages);
+				CHECKF(false,
+				       "a question fits its pages: %u columns, %u rows, fill %u: %u pages",
+				       s.cols, s.rows, kind, pages);
 			if (!pages && widths[w] > 20)
-				CHECKF(false, "%u columns, %u rows: no pages", s.cols, s.rows);
+				CHECKF(false, "a question has pages at %u columns and %u rows", s.cols,
+				       s.rows);
 		}
 	}
-	CHECKF(many > 40, "%u questions in pages: all of it, rows of ours, the act with the code on the last",
+	CHECKF(many > 40, "%u questions have pages with all text, our marks, and act and code on the last",
 	       many);
 }
 
@@ -308,10 +312,10 @@ static void test_no_room(void)
 	CHECK(prompt_pages(&s) == 0);
 	s.rows = 0;
 	s.cols = 0;
-	CHECKF(prompt_pages(&s) > 0, "a terminal that does not say is one of 80x24");
+	CHECKF(prompt_pages(&s) > 0, "a terminal that reports no size has 80x24");
 	s.rows = 200;
 	s.cols = 19;
-	CHECKF(prompt_pages(&s) == 0, "one that is too narrow has no room");
+	CHECKF(prompt_pages(&s) == 0, "a terminal that is too narrow shows no question");
 }
 
 static void test_show(void)
@@ -328,7 +332,7 @@ static void test_show(void)
 	CHECK(prompt_pages(&s) == 1);
 	prompt_show(&s, &out);
 	CHECKF(strstr(buf_cstr(&out), "what     request  PUT https://api.test/x\r\nquestion abc-1\r\n===="),
-	       "what is asked for is right above the answers");
+	       "the act stands right above the answers");
 	CHECK(strstr(buf_cstr(&out), "3 more wait") &&
 	      strstr(buf_cstr(&out), "  kfmx sandbox    the same, until") &&
 	      strstr(buf_cstr(&out), "  \033[1mkfmx\033[0m            allow"));
@@ -348,7 +352,7 @@ static void test_show(void)
 	CHECKF(strstr(buf_cstr(&page), "(page 1 of ") && strstr(buf_cstr(&page), "\033[1mEnter\033[0m") &&
 		       strstr(buf_cstr(&page), "question abc-1\r\nwho ") &&
 		       !strstr(buf_cstr(&page), "sandbox   ") && !strstr(buf_cstr(&page), "????"),
-	       "a first page says what is asked for, how to go on, and no code");
+	       "the first of several pages has the act and the next key, and no code");
 	prompt_clear(50, &clear);
 	CHECK(str_starts(buf_cstr(&clear), "\x18\033\\") && strstr(buf_cstr(&clear), "\033[?1049l") &&
 	      strstr(buf_cstr(&clear), "\033[2J"));
@@ -373,7 +377,8 @@ static void test_notice(void)
 	unsigned bad = 0;
 
 	prompt_notice(&v, 400, &out);
-	CHECKF(str_starts(buf_cstr(&out), head), "the id comes first: %s", buf_cstr(&out));
+	CHECKF(str_starts(buf_cstr(&out), head), "a notice begins with the id of its question: %s",
+	       buf_cstr(&out));
 	for (size_t max = 1; max < 300; max++) {
 		autobuf struct buf cut = BUF_INIT;
 		const char *p, *quote;
@@ -386,7 +391,7 @@ static void test_notice(void)
 		for (; *p; p++)
 			bad += *p < 0x20 || *p > 0x7e;
 	}
-	CHECKF(bad == 0, "an agent's words stay in their quotes, however the line is cut");
+	CHECKF(bad == 0, "the words of an agent stay quoted wherever a line is cut");
 }
 
 int main(void)

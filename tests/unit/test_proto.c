@@ -63,7 +63,8 @@ static void test_impossible_exits(void)
 
 		frame_add_u32s(&b, PROTO_EXIT, 1, bad[i], 3);
 		CHECK(frame_parse(b.data, b.len, &f) > 0);
-		CHECKF(proto_get_exit(&f, &x) == -EPROTO, "exit %u %u %u cannot be", bad[i][0], bad[i][1],
+		CHECKF(proto_get_exit(&f, &x) == -EPROTO,
+		       "an exit of kind %u, value %u and what %u is refused", bad[i][0], bad[i][1],
 		       bad[i][2]);
 	}
 }
@@ -101,8 +102,9 @@ static void test_codes(void)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		CHECKF(proto_exit_code(&cases[i].x) == cases[i].code, "kind %u value %u what %u is %d",
-		       cases[i].x.kind, cases[i].x.value, cases[i].x.what, cases[i].code);
+		CHECKF(proto_exit_code(&cases[i].x) == cases[i].code,
+		       "an exit of kind %u, value %u and what %u has code %d", cases[i].x.kind,
+		       cases[i].x.value, cases[i].x.what, cases[i].code);
 	}
 }
 
@@ -116,7 +118,7 @@ static void test_texts(void)
 		e = ERR_INIT;
 		proto_exit_text(&x, "cmd\033[2J", "/dir", &e);
 		CHECKF(e.code == -EAGAIN && e.msg[0] && !strchr(e.msg, '\033'),
-		       "reason %u has a harmless text", what);
+		       "the reason %u of a failed start has a harmless text", what);
 	}
 }
 
@@ -148,12 +150,14 @@ static void test_bad_bodies(void)
 {
 	struct proto_body b = { 0 };
 
-	CHECKF(SPLIT("/w\0ls\0-l\0A=1\0", 2, 0, &b) == -EPROTO, "more strings than said");
-	CHECKF(SPLIT("/w\0ls\0-l\0A=1\0", 2, 2, &b) == -EPROTO, "fewer strings than said");
-	CHECKF(SPLIT("/w\0ls", 1, 0, &b) == -EPROTO, "a last string without its end");
-	CHECKF(SPLIT("", 1, 0, &b) == -EPROTO, "an empty body");
-	CHECKF(SPLIT("/w\0ls\0", UINT32_MAX, 0, &b) == -E2BIG, "four thousand million arguments");
-	CHECKF(SPLIT("/w\0ls\0", 1, UINT32_MAX, &b) == -E2BIG, "as many variables");
+	CHECKF(SPLIT("/w\0ls\0-l\0A=1\0", 2, 0, &b) == -EPROTO,
+	       "a body with more strings than announced is refused");
+	CHECKF(SPLIT("/w\0ls\0-l\0A=1\0", 2, 2, &b) == -EPROTO,
+	       "a body with fewer strings than announced is refused");
+	CHECKF(SPLIT("/w\0ls", 1, 0, &b) == -EPROTO, "a last string without its end is refused");
+	CHECKF(SPLIT("", 1, 0, &b) == -EPROTO, "an empty start body is refused");
+	CHECKF(SPLIT("/w\0ls\0", UINT32_MAX, 0, &b) == -E2BIG, "four thousand million arguments are refused");
+	CHECKF(SPLIT("/w\0ls\0", 1, UINT32_MAX, &b) == -E2BIG, "four thousand million variables are refused");
 }
 
 static void test_data(void)

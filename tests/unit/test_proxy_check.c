@@ -51,8 +51,8 @@ int main(void)
 	CHECK(sodium_init() >= 0 && policy && loop_open(&loop, NULL) == 0);
 	s = make_sets(policy);
 	be_silent(proxy_sets_find(s, "p"));
-	CHECKF(proxy_sets_find(s, "p")->member[0].check, "a proxy that was silent is checked");
-	CHECKF(loop.timers, "in the next round");
+	CHECKF(proxy_sets_find(s, "p")->member[0].check, "a proxy without a response is checked again");
+	CHECKF(loop.timers, "a proxy's check begins in the next round");
 	proxy_sets_free(s);
 	CHECKF(!loop.timers, "a check ends with its sets");
 
@@ -61,7 +61,7 @@ int main(void)
 	proxy_ref(p); /* a connection through it is being made */
 	proxy_sets_free(s);
 	be_silent(p);
-	CHECKF(!p->member[0].check && !loop.timers, "no check begins on sets that are over");
+	CHECKF(!p->member[0].check && !loop.timers, "no check begins after its proxy sets were freed");
 	proxy_unref(p);
 	policy_free(policy);
 	loop_close(&loop);

@@ -30,11 +30,12 @@ int main(void)
 	CHECK(proxy_credentials_check("", 0) == 0);
 	CHECK(is("p", 0, "ann", "one"));
 	CHECKF(is("p", 1, "bob", "t:w o"), "a password may hold a colon and a space");
-	CHECKF(is("p", 2, "ann", "one") && is("p", 3, "bob", "t:w o"), "they are used again from the first");
+	CHECKF(is("p", 2, "ann", "one") && is("p", 3, "bob", "t:w o"),
+	       "the first credentials are used again after the last");
 	CHECK(is("q", 5, "x", "y"));
 	CHECK(!proxy_credentials_find(text, sizeof(text) - 1, "r", 0, &u, &pw));
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
-		CHECKF(check(bad[i]) != 0, "line %zu of those that are wrong", i);
+		CHECKF(check(bad[i]) != 0, "line %zu of the wrong credentials is refused", i);
 	CHECK(check("p\ta:b\nq\tc:d\nr\te\n") == 3);
 	snprintf(longest, sizeof(longest), "p\tx:%0255d\n", 0);
 	CHECK(check(longest) == 0);

@@ -46,9 +46,10 @@ static void test_value(void)
 	score_success_of(&s, 1, 0, 500 * MS, 1 * S);
 	CHECKF(fabs(score_value(&s, 1 * S) - 0.5) < 1e-9, "half a second of latency halves the score");
 	score_success_of(&s, 1, 0, 2000 * MS, 2 * S);
-	CHECKF(fabs(s.latency_ns - 2000.0 * MS) < 1, "a slower answer counts at once");
+	CHECKF(fabs(s.latency_ns - 2000.0 * MS) < 1, "a slower response counts at once");
 	score_success_of(&s, 1, 0, 100 * MS, 3 * S);
-	CHECKF(s.latency_ns > 1700.0 * MS && s.latency_ns < 2000.0 * MS, "a faster one decays in");
+	CHECKF(s.latency_ns > 1700.0 * MS && s.latency_ns < 2000.0 * MS,
+	       "a faster response counts little by little");
 	for (int i = 0; i < 60; i++)
 		score_success_of(&s, 1, 0, 100 * MS, (4 + (uint64_t)i) * S);
 	CHECKF(s.latency_ns < 110.0 * MS, "a faster latency has replaced a slower one after a minute");
@@ -59,9 +60,9 @@ static void test_forgets(void)
 	struct score s[2] = { SCORE_INIT, SCORE_INIT };
 
 	score_fault(s, 2, 0, 1 * S);
-	CHECKF(fabs(score_success(&s[0], 1 * S) - 0.75) < 1e-9, "a fault counts a quarter");
+	CHECKF(fabs(score_success(&s[0], 1 * S) - 0.75) < 1e-9, "a fault lowers the score by a quarter");
 	CHECK(s[0].state == SCORE_CLOSED);
-	CHECKF(score_success(&s[0], 1 * S + 600 * S) > 0.96, "without news it goes back towards 1");
+	CHECKF(score_success(&s[0], 1 * S + 600 * S) > 0.96, "a score without news returns towards 1");
 	CHECKF(score_success(&s[0], 3600 * S) > 0.999, "a fault is forgotten after an hour");
 }
 
@@ -74,12 +75,12 @@ static void test_eject(void)
 	fresh(s, N);
 	for (int i = 0; i < 3; i++)
 		score_fault(s, N, 2, now);
-	CHECKF(s[2].state == SCORE_OPEN, "three faults in a row eject");
+	CHECKF(s[2].state == SCORE_OPEN, "three faults in a row eject a proxy");
 	CHECK(s[2].until == now + SCORE_EJECT_FIRST_NS);
 	count_picks(s, N, now + 1 * S, 1000, got);
-	CHECKF(got[2] == 0, "an ejected one is not taken");
-	CHECKF(got[0] > 200 && got[1] > 200 && got[3] > 200, "the others share: %u %u %u", got[0], got[1],
-	       got[3]);
+	CHECKF(got[2] == 0, "an ejected proxy gets no connections");
+	CHECKF(got[0] > 200 && got[1] > 200 && got[3] > 200,
+	       "the other proxies share its connections: %u %u %u", got[0], got[1], got[3]);
 }
 
 static void test_half_open(void)
@@ -94,16 +95,16 @@ static void test_half_open(void)
 	now = s[2].until;
 	count_picks(s, N, now, 1000, got);
 	CHECKF(got[2] == 1 && s[2].state == SCORE_HALF_OPEN,
-	       "when its time is over it gets one probe, and only one");
+	       "an ejected proxy gets exactly one probe when its time is over");
 	score_fault(s, N, 2, now);
 	until = s[2].until;
 	CHECKF(s[2].state == SCORE_OPEN && until == now + 2 * SCORE_EJECT_FIRST_NS,
-	       "a failed probe ejects for twice as long");
+	       "a failed probe ejects the proxy for twice as long");
 	now = until;
 	count_picks(s, N, now, 10, got);
 	CHECK(got[2] == 1);
 	score_success_of(s, N, 2, 10 * MS, now);
-	CHECKF(s[2].state == SCORE_CLOSED, "a good one closes");
+	CHECKF(s[2].state == SCORE_CLOSED, "a successful probe takes the proxy back");
 	/* ejected again soon: it grows; after long peace it begins anew */
 	for (int i = 0; i < 3; i++)
 		score_fault(s, N, 2, now);
@@ -112,7 +113,8 @@ static void test_half_open(void)
 	score_success_of(s, N, 2, 10 * MS, now);
 	for (int i = 0; i < 3; i++)
 		score_fault(s, N, 2, now);
-	CHECKF(s[2].until == now + SCORE_EJECT_FIRST_NS, "an hour later nothing is remembered");
+	CHECKF(s[2].until == now + SCORE_EJECT_FIRST_NS,
+	       "an hour without a fault resets the time of ejection");
 }
 
 static void test_longest(void)
@@ -145,12 +147,12 @@ static void test_share(void)
 	}
 	for (size_t i = 0; i < N; i++)
 		ejected += s[i].state != SCORE_CLOSED;
-	CHECKF(ejected == N / 2, "half of them at most are ejected, all failing: %u", ejected);
+	CHECKF(ejected == N / 2, "at most half of all failing proxies are ejected: %u", ejected);
 	CHECK(score_pick(s, N, NULL, 2 * S, dice, &seed) != SCORE_NONE);
 	for (int i = 0; i < 10; i++)
 		score_fault(&one, 1, 0, 1 * S);
 	CHECKF(one.state == SCORE_CLOSED && score_pick(&one, 1, NULL, 2 * S, dice, &seed) == 0,
-	       "the only one is never ejected");
+	       "a proxy that is the only one is never ejected");
 }
 
 static void test_better_of_two(void)
@@ -163,8 +165,8 @@ static void test_better_of_two(void)
 		score_success_of(s, N, i, (i == 0 ? 10 : 1000) * MS, 1 * S);
 	count_picks(s, N, 1 * S, 4000, got);
 	/* 1 - C(3,2)/C(4,2): it is among two picks out of four half of the time, and wins then */
-	CHECKF(got[0] > 1800 && got[0] < 2200, "the best wins whenever it is among the two: %u of 4000",
-	       got[0]);
+	CHECKF(got[0] > 1800 && got[0] < 2200,
+	       "the best proxy is picked whenever it is among the two: %u of 4000", got[0]);
 	CHECKF(got[1] > 300 && got[2] > 300 && got[3] > 300, "slower proxies still get their share");
 }
 
@@ -175,7 +177,7 @@ static void test_skip(void)
 
 	for (int i = 0; i < 20; i++) {
 		if (score_pick(s, 2, &skip, 0, dice, &seed) != 1)
-			CHECKF(false, "one that was tried is not tried again");
+			CHECKF(false, "a proxy that was tried is not tried again");
 	}
 	CHECK(score_pick(s, 2, &all, 0, dice, &seed) == SCORE_NONE);
 }
@@ -186,17 +188,16 @@ static void test_neutral(void)
 	uint64_t seed = 1, now;
 
 	score_neutral(s, 0, 1 * S, true);
-	CHECKF(s[0].success > 0.999 && s[0].faults == 0, "what the server did counts neither way");
+	CHECKF(s[0].success > 0.999 && s[0].faults == 0, "a fault of the server does not change the score");
 	for (int i = 0; i < 3; i++)
 		score_fault(s, 2, 0, 1 * S);
 	now = s[0].until;
 	CHECK(score_pick(s, 2, NULL, now, dice, &seed) == 0);
 	score_neutral(s, 0, now, false);
-	CHECKF(s[0].state == SCORE_OPEN && score_wants_probe(&s[0], now),
-	       "a probe that was cancelled is given again");
+	CHECKF(s[0].state == SCORE_OPEN && score_wants_probe(&s[0], now), "a cancelled probe is given again");
 	CHECK(score_pick(s, 2, NULL, now, dice, &seed) == 0);
 	score_neutral(s, 0, now, true);
-	CHECKF(s[0].state == SCORE_CLOSED, "a proxy that refuses in good order works");
+	CHECKF(s[0].state == SCORE_CLOSED, "a proxy that refuses in good order is taken back");
 }
 
 static void test_lost_probe(void)
@@ -210,7 +211,7 @@ static void test_lost_probe(void)
 	CHECK(score_pick(s, 2, NULL, now, dice, &seed) == 0);
 	CHECK(score_pick(s, 2, NULL, now + 60 * S, dice, &seed) == 1);
 	CHECKF(score_pick(s, 2, NULL, now + 200 * S, dice, &seed) == 0,
-	       "a probe of which nothing was heard is given again");
+	       "a lost probe is given again after a while");
 }
 
 /* A day of one proxy that is down every hour for five minutes, among three good ones. */
@@ -233,9 +234,9 @@ static void test_day(void)
 			score_success_of(s, N, i, 50 * MS, now);
 		}
 	}
-	CHECKF(bad < 24 * 20, "in a day of which 2 hours were bad %u of %u requests met a fault", bad, all);
+	CHECKF(bad < 24 * 20, "a day with 2 bad hours has few faults: %u of %u requests", bad, all);
 	CHECKF(s[1].state == SCORE_CLOSED && s[1].successes > 10000,
-	       "a proxy was used again whenever it worked: %llu, %s", (unsigned long long)s[1].successes,
+	       "a proxy is used again whenever it works: %llu, %s", (unsigned long long)s[1].successes,
 	       score_state_name(s[1].state));
 }
 
@@ -246,15 +247,16 @@ static void test_sticky(void)
 	CHECK(sticky_find(&t, 5, 0) == STICKY_NONE);
 	sticky_keep(&t, 5, 3, 600 * S);
 	CHECK(sticky_find(&t, 5, 599 * S) == 3);
-	CHECKF(sticky_find(&t, 5, 600 * S) == STICKY_NONE, "a time limit");
+	CHECKF(sticky_find(&t, 5, 600 * S) == STICKY_NONE, "a sticky choice ends at its time limit");
 	sticky_keep(&t, 5, 2, 1200 * S);
 	CHECK(sticky_find(&t, 5, 700 * S) == 2);
 	sticky_drop(&t, 5);
 	CHECK(sticky_find(&t, 5, 700 * S) == STICKY_NONE);
 	for (uint64_t i = 0; i < 100000; i++)
 		sticky_keep(&t, 1 + i * STICKY_SETS, i % 4, (700 + i) * S);
-	CHECKF(sticky_find(&t, 1 + 99999ull * STICKY_SETS, 0) == 99999 % 4, "a full table keeps the latest");
-	CHECKF(sticky_find(&t, 1, 0) == STICKY_NONE, "a full table drops the oldest");
+	CHECKF(sticky_find(&t, 1 + 99999ull * STICKY_SETS, 0) == 99999 % 4,
+	       "a full sticky table keeps the latest choice");
+	CHECKF(sticky_find(&t, 1, 0) == STICKY_NONE, "a full sticky table drops the oldest choice");
 }
 
 int main(void)

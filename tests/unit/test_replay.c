@@ -214,7 +214,7 @@ static void test_credentials(void)
 	re = all;
 }
 
-/* What the policy has a person asked about, and what a person said on top of it. */
+/* Requests that the policy has a person asked about, and answers of a person on top of it. */
 static void test_asked(void)
 {
 	CLEANUP(policy_freep)
@@ -324,7 +324,7 @@ static void test_tools(void)
 	re = all;
 }
 
-/* What was counted without a name, and is like what has one. */
+/* Events that were counted without a name and are like one that has a name. */
 static void test_again(void)
 {
 	CLEANUP(policy_freep) struct policy *p = policy_of("version: 1\nallow: [plain.example]\n");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is kept of a resolver's answers, on a fake clock. */
+/* The cache of a resolver's responses, on a fake clock. */
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "dial/connect/resolve_cache.h"
@@ -18,7 +18,7 @@ static struct host name(const char *stem, unsigned n)
 
 	snprintf(text, sizeof(text), "%s%u.example.test", stem, n);
 	if (host_canon(text, strlen(text), &h, NULL) < 0)
-		CHECKF(false, "%s is a name", text);
+		CHECKF(false, "the name %s can be parsed", text);
 	return h;
 }
 
@@ -44,20 +44,22 @@ static void test_ttl(struct resolve_cache *c)
 	add(c, &a, 0, 60, 100 * S);
 	CHECK(resolve_cache_find(c, &a, 159 * S) != NULL);
 	CHECK(resolve_cache_left(resolve_cache_find(c, &a, 130 * S), 130 * S) == 30);
-	CHECKF(!resolve_cache_find(c, &a, 160 * S), "an answer is kept as long as it says");
-	CHECKF(!resolve_cache_find(c, &a, 100 * S), "an expired answer is removed from the cache");
+	CHECKF(!resolve_cache_find(c, &a, 160 * S), "a response is kept for its time to live");
+	CHECKF(!resolve_cache_find(c, &a, 100 * S), "an expired response is removed from the cache");
 	add(c, &b, 0, 0, 100 * S);
 	CHECKF(resolve_cache_find(c, &b, (100 + RESOLVE_TTL_MIN - 1) * S),
-	       "a time to live of nothing is some seconds");
+	       "a response with a time to live of 0 is kept for some seconds");
 	CHECK(!resolve_cache_find(c, &b, (100 + RESOLVE_TTL_MIN) * S));
 	add(c, &b, 0, UINT32_MAX, 100 * S);
-	CHECKF(!resolve_cache_find(c, &b, (100 + RESOLVE_TTL_MAX) * S), "one of 136 years is an hour");
+	CHECKF(!resolve_cache_find(c, &b, (100 + RESOLVE_TTL_MAX) * S),
+	       "a response with a time to live of 136 years is kept for an hour");
 	add(c, &d, -ENOENT, 86400, 100 * S);
 	CHECK(resolve_cache_find(c, &d, 101 * S)->answer.status == -ENOENT);
 	CHECKF(!resolve_cache_find(c, &d, (100 + RESOLVE_TTL_NO_NAME) * S),
-	       "that there is no such name is kept shortly");
+	       "the absence of a name is kept shortly");
 	add(c, &e, -EREMOTEIO, 86400, 100 * S);
-	CHECKF(!resolve_cache_find(c, &e, (100 + RESOLVE_TTL_FAILED) * S), "a failure hardly at all");
+	CHECKF(!resolve_cache_find(c, &e, (100 + RESOLVE_TTL_FAILED) * S),
+	       "a failed lookup is kept very shortly");
 }
 
 /* A sandbox that asks for a million names. */
@@ -73,13 +75,13 @@ static void test_bound(struct resolve_cache *c)
 		if (i % 1000 == 0 && i < 500000)
 			(void)resolve_cache_find(c, &first, 0);
 		if (c->n > RESOLVE_CACHE_MAX)
-			CHECKF(false, "%zu are kept", c->n);
+			CHECKF(false, "the cache holds %zu responses, more than its bound", c->n);
 		if (i == 490000)
-			CHECKF(resolve_cache_find(c, &first, 0), "what is used stays");
+			CHECKF(resolve_cache_find(c, &first, 0), "a response in use stays in a full cache");
 	}
 	CHECK(c->n == RESOLVE_CACHE_MAX);
 	CHECK(resolve_cache_find(c, &last, 0) != NULL);
-	CHECKF(!resolve_cache_find(c, &first, 0), "what is not goes first");
+	CHECKF(!resolve_cache_find(c, &first, 0), "a response without use leaves a full cache");
 }
 
 static void test_pending(struct resolve_cache *c)
@@ -94,11 +96,11 @@ static void test_pending(struct resolve_cache *c)
 		h = name("p", i);
 		x[i] = resolve_cache_add(c, &h, &r);
 		if (!x[i])
-			CHECKF(false, "question %u is taken", i);
+			CHECKF(false, "open query %u is accepted", i);
 	}
 	h = name("one-more", 0);
-	CHECKF(!resolve_cache_add(c, &h, &r) && r == -EBUSY, "questions that are open are bounded");
-	CHECKF(resolve_cache_find(c, &x[0]->name, UINT64_MAX) == x[0], "open questions do not expire");
+	CHECKF(!resolve_cache_add(c, &h, &r) && r == -EBUSY, "the number of open queries has a bound");
+	CHECKF(resolve_cache_find(c, &x[0]->name, UINT64_MAX) == x[0], "open queries do not expire");
 	resolve_cache_forget(c);
 	CHECK(c->n == RESOLVE_PENDING_MAX);
 	for (unsigned i = 0; i < RESOLVE_PENDING_MAX; i++)
@@ -121,7 +123,7 @@ static void test_interleave(void)
 	a = (struct resolve_answer){ 0 };
 	resolve_interleave(&a, NULL, 0, many, 100);
 	CHECKF(a.n_addrs == RESOLVE_ADDRS_MAX && addr_v4(&a.addrs[1]) == 0x02000001,
-	       "each once, and not too many");
+	       "a response has each address once, up to its bound");
 }
 
 static void test_conf(void)

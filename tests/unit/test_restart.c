@@ -21,7 +21,7 @@ static void test_parse(void)
 	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
 		CHECKF(restart_parse(good[i], &r, NULL) == 0 &&
 			       strcmp(restart_format(&r, text), good[i]) == 0,
-		       "%s is read and written as it is", good[i]);
+		       "the restart policy %s is read and written unchanged", good[i]);
 	CHECK(is_refused("", "restart policy") && is_refused("never", "on-failure"));
 	CHECK(is_refused("always:3", "only on-failure") && is_refused("no:", "only on-failure"));
 	CHECK(is_refused("on-failure:0", "tries") && is_refused("on-failure:", "tries"));
@@ -42,11 +42,12 @@ static void test_backoff(void)
 		sum += wait < last;
 		last = wait;
 	}
-	CHECKF(sum == 0 && last == BACKOFF_MAX, "pauses only grow, up to a bound");
-	CHECKF(backoff_next(&b, BACKOFF_LASTING - 1) == BACKOFF_MAX, "a short run counts");
-	CHECKF(backoff_next(&b, BACKOFF_LASTING) == BACKOFF_FIRST, "a long one begins anew");
+	CHECKF(sum == 0 && last == BACKOFF_MAX, "pauses between restarts only grow, up to a bound");
+	CHECKF(backoff_next(&b, BACKOFF_LASTING - 1) == BACKOFF_MAX, "a short run lengthens the pause");
+	CHECKF(backoff_next(&b, BACKOFF_LASTING) == BACKOFF_FIRST, "a long run resets the pause");
 	b.tries = UINT32_MAX;
-	CHECKF(backoff_next(&b, 0) == BACKOFF_MAX && b.tries == UINT32_MAX, "the count does not wrap");
+	CHECKF(backoff_next(&b, 0) == BACKOFF_MAX && b.tries == UINT32_MAX,
+	       "the count of restarts does not wrap");
 }
 
 static enum restart_verdict decide(const char *policy, struct backoff *b, bool by_itself, int code)
@@ -68,7 +69,7 @@ static void test_decide(void)
 	CHECK(decide("on-failure", &b, true, 0) == RESTART_DONE &&
 	      decide("on-failure", &b, true, 1) == RESTART_AGAIN);
 	CHECKF(decide("on-failure", &b, false, 0) == RESTART_AGAIN,
-	       "an end that is not its own is a failure");
+	       "a run that was ended from outside has failed");
 	b.tries = 0;
 	CHECK(decide("on-failure:2", &b, true, 1) == RESTART_AGAIN &&
 	      decide("on-failure:2", &b, true, 1) == RESTART_AGAIN);

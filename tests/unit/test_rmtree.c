@@ -76,8 +76,9 @@ static void test_deep(void)
 	if (in_memory)
 		base = open(shm, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	CHECKF(make_deep("deep", 100000, 10), "a tree of 100000 levels is made");
-	CHECKF(fd_rm_tree(base, "deep", &n, &e) == 0, "it is removed (%s)", e.msg);
-	CHECKF(n == 110001 && !exists("deep"), "all %llu entries are gone", (unsigned long long)n);
+	CHECKF(fd_rm_tree(base, "deep", &n, &e) == 0, "the deep tree is removed (%s)", e.msg);
+	CHECKF(n == 110001 && !exists("deep"), "all %llu entries of the deep tree are gone",
+	       (unsigned long long)n);
 	if (in_memory) {
 		fd_close(base);
 		base = disk;
@@ -100,7 +101,8 @@ static void test_wide(void)
 		ok = i % 4 ? make_file(fd, name) : mkdirat(fd, name, 0700) == 0;
 	}
 	CHECKF(ok, "a directory with 60000 entries is made");
-	CHECKF(fd_rm_tree(base, "wide", &n, &e) == 0 && n == 60001, "it is removed (%s)", e.msg);
+	CHECKF(fd_rm_tree(base, "wide", &n, &e) == 0 && n == 60001, "the wide directory is removed (%s)",
+	       e.msg);
 }
 
 /* In a child that is not root and has few fds, for root may do anything. */
@@ -219,7 +221,8 @@ static void test_mount(void)
 	pid = fork();
 	if (pid == 0)
 		_exit(stop_at_mount() ? 0 : 1);
-	CHECKF(pid > 0 && waitpid(pid, &status, 0) == pid && status == 0, "a mount in the tree stops it");
+	CHECKF(pid > 0 && waitpid(pid, &status, 0) == pid && status == 0,
+	       "a mount in a tree stops its removal");
 	CHECK(exists("shown/precious"));
 	CHECK(fd_rm_rf(base, "mounted", &e) == 0 && fd_rm_rf(base, "shown", &e) == 0);
 }
@@ -248,9 +251,10 @@ int main(void)
 	test_links();
 	test_mount();
 	test_message();
-	CHECKF(as_user(remove_rightless), "directories without rights, as an ordinary user");
-	CHECKF(as_user(remove_without_fds), "300 levels with two fds");
-	CHECKF(as_user(refuse_without_any_fd), "no fd at all is an error that says so");
+	CHECKF(as_user(remove_rightless), "directories without rights are removed by an ordinary user");
+	CHECKF(as_user(remove_without_fds), "300 levels are removed with two descriptors");
+	CHECKF(as_user(refuse_without_any_fd),
+	       "a tree cannot be removed without a descriptor, and the error names that");
 	fd_close(base);
 	CHECK(fd_rm_rf(AT_FDCWD, base_path, &e) == 0);
 	return tap_done();

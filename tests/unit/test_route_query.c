@@ -53,22 +53,24 @@ static void test_response(void)
 	for (size_t i = 0; i < whole; i++) {
 		int want = i < NLMSG_HDRLEN ? 0 : -EPROTO;
 
-		CHECKF(route_response_type(&r, i, SEQ) == want, "a response cut after %zu bytes", i);
+		CHECKF(route_response_type(&r, i, SEQ) == want,
+		       "a response that is cut after %zu bytes is refused", i);
 	}
 	for (uint32_t i = 0; i < whole; i++) {
 		r.head.nlmsg_len = i;
-		CHECKF(route_response_type(&r, whole, SEQ) == -EPROTO, "a response that claims %u bytes", i);
+		CHECKF(route_response_type(&r, whole, SEQ) == -EPROTO,
+		       "a response that claims %u bytes is refused", i);
 	}
 	r.head.nlmsg_len = UINT32_MAX;
-	CHECKF(route_response_type(&r, whole, SEQ) == -EPROTO, "a response that claims 4 GiB");
+	CHECKF(route_response_type(&r, whole, SEQ) == -EPROTO, "a response that claims 4 GiB is refused");
 	r = a_route(RTN_UNSPEC);
-	CHECKF(read_one(&r) == -EPROTO, "a route without a type is no answer");
+	CHECKF(read_one(&r) == -EPROTO, "a route without a type is refused");
 	r = an_error(-ENETUNREACH);
 	CHECK(read_one(&r) == -ENETUNREACH);
 	r.head.nlmsg_len -= 4;
-	CHECKF(read_one(&r) == -EPROTO, "a short error");
+	CHECKF(read_one(&r) == -EPROTO, "an error that is too short is refused");
 	r = an_error(0);
-	CHECKF(read_one(&r) == -EPROTO, "a success without a route is no answer");
+	CHECKF(read_one(&r) == -EPROTO, "a success without a route is refused");
 	r = an_error(1);
 	CHECKF(read_one(&r) == -EPROTO, "a positive error is never a type");
 	r = a_route(RTN_UNICAST);
@@ -94,7 +96,7 @@ static void test_query(void)
 	CHECKF(route_query_type(&q, AF_INET, &lo) == -EBADF, "a query without a socket fails");
 	CHECK(route_query_open(&q, &e) == 0);
 	CHECK(route_query_type(&q, AF_INET, &lo) == RTN_LOCAL);
-	CHECKF(route_query_type(&q, AF_INET, &lo) == RTN_LOCAL, "a second query on the same socket");
+	CHECKF(route_query_type(&q, AF_INET, &lo) == RTN_LOCAL, "a second query on the same socket succeeds");
 	route_query_close(&q);
 	CHECK(q.fd == -1);
 }

@@ -45,9 +45,9 @@ int main(void)
 	fd = openat(home, "auth.json (deleted)", O_RDONLY | O_CLOEXEC);
 	CHECK(fd >= 0 && unlinkat(home, "auth.json", 0) == 0);
 	CHECKF(cli_run_settings_real_name(home, "auth.json (deleted)", fd, &none) < 0 && !none,
-	       "nor does a link that has the name of a deleted file");
+	       "a link with the name of a deleted file does not give it a name");
 	close(fd);
 	close(home);
-	CHECKF(fd_rm_rf(AT_FDCWD, dir, &e) == 0, "the place is removed %s", e.msg);
+	CHECKF(fd_rm_rf(AT_FDCWD, dir, &e) == 0, "the directory of the test is removed %s", e.msg);
 	return tap_done();
 }

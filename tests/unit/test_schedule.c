@@ -49,7 +49,8 @@ static void test_refused(void)
 	char longest[400];
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-		CHECKF(parse(&s, bad[i]) == -EBADMSG && s.n == 0, "line %zu is refused", i);
+		CHECKF(parse(&s, bad[i]) == -EBADMSG && s.n == 0,
+		       "line %zu of the wrong schedules is refused", i);
 	memset(longest, 'a', sizeof(longest));
 	memcpy(longest + sizeof(longest) - 6, " 1 2\n", 6);
 	CHECK(parse(&s, longest) == -EBADMSG);

@@ -23,7 +23,7 @@ static void drop(struct scrub_set *s)
 	free(s);
 }
 
-/* But for the first bytes of what was written over, which may be gone before. */
+/* The texts are equal but for the first bytes of a replaced string, which may be gone before. */
 static bool is_it(const struct scrub_set *set, const char *text, const char *got, const char *want,
 		  size_t len)
 {
@@ -83,7 +83,8 @@ static void test_plain(void)
 	CHECK(gives_always(s, "secret-token", "PLACE-HOLDER"));
 	CHECK(gives_always(s, "a secret-token b secret-token", "a PLACE-HOLDER b PLACE-HOLDER"));
 	CHECK(gives_always(s, "xc2VjcmV0y", "x********y"));
-	CHECKF(gives_always(s, "secret-token-long!", "*****************!"), "the longest that stands there");
+	CHECKF(gives_always(s, "secret-token-long!", "*****************!"),
+	       "the longest string at a place is replaced");
 	CHECKF(gives_always(s, "secret-token-lon!", "PLACE-HOLDER-lon!"),
 	       "a shorter string is replaced where the longer one does not match");
 	CHECK(gives_always(s, "secret-secret-token", "secret-PLACE-HOLDER"));
@@ -97,7 +98,7 @@ static void test_overlap(void)
 	struct scrub_set *s = set_of(find, put, 3);
 
 	CHECKF(gives_always(s, "xabcabcdx", "xABCABC*x"),
-	       "what a second one has beyond the first is covered too");
+	       "a second string that overlaps the first is covered to its end");
 	CHECK(gives_always(s, "aaaaaaaaab", "*********b"));
 	CHECK(gives_always(s, "abcabcabcabcd", "ABCABC*******"));
 	CHECK(gives_always(s, "aaab", "aaab"));
@@ -112,9 +113,9 @@ static void test_streaming(void)
 	autobuf struct buf out = BUF_INIT;
 
 	CHECK(scrub_feed(&s, "data: x\n\n", 9, false, &out) == 0);
-	CHECKF(out.len == 9 && scrub_held(&s) == 0, "what cannot begin one is not held back");
+	CHECKF(out.len == 9 && scrub_held(&s) == 0, "text that begins no string is not held back");
 	CHECKF(scrub_feed(&s, "0", 1, false, &out) == 0 && out.len == 10 && scrub_held(&s) == 0,
-	       "a message that ends as one begins is whole");
+	       "a message is not held back for its last byte");
 	CHECK(scrub_feed(&s, "123", 3, false, &out) == 0 && out.len == 10 && scrub_held(&s) == 3);
 	CHECK(scrub_feed(&s, "z", 1, false, &out) == 0 && out.len == 14 && scrub_held(&s) == 0);
 	CHECK(scrub_feed(&s, "012345678", 9, false, &out) == 0 && scrub_held(&s) == 8);
@@ -141,17 +142,20 @@ static void test_percent(void)
 	struct scrub_set *s = loose_of("ghp_Zq7x", "PLACEHOL", SCRUB_ESCAPED);
 
 	CHECK(gives_always(s, "a ghp_Zq7x b", "a PLACEHOL b"));
-	CHECKF(gives_always(s, "a ghp_Z%717x b", "a PLACE%48OL b"), "a byte of it is encoded");
+	CHECKF(gives_always(s, "a ghp_Z%717x b", "a PLACE%48OL b"),
+	       "a string with one byte in percent form is replaced");
 	CHECK(gives_always(s, "t=%67hp%5fZq7%78&", "t=%50LA%43EHO%4C&"));
 	CHECK(gives_always(s, "%67%68%70%5F%5A%71%37%78", "%50%4C%41%43%45%48%4F%4C"));
 	CHECK(gives_always(s, "ghp_Z%727x ghp_Z%7 ghp_Z%71", "ghp_Z%727x ghp_Z%7 ghp_Z%71"));
 	CHECKF(gives_always(s, "ghp_ghp_Z%717x%", "ghp_PLACE%48OL%"),
-	       "where another seems to begin before it");
-	CHECKF(gives_always(s, "%67hp_Zq7xghp_Zq7%78", "%50LACEHOLPLACEHO%4C"), "one behind the other");
+	       "a string is replaced behind the begin of another");
+	CHECKF(gives_always(s, "%67hp_Zq7xghp_Zq7%78", "%50LACEHOLPLACEHO%4C"),
+	       "two strings in percent form are replaced one behind the other");
 	drop(s);
 	s = loose_of("a%b\ncdef", NULL, SCRUB_ESCAPED);
 	CHECK(gives_always(s, "xa%b\ncdefx", "x********x"));
-	CHECKF(gives_always(s, "xa%25b%0Acde%66x", "x**************x"), "one that has such bytes itself");
+	CHECKF(gives_always(s, "xa%25b%0Acde%66x", "x**************x"),
+	       "a string with a percent sign and a line break of its own is replaced");
 	CHECK(gives_always(s, "xa%b\ncde%66x", "x**********x"));
 	drop(s);
 }
@@ -161,25 +165,25 @@ static void test_escapes(void)
 	struct scrub_set *s = loose_of("k+/\"<&=7", "PLACEHOL", SCRUB_ESCAPED);
 
 	CHECKF(gives_always(s, "{\"k\\u002B/\\\"<&=7\"}", "{\"P\\u004CA**EHOL\"}"),
-	       "JSON that escapes what it need not");
+	       "a string in JSON with needless escapes is replaced");
 	CHECKF(gives_always(s, "k\\u002b\\/\\u0022\\u003C\\u0026=\\u0037",
 			    "P\\u004C**\\u0043\\u0045\\u0048O\\u004C"),
-	       "in either case of hex, any byte");
+	       "a string in JSON is replaced with hex of either case");
 	CHECKF(gives_always(s, "<i>k&#x2B;&#x2F;&quot;&lt;&amp;&#x3D;7</i>",
 			    "<i>P*********************************L</i>"),
-	       "HTML with hex");
+	       "a string in HTML with hex is replaced");
 	CHECKF(gives_always(s, "k&#43;&#047;&#34;&#0060;&AMP;&equals;7;",
 			    "P************************************L;"),
-	       "with decimals, zeros before them, and names");
+	       "a string in HTML with decimals, zeros and names is replaced");
 	CHECKF(gives_always(s, "k\\x2b/\"<&=7 k%2B/\"<&=7", "P\\x4CACEHOL P%4CACEHOL"),
 	       "JavaScript and URL escapes are recognised");
 	CHECKF(gives_always(s, "k\\u012B/\"<&=7 k&#x2B/\"<&=7 k&#x12B;/\"<&=7 k&plu;/\"<&=7",
 			    "k\\u012B/\"<&=7 k&#x2B/\"<&=7 k&#x12B;/\"<&=7 k&plu;/\"<&=7"),
-	       "another character is none of it");
+	       "a string with another escaped character is not replaced");
 	drop(s);
 	s = loose_of("AKIA+key/of=AWS", NULL, SCRUB_ESCAPED);
 	CHECKF(gives_always(s, "{\"k\":\"AKIA\\u002Bkey\\/of=AWS\"}", "{\"k\":\"*********************\"}"),
-	       "one without any such byte of its own");
+	       "a string without special characters is replaced when they are escaped");
 	drop(s);
 }
 
@@ -192,7 +196,7 @@ static void test_lines(void)
 	CHECK(gives_always(s, "AAZ\n2hwX1pxN3\r\n gBB", "AAU\nExBQ0VIT0\r\n wBB"));
 	CHECK(gives_always(s, "Z\n2\nh\nw\nX\n1\np\nx\nN\n3\ng", "U\nE\nx\nB\nQ\n0\nV\nI\nT\n0\nw"));
 	CHECKF(gives_always(s, "\"Z2hw\\nX1px\\r\\nN3g\\n\"", "\"UExB\\nQ0VI\\r\\nT0w\\n\""),
-	       "as JSON has line breaks");
+	       "a string with line breaks of JSON is replaced");
 	CHECK(gives_always(s, "Z2hw\n\n\n\n\n\n\n\n\nX1pxN3g", "Z2hw\n\n\n\n\n\n\n\n\nX1pxN3g"));
 	CHECK(gives_always(s, "Z2hw X1pxN3g Z2hw\\tX1pxN3g", "Z2hw X1pxN3g Z2hw\\tX1pxN3g"));
 	CHECK(gives_always(s, "Z2hw\r\nX1pxN3\r\n", "Z2hw\r\nX1pxN3\r\n"));
@@ -207,7 +211,8 @@ static void test_both(void)
 	    scrub_set_add_loose(s, slice_of("FFFF\n\n"), NULL, SCRUB_ESCAPED) < 0)
 		abort();
 	scrub_set_ready(s);
-	CHECKF(gives_always(s, "FFFF\n\nFF", "****\n\n**"), "the longest, in whatever way it stands there");
+	CHECKF(gives_always(s, "FFFF\n\nFF", "****\n\n**"),
+	       "the longest string is replaced, in any of its forms");
 	CHECK(gives_always(s, "FFF%46\n\nF", "********F"));
 	drop(s);
 }
@@ -219,7 +224,7 @@ static void test_loose_streams(void)
 	autobuf struct buf out = BUF_INIT;
 
 	CHECKF(scrub_feed(&s, "data: aZ2h\n\n", 12, false, &out) == 0 && out.len == 12 && scrub_held(&s) == 0,
-	       "a message that ends as one begins is whole, with its line breaks");
+	       "a message with line breaks is not held back for its last byte");
 	CHECK(scrub_feed(&s, "data: aZ2hw\n\n", 13, false, &out) == 0 && scrub_held(&s) == 3);
 	CHECK(scrub_feed(&s, "x", 1, true, &out) == 0 && out.len == 26 && s.found == 0);
 	scrub_release(&s);
@@ -248,8 +253,8 @@ static void test_seek(void)
 			if (at + n == 18)
 				before = tags;
 		}
-		CHECKF(tags == (1ull << 3 | 1ull << 63), "both, in steps of %zu", step);
-		CHECKF(18 % step || before == 0, "not before its last byte");
+		CHECKF(tags == (1ull << 3 | 1ull << 63), "two strings are found in steps of %zu", step);
+		CHECKF(18 % step || before == 0, "no string is found before its last byte");
 		scrub_release(&s);
 	}
 	drop(set);
@@ -289,11 +294,12 @@ static void test_inner(void)
 	    scrub_set_add(s, slice_of("TUFSS01BUk"), NULL) < 0)
 		abort();
 	scrub_set_ready(s);
-	CHECKF(seen_alone(s, "a sk-abcMARKMARKxyz b") == 0, "what is within another string does not count");
+	CHECKF(seen_alone(s, "a sk-abcMARKMARKxyz b") == 0, "a mark within another string does not count");
 	CHECKF(seen_alone(s, "a sk-abc%4dARKMARK%78yz b YWJjTUFSS01BUkt4") == 0,
 	       "an encoded mark within an encoded string does not count");
-	CHECKF(seen_alone(s, "a sk-abdMARKMARKxyz b") == 1, "in any other word it does");
-	CHECKF(seen_alone(s, "sk-abcMARKMARKxyz sk-abcMARKMARKxy") == 1, "beside one in which it does not");
+	CHECKF(seen_alone(s, "a sk-abdMARKMARKxyz b") == 1, "a mark in another word counts");
+	CHECKF(seen_alone(s, "sk-abcMARKMARKxyz sk-abcMARKMARKxy") == 1,
+	       "a mark counts beside one that does not");
 	CHECK(seen_alone(s, "sk-abcMARKMARKxyzMARKMARK") == 1);
 	CHECK(seen_alone(s, "x%4dARKMAR%4Bx") == 1 && seen_alone(s, "__TUFSS01BUk__") == 1);
 	CHECK(seen_alone(s, "sk-abcMARKMAR Kxyz") == 0);
@@ -305,7 +311,8 @@ static void test_bounds(void)
 	struct scrub_set *s = calloc(1, sizeof(*s));
 	char text[] = "abcabc", large[600];
 
-	CHECKF(scrub_set_add(s, slice_of("abc"), NULL) == 0 && s->n == 0, "too short to be looked for");
+	CHECKF(scrub_set_add(s, slice_of("abc"), NULL) == 0 && s->n == 0,
+	       "a string that is too short is not searched for");
 	scrub_set_ready(s);
 	CHECK(scrub_whole(s, text, 6) == 0 && strcmp(text, "abcabc") == 0);
 	memset(large, 'x', sizeof(large));

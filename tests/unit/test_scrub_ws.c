@@ -24,7 +24,7 @@ static void add_frame(struct buf *b, unsigned char first, const char *payload, s
 	buf_add(b, payload, len);
 }
 
-/* What comes out of `in`, in pieces of `step`. */
+/* The output for `in`, in pieces of `step`. */
 static int through(const struct buf *in, size_t step, struct buf *out)
 {
 	struct scrub_ws *w = scrub_ws_new(set);
@@ -86,9 +86,9 @@ static void test_fragments(void)
 				bad++;
 		}
 	}
-	CHECKF(bad == 0, "a secret that is broken into two fragments anywhere is written over (%u passed)",
+	CHECKF(bad == 0, "a secret that is broken into two fragments is replaced at any place (%u passed)",
 	       bad);
-	CHECKF(changed == 0, "heads, lengths and control frames stay as they are (%u changed)", changed);
+	CHECKF(changed == 0, "headers, lengths and control frames are unchanged (%u changed)", changed);
 }
 
 static void test_every_byte(void)
@@ -121,7 +121,7 @@ static void test_plain(void)
 	add_frame(&in, 0x82, big, sizeof(big));
 	add_frame(&in, 0x81, "hello", 5);
 	CHECKF(through(&in, 7, &out) == 0 && out.len == in.len && memcmp(in.data, out.data, in.len) == 0,
-	       "what has no secret in it comes out as it came");
+	       "a stream without a secret is unchanged");
 }
 
 static void test_refused(void)
@@ -163,7 +163,8 @@ static void test_bounded(void)
 		add_frame(&in, 0x89, "0123456789", 10);
 	for (unsigned i = 0; r == 0 && i < 64; i++)
 		r = scrub_ws_feed(w, in.data + (i ? 12 : 0), in.len - (i ? 12 : 0), &out, &why);
-	CHECKF(r == -EMSGSIZE && scrub_ws_held(w) <= SCRUB_WS_LATE_MAX + 1024, "what waits is bounded");
+	CHECKF(r == -EMSGSIZE && scrub_ws_held(w) <= SCRUB_WS_LATE_MAX + 1024,
+	       "the bytes that wait have a bound");
 	scrub_ws_free(w);
 }
 
@@ -174,7 +175,7 @@ static size_t in_use(void)
 	return m.uordblks + m.hblkhd;
 }
 
-/* What may be the beginning of a secret for as long as the server likes, a byte in each fragment: a head always waits. */
+/* Bytes that may begin a secret for as long as the server likes, a byte in each fragment: a head always waits. */
 static void test_memory(void)
 {
 	static const char fragment[] = "\0\1a";
@@ -194,7 +195,8 @@ static void test_memory(void)
 		r = scrub_ws_feed(w, fragment, 3, &out, &why);
 	}
 	CHECKF(r == 0 && in_use() < before + (size_t)4 * SCRUB_WS_LATE_MAX,
-	       "heads that went take no room, also where one always waits: %zu bytes", in_use() - before);
+	       "headers that were sent take no room while one frame always waits: %zu bytes",
+	       in_use() - before);
 	scrub_ws_free(w);
 	scrub_set_release(a);
 	free(a);

@@ -21,20 +21,20 @@ static void test_open(void)
 	CHECK(seal_open(plain, sealed, sizeof(sealed), ABOUT, sizeof(ABOUT), nonce, &key) == 0);
 	CHECK(memcmp(plain, TEXT, sizeof(TEXT)) == 0);
 	CHECKF(seal_open(plain, sealed, sizeof(sealed), ABOUT, sizeof(ABOUT), nonce, &other) == -EBADMSG,
-	       "not with another key");
+	       "sealed data does not open with another key");
 	CHECKF(seal_open(plain, sealed, sizeof(sealed), "x", 1, nonce, &key) == -EBADMSG,
-	       "not about something else");
+	       "sealed data does not open for another purpose");
 	CHECKF(seal_open(plain, sealed, sizeof(sealed) - 1, ABOUT, sizeof(ABOUT), nonce, &key) == -EBADMSG,
-	       "not when cut");
+	       "sealed data does not open when it is cut");
 	CHECKF(seal_open(plain, sealed, 3, ABOUT, sizeof(ABOUT), nonce, &key) == -EBADMSG,
-	       "not when there is no tag");
+	       "sealed data does not open without its tag");
 	for (size_t i = 0; i < sizeof(sealed) * 8; i++) {
 		sealed[i / 8] ^= (uint8_t)(1u << (i % 8));
 		bad += seal_open(plain, sealed, sizeof(sealed), ABOUT, sizeof(ABOUT), nonce, &key) ==
 		       -EBADMSG;
 		sealed[i / 8] ^= (uint8_t)(1u << (i % 8));
 	}
-	CHECKF(bad == sizeof(sealed) * 8, "not with any bit changed");
+	CHECKF(bad == sizeof(sealed) * 8, "sealed data does not open with any bit changed");
 	CHECK(seal_key_derive(&sub, &key, "cofseal1", NULL) == 0 && !secmem_eq(&sub, key.p, key.len));
 }
 
@@ -51,10 +51,10 @@ static void test_passphrase(void)
 	CHECK(seal_key_from_passphrase(&a, "correct horse", 13, &cost, NULL) == 0 && a.len == SEAL_KEY_LEN);
 	CHECKF(seal_key_from_passphrase(&b, "correct horse", 13, &cost, NULL) == 0 &&
 		       secmem_eq(&a, b.p, b.len),
-	       "the same gives the same");
+	       "a passphrase and a salt always give the same key");
 	CHECKF(seal_key_from_passphrase(&c, "correct horse", 13, &other, NULL) == 0 &&
 		       !secmem_eq(&a, c.p, c.len),
-	       "another salt another key");
+	       "a different salt gives a different key");
 	secmem_release(&c);
 	cost.memory_kib = SEAL_MEMORY_KIB_MAX + 1;
 	CHECK(seal_key_from_passphrase(&c, "x", 1, &cost, NULL) == -EBADMSG);
@@ -72,9 +72,9 @@ static void test_check(void)
 	seal_key_check(&a, "id", 2, y);
 	CHECK(memcmp(x, y, sizeof(x)) == 0);
 	seal_key_check(&b, "id", 2, y);
-	CHECKF(memcmp(x, y, sizeof(x)) != 0, "another key has another check");
+	CHECKF(memcmp(x, y, sizeof(x)) != 0, "a different key has a different check");
 	seal_key_check(&a, "di", 2, y);
-	CHECKF(memcmp(x, y, sizeof(x)) != 0, "another vault has another check");
+	CHECKF(memcmp(x, y, sizeof(x)) != 0, "a different vault has a different check");
 }
 
 int main(void)

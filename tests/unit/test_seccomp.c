@@ -229,7 +229,7 @@ static const struct expected dangerous[] = {
 	{ "a call after the table's last", 470, ENOSYS, ENOSYS, 0 },
 };
 
-/* What ordinary programs cannot do without, whatever the options. */
+/* Calls that ordinary programs need, whatever the options. */
 static const int needed[] = {
 	SYS_read,
 	SYS_write,
@@ -320,8 +320,8 @@ static void check_numbers(const struct seccomp_opts *o, const char *what)
 		}
 	}
 	CHECKF(ok, "%s: every number is answered as the table says", what);
-	CHECKF(foreign_refused(), "%s: another architecture, x32 and unheard-of numbers answer ENOSYS", what);
-	CHECKF(known_ones_hold(o), "%s: what is dangerous is refused, what is needed is allowed", what);
+	CHECKF(foreign_refused(), "%s: foreign architectures, x32 and unheard-of numbers get ENOSYS", what);
+	CHECKF(known_ones_hold(o), "%s: dangerous calls are refused, necessary calls are allowed", what);
 }
 
 /* clone() and unshare(): flags in the first argument. */
@@ -338,10 +338,10 @@ static void check_namespaces(const struct seccomp_opts *o, const char *what)
 		     ASK(SYS_unshare, each[i]) == want && ASK(SYS_unshare, HIGH | each[i]) == want;
 	}
 	ok = ok && ASK(SYS_unshare, 0x80) == (o->nested || admin ? ALLOW : EPERM);
-	CHECKF(ok, "%s: each namespace flag, also with high bits set", what);
+	CHECKF(ok, "%s: each namespace flag is refused, also with high bits set", what);
 	CHECKF(ASK(SYS_clone, 0x3d0f00) == ALLOW && ASK(SYS_clone, 0x4111) == ALLOW &&
 		       ASK(SYS_clone, 17) == ALLOW && ASK(SYS_unshare, CLONE_FS | CLONE_FILES) == ALLOW,
-	       "%s: threads, vfork, fork and own file tables", what);
+	       "%s: threads, vfork, fork and own file tables are allowed", what);
 }
 
 static void check_terminals(const char *what)
@@ -355,11 +355,11 @@ static void check_terminals(const char *what)
 		ok = ok && ASK(SYS_ioctl, 0, refused[i]) == EPERM &&
 		     ASK(SYS_ioctl, 0, HIGH | refused[i]) == EPERM &&
 		     ASK(SYS_ioctl, 0, refused[i] | 0xffffffffULL << 32) == EPERM;
-	CHECKF(ok, "%s: TIOCSTI, TIOCLINUX and TIOCSETD, also with high bits set", what);
+	CHECKF(ok, "%s: TIOCSTI, TIOCLINUX and TIOCSETD are refused, also with high bits set", what);
 	ok = true;
 	for (size_t i = 0; i < ARRAY_SIZE(allowed); i++)
 		ok = ok && ASK(SYS_ioctl, refused[0], allowed[i], refused[0]) == ALLOW;
-	CHECKF(ok, "%s: ordinary terminal controls", what);
+	CHECKF(ok, "%s: ordinary terminal controls are allowed", what);
 }
 
 static int ask_socket(uint64_t family, uint64_t type, uint64_t protocol)
@@ -387,16 +387,16 @@ static void check_sockets(const struct seccomp_opts *o, const char *what)
 	}
 	ok = ok && ask_socket(0xffffffff, 1, 0) == EAFNOSUPPORT &&
 	     ask_socket(AF_INET + 256, 1, 0) == EAFNOSUPPORT;
-	CHECKF(ok, "%s: no family but the four", what);
+	CHECKF(ok, "%s: only four families of sockets are allowed", what);
 	CHECKF(ask_socket(AF_UNIX, SOCK_STREAM, 0) == ALLOW &&
 		       ask_socket(AF_UNIX, SOCK_SEQPACKET, 0) == ALLOW,
-	       "%s: UNIX sockets", what);
+	       "%s: UNIX sockets are allowed", what);
 	ok = true;
 	for (uint64_t p = 1; p < 32; p++)
 		ok = ok && ask_socket(AF_NETLINK, SOCK_RAW, p) == EPROTONOSUPPORT;
 	CHECKF(ok && ask_socket(AF_NETLINK, SOCK_RAW, 0) == ALLOW &&
 		       ask_socket(AF_NETLINK, SOCK_DGRAM, 0) == ALLOW,
-	       "%s: NETLINK_ROUTE and no other netlink", what);
+	       "%s: NETLINK_ROUTE is allowed and no other netlink", what);
 	ok = true;
 	for (int six = 0; six < 2; six++) {
 		uint64_t f = six ? AF_INET6 : AF_INET;
@@ -412,7 +412,7 @@ static void check_sockets(const struct seccomp_opts *o, const char *what)
 		     ask_socket(f, SOCK_DGRAM, 115) == EPROTONOSUPPORT &&
 		     ask_socket(f, SOCK_STREAM, 0xffffffff) == EPROTONOSUPPORT;
 	}
-	CHECKF(ok, "%s: TCP, UDP and echo on INET and INET6; raw ones only with the capability", what);
+	CHECKF(ok, "%s: TCP, UDP and echo are allowed, raw sockets only with the capability", what);
 	ok = true;
 	for (uint64_t option = 64; option <= 65; option++)
 		ok = ok && ASK(SYS_setsockopt, 3, 0, option) == (o->nested ? EPERM : ALLOW) &&
@@ -428,7 +428,7 @@ static void check_personality(const char *what)
 		  ASK(SYS_personality, 0x400000) == EPERM && ASK(SYS_personality, 0x100000) == EPERM &&
 		  ASK(SYS_personality, HIGH | 0x400000) == EPERM && ASK(SYS_personality, 0xfffffffe) == EPERM;
 
-	CHECKF(ok, "%s: harmless personalities only", what);
+	CHECKF(ok, "%s: only harmless personalities are allowed", what);
 }
 
 static void check_devices(const struct seccomp_opts *o, const char *what)
@@ -476,11 +476,11 @@ static void check_setid(const struct seccomp_opts *o, const char *what)
 		     ASK(SYS_open, 0, O_RDWR | O_TRUNC, m) == ALLOW;
 #endif
 	}
-	CHECKF(ok, "%s: setuid and setgid bits%s", what, o->no_setid_mode ? " are refused" : "");
+	CHECKF(ok, "%s: setuid and setgid bits are %s", what, o->no_setid_mode ? "refused" : "allowed");
 	CHECKF(ASK(SYS_openat2, 0) == (o->no_setid_mode ? ENOSYS : ALLOW) &&
 		       ASK(SYS_fchmod, 0, 0755) == ALLOW && ASK(SYS_fchmodat, 0, 0, 01777) == ALLOW &&
 		       ASK(SYS_openat, 0, 0, create, 0644) == ALLOW && ASK(SYS_mkdirat, 0, 0, 01777) == ALLOW,
-	       "%s: ordinary modes", what);
+	       "%s: ordinary modes are allowed", what);
 }
 
 static size_t largest;
@@ -567,10 +567,10 @@ static void test_setid_alone(void)
 	CHECK(seccomp_compile_setid(prog, SECCOMP_MAX_INSNS, &prog_n, &e) == 0);
 	check_setid(&o, "alone");
 	check_devices(&o, "alone");
-	CHECKF(foreign_refused(), "alone: another architecture is refused");
+	CHECKF(foreign_refused(), "the filter alone refuses another architecture");
 	for (unsigned nr = 0; nr < SECCOMP_NR_MAX; nr++)
 		other += ASK(nr, 0, 0, 0, 0) != ALLOW;
-	CHECKF(other == 1, "alone: of all calls without arguments only openat2 is refused");
+	CHECKF(other == 1, "the filter alone refuses only openat2 of all calls without arguments");
 	CHECK(seccomp_compile_setid(prog, 10, &prog_n, &e) == -ENOSPC);
 }
 

@@ -82,17 +82,19 @@ static void check_size(void)
 
 	CHECK(seccomp_list_compile(&l, insns, ARRAY_SIZE(insns), &n, NULL) == 0 && n > 0);
 	CHECKF(seccomp_list_compile(&l, insns, n, &again, NULL) == 0 && again == n,
-	       "just enough room is enough");
-	CHECKF(seccomp_list_compile(&l, insns, n - 1, &again, NULL) == -ENOSPC, "less is not");
+	       "a list compiles into just enough room");
+	CHECKF(seccomp_list_compile(&l, insns, n - 1, &again, NULL) == -ENOSPC,
+	       "a list does not compile into less room");
 }
 
 int main(void)
 {
 	check_size();
 	for (size_t i = 0; i < ARRAY_SIZE(acts); i++) {
-		CHECKF(attempt(false, acts[i].call) == 0, "%s: possible without the list", acts[i].what);
-		CHECKF(attempt(true, acts[i].call) == acts[i].inside, "%s: %s with it", acts[i].what,
-		       acts[i].inside == DIED ? "the end" : "possible");
+		CHECKF(attempt(false, acts[i].call) == 0,
+		       "control: the call is possible without the list: %s", acts[i].what);
+		CHECKF(attempt(true, acts[i].call) == acts[i].inside, "the list judges the call: %s: %s",
+		       acts[i].what, acts[i].inside == DIED ? "the end" : "possible");
 	}
 	return tap_done();
 }

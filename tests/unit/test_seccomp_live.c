@@ -294,7 +294,7 @@ static void test_probes(void)
 		    inside = attempt(p->fn, &plain, p->own_netns);
 		bool control = outside < SETUP_FAILED && (!p->inside || outside != p->inside);
 
-		CHECKF(inside == p->inside, "%s: %s inside, %s outside%s", p->name, strerror(inside),
+		CHECKF(inside == p->inside, "%s ends with %s inside, %s outside%s", p->name, strerror(inside),
 		       strerror(outside), control ? "" : " (so here nothing shows which of the two refused)");
 	}
 }
@@ -338,14 +338,15 @@ static void test_options(void)
 	       "setuid and setgid bits cannot be set with no_setid");
 	if (outside == 0) {
 		CHECKF(attempt(probe_unshare_user, &nested, false) == 0,
-		       "nested: a user namespace can be made");
-		CHECKF(attempt(probe_raw, &raw, true) == 0, "with its capability a raw socket can be had");
+		       "a user namespace can be made in a nested sandbox");
+		CHECKF(attempt(probe_raw, &raw, true) == 0, "a raw socket can be made with its capability");
 	} else {
-		tap_skip("nested: a user namespace can be made", strerror(outside));
-		tap_skip("with its capability a raw socket can be had", strerror(outside));
+		tap_skip("a user namespace can be made in a nested sandbox", strerror(outside));
+		tap_skip("a raw socket can be made with its capability", strerror(outside));
 	}
-	CHECKF(attempt(probe_mount, &nested, false) == EFAULT, "nested: mount() reaches the kernel");
-	CHECKF(attempt(probe_clone3, &nested, false) == ENOSYS, "nested: clone3 is still not there");
+	CHECKF(attempt(probe_mount, &nested, false) == EFAULT,
+	       "mount() reaches the kernel in a nested sandbox");
+	CHECKF(attempt(probe_clone3, &nested, false) == ENOSYS, "clone3 is missing in a nested sandbox");
 	CHECKF(attempt(probe_old_packet, &raw, true) == EPERM,
 	       "SOCK_PACKET is refused with the capability too");
 }

@@ -16,13 +16,13 @@ static void test_bytes(void)
 
 	CHECK(secmem_new(&m, 8, NULL) == 0 && m.len == 0 && m.cap == 8);
 	CHECK(secmem_add(&m, "abcd", 4) == 0 && secmem_add(&m, "efgh", 4) == 0 && m.len == 8);
-	CHECKF(secmem_add(&m, "i", 1) == -ENOSPC && m.len == 8, "it does not grow");
+	CHECKF(secmem_add(&m, "i", 1) == -ENOSPC && m.len == 8, "secret memory does not grow");
 	CHECK(secmem_eq(&m, "abcdefgh", 8) && !secmem_eq(&m, "abcdefgX", 8) && !secmem_eq(&m, "abcdefg", 7));
 	secmem_clear(&m);
-	CHECKF(m.len == 0 && m.p[0] == 0 && m.p[7] == 0, "cleared bytes are zero");
+	CHECKF(m.len == 0 && m.p[0] == 0 && m.p[7] == 0, "bytes of cleared secret memory are zero");
 	secmem_release(&m);
 	CHECK(m.p == NULL && m.len == 0);
-	CHECKF(secmem_new(&m, 0, NULL) == 0, "an empty one is one");
+	CHECKF(secmem_new(&m, 0, NULL) == 0, "secret memory of no bytes can be made");
 }
 
 /* In a child, for it is to die: what it touches lies beyond the end. */
@@ -49,11 +49,11 @@ static void test_guard_page(void)
 {
 	int in = touch_beyond(63), beyond = touch_beyond(64);
 
-	CHECKF(WIFEXITED(in) && WEXITSTATUS(in) < 2, "the last byte can be read");
-	CHECKF(!WIFEXITED(beyond) || WEXITSTATUS(beyond) > 1, "the one behind it cannot");
+	CHECKF(WIFEXITED(in) && WEXITSTATUS(in) < 2, "the last byte of secret memory can be read");
+	CHECKF(!WIFEXITED(beyond) || WEXITSTATUS(beyond) > 1, "the byte behind secret memory cannot be read");
 }
 
-/* What an ordinary user with a small limit meets. Root is not limited, so this one is not root. */
+/* The failure of an ordinary user with a small limit. Root is not limited, so this one is not root. */
 static void test_cannot_lock(void)
 {
 	int status = 0;
@@ -74,7 +74,7 @@ static void test_cannot_lock(void)
 	}
 	waitpid(pid, &status, 0);
 	CHECKF(WIFEXITED(status) && WEXITSTATUS(status) == 0,
-	       "memory that cannot be locked is refused, and said (exit %d)", WEXITSTATUS(status));
+	       "memory that cannot be locked is refused with a reason (exit %d)", WEXITSTATUS(status));
 }
 
 int main(void)

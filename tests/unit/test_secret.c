@@ -78,7 +78,7 @@ static void test_names(void)
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
 		CHECKF((secret_match(cases[i].parent, cases[i].name, cases[i].dir) != NULL) ==
 			       cases[i].secret,
-		       "%s/%s%s %s", cases[i].parent, cases[i].name, cases[i].dir ? "/" : "",
+		       "the path %s/%s%s %s", cases[i].parent, cases[i].name, cases[i].dir ? "/" : "",
 		       cases[i].secret ? "holds credentials" : "does not");
 }
 

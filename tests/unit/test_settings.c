@@ -81,7 +81,7 @@ static void test_files(void)
 						    left_out == files[i].left_out
 					  : r < 0 && e.msg[0];
 
-		if (!CHECKF(good, "settings %zu of the list come to what is wanted", i))
+		if (!CHECKF(good, "settings %zu of the list are cleaned as wanted", i))
 			printf("# %s: %zu left out, %s: %s\n", files[i].text, left_out, e.msg,
 			       buf_cstr(&out));
 	}
@@ -99,7 +99,7 @@ static void test_many_words(void)
 		buf_adds(&text, "token=pwd");
 	buf_adds(&text, "\"}");
 	CHECKF(settings_clean("a.json", buf_cstr(&text), text.len, &out, &left_out, &e) == 0 && left_out == 0,
-	       "a text of nothing but such words is none");
+	       "settings with nothing to keep leave nothing");
 }
 
 static void test_names(void)
@@ -110,9 +110,9 @@ static void test_names(void)
 	static const char *const fine[] = { "settings.json", "config.toml", "AGENTS.md", "author.md" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(never); i++)
-		CHECKF(settings_is_credential_file(never[i]), "%s is never taken", never[i]);
+		CHECKF(settings_is_credential_file(never[i]), "the file %s is never taken", never[i]);
 	for (size_t i = 0; i < ARRAY_SIZE(fine); i++)
-		CHECKF(!settings_is_credential_file(fine[i]), "%s is taken", fine[i]);
+		CHECKF(!settings_is_credential_file(fine[i]), "the file %s is taken", fine[i]);
 }
 
 int main(void)

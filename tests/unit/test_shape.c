@@ -23,11 +23,11 @@ static void one(const char *secret, const char *prefix, size_t want_len)
 	char a[SHAPE_MAX + 1], b[SHAPE_MAX + 1];
 	size_t n = shape_placeholder(secret, strlen(secret), seed_a, a);
 
-	CHECKF(n == want_len && strlen(a) == n, "%s: %zu long", a, want_len);
-	CHECKF(str_starts(a, prefix), "%s begins with '%s'", a, prefix);
+	CHECKF(n == want_len && strlen(a) == n, "the placeholder %s has %zu bytes", a, want_len);
+	CHECKF(str_starts(a, prefix), "the placeholder %s begins with '%s'", a, prefix);
 	CHECKF(same(a, secret, strlen(prefix)) < 12, "a placeholder shares only its prefix with the secret");
 	shape_placeholder(secret, strlen(secret), seed_b, b);
-	CHECKF(same(a, b, strlen(prefix)) < 14, "another seed gives another: %s", b);
+	CHECKF(same(a, b, strlen(prefix)) < 14, "a different seed gives a different placeholder: %s", b);
 }
 
 static void test_placeholder(void)
@@ -44,18 +44,21 @@ static void test_placeholder(void)
 	one("sk-ant-oat01-", "sk-ant-oat01-", 29);
 	one(BODY, "", 36);
 	memset(longest, 'x', sizeof(longest));
-	CHECKF(shape_placeholder(longest, sizeof(longest), seed_a, out) == SHAPE_MAX, "a long one is cut");
+	CHECKF(shape_placeholder(longest, sizeof(longest), seed_a, out) == SHAPE_MAX,
+	       "the placeholder of a long secret is cut");
 	shape_placeholder("0123456789abcdef0123456789abcdef", 32, seed_a, out);
-	CHECKF(strspn(out, "0123456789abcdef") == 32, "hex stays hex: %s", out);
+	CHECKF(strspn(out, "0123456789abcdef") == 32, "the placeholder of hex is hex: %s", out);
 	shape_placeholder("12345678901234567890", 20, seed_a, out);
-	CHECKF(strspn(out, "0123456789") == 24, "digits stay digits: %s", out);
+	CHECKF(strspn(out, "0123456789") == 24, "the placeholder of digits is digits: %s", out);
 	shape_placeholder("123456789:AAabcdefghijklmnopqrstuvwxyz0123456", 45, seed_a, out);
-	CHECKF(strspn(out, "0123456789") == 9 && out[9] == ':' && strlen(out) == 45, "a bot's token: %s",
-	       out);
+	CHECKF(strspn(out, "0123456789") == 9 && out[9] == ':' && strlen(out) == 45,
+	       "the placeholder of a bot's token has its shape: %s", out);
 	shape_placeholder("01234567-89ab-cdef-0123-456789abcdef", 36, seed_a, out);
-	CHECKF(out[8] == '-' && out[23] == '-' && strlen(out) == 36, "a UUID: %s", out);
+	CHECKF(out[8] == '-' && out[23] == '-' && strlen(out) == 36,
+	       "the placeholder of a UUID has its shape: %s", out);
 	shape_placeholder("a secret with spaces \x01\xff and more", 33, seed_a, out);
-	CHECKF(strspn(out, "abcdefghijklmnopqrstuvwxyz") == 33, "only what a header takes: %s", out);
+	CHECKF(strspn(out, "abcdefghijklmnopqrstuvwxyz") == 33,
+	       "the placeholder has only characters that a header takes: %s", out);
 }
 
 static const char *finds(const char *text)

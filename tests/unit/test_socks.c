@@ -9,7 +9,7 @@ static struct host host_of(const char *s)
 	struct host h = { 0 };
 
 	if (host_canon(s, strlen(s), &h, NULL) < 0)
-		CHECKF(false, "%s is a host", s);
+		CHECKF(false, "the host %s can be parsed", s);
 	return h;
 }
 
@@ -43,7 +43,8 @@ static void test_connect(void)
 		size_t used;
 
 		CHECKF(talk(&s, reply, sizeof(reply) - 1, step, &out, &used) == 1 && used == 12,
-		       "by name, %zu bytes at a time; the tunnel's bytes are left", step);
+		       "a SOCKS dialogue works with %zu bytes at a time, and the tunnel's bytes are left",
+		       step);
 		CHECK(out.len == 3 + 18 && !memcmp(out.data,
 						   "\5\1\0\5\1\0\3\x0b"
 						   "example.org\1\xbb",
@@ -70,7 +71,7 @@ static void test_password(void)
 	CHECK(!memcmp(out.data, "\5\2\0\2\1\2me\6secret\5\1\0\3", 19));
 	CHECKF(talk(&t, "\5\0\5\0\0\1\0\0\0\0\0\0", 12, 1, &none, &used) == 1 &&
 		       !memmem(none.data, none.len, "secret", 6),
-	       "credentials that are not wanted are not sent");
+	       "credentials that the proxy does not want are not sent");
 	CHECK(talk(&u, "\5\2\1\1", 4, 1, &no, &used) == -EACCES);
 	char longest[257];
 	memset(longest, 'x', 256);
@@ -95,7 +96,7 @@ static void test_refused(void)
 {
 	CHECK(says("\4\0", 2, false) == -EBADMSG && says("HTTP/1.1 400", 12, false) == -EBADMSG);
 	CHECK(says("\5\xff", 2, false) == -EACCES && says("\5\xff", 2, true) == -EACCES);
-	CHECKF(says("\5\2", 2, false) == -EBADMSG, "a method that was not offered");
+	CHECKF(says("\5\2", 2, false) == -EBADMSG, "a method that was not offered is refused");
 	CHECK(says("\5\1", 2, true) == -EBADMSG);
 	CHECK(says("\5\2\5\0", 4, true) == -EBADMSG);
 	CHECK(says("\5\0\4\0\0\1", 6, false) == -EBADMSG && says("\5\0\5\0\1\1", 6, false) == -EBADMSG &&

@@ -101,7 +101,7 @@ static int tell(int argc, char **argv)
 
 static struct buf told = BUF_INIT;
 
-/* What the child said of a key; its last word where there are many. */
+/* The child's text for a key; its last word where there are many. */
 static const char *said(const char *key)
 {
 	static char value[512];
@@ -384,8 +384,8 @@ static void test_later(void)
 
 	CHECK(spawn_start(&s, &good, &e) == 0 && good.report >= 0);
 	s.path = "/no/such/program";
-	CHECKF(spawn_start(&s, &bad, &e) == 0 && bad.report >= 0, "%s: who does not wait is not told at once",
-	       who);
+	CHECKF(spawn_start(&s, &bad, &e) == 0 && bad.report >= 0,
+	       "%s: a caller that does not wait is not told at once", who);
 	CHECK(spawn_told(TAKE_FD(good.report), "sh", &step, &e) == 0 && step == SPAWN_STEP_COUNT);
 	CHECKF(spawn_told(TAKE_FD(bad.report), "sh", &step, &e) == -ENOENT && step == SPAWN_STEP_EXEC,
 	       "%s: a failed start is told when it is asked for", who);
@@ -413,7 +413,7 @@ static void test_path(void)
 
 /* --- S4 --------------------------------------------------------------------------------------------------------- */
 
-/* Whoever inherits it may take time to reap it. */
+/* The process that inherits it may take time to reap it. */
 static bool is_gone(pid_t pid)
 {
 	char path[32], text[256], *state;
@@ -459,10 +459,12 @@ static void test_death(void)
 		waitpid(starter, NULL, 0);
 		if (outlives) {
 			usleep(100000);
-			CHECKF(kill(got, 0) == 0, "%s: what may outlive its starter does", who);
+			CHECKF(kill(got, 0) == 0, "%s: a child that may outlive its starter survives it",
+			       who);
 			kill(got, SIGKILL);
 		} else {
-			CHECKF(is_gone(got), "%s: what may not outlive its starter dies with it", who);
+			CHECKF(is_gone(got), "%s: a child that may not outlive its starter dies with it",
+			       who);
 		}
 	}
 	close(p[0]);
@@ -537,7 +539,7 @@ static void fails(void)
 		_exit(255);
 	r = hear(&failing.s, NULL, 0, &step, &e);
 	if (!CHECKF(r == failing.code && step == failing.step && strstr(e.msg, failing.text),
-		    "%s: a failure in step %d is told as '%s'", who, (int)failing.step, failing.text))
+		    "%s: a failure in step %d is reported as '%s'", who, (int)failing.step, failing.text))
 		printf("# %d in step %d: %s\n", r, (int)step, e.msg);
 	CHECKF(waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD, "%s: a failed start leaves no child", who);
 	CHECKF(told.len == 0, "%s: a failed start does not run the program", who);
@@ -724,7 +726,8 @@ static void as_namespace_root(void)
 	who = "namespace root";
 	snprintf(map, sizeof(map), "0 %u 1", getuid());
 	if (unshare(CLONE_NEWUSER) < 0 || fd_write_file(AT_FDCWD, "/proc/self/uid_map", map) < 0) {
-		tap_skip("as root of a user namespace", "no user namespace can be made here");
+		tap_skip("programs are started as root of a user namespace",
+			 "no user namespace can be made here");
 		return;
 	}
 	test_all();

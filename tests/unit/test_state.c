@@ -14,19 +14,20 @@ static void test_anothers(const char *path)
 
 	if (chown(path, 12345, (gid_t)-1) < 0) {
 		if (stat("/", &s) < 0 || s.st_uid == geteuid()) {
-			tap_skip("another's place", "there is nobody else in this user namespace");
+			tap_skip("a state of another user is refused",
+				 "there is nobody else in this user namespace");
 			return;
 		}
 		setenv("COFFER_STATE", "/", 1);
 	}
-	CHECKF(state_open(&st, &e) == -EPERM && strstr(e.msg, "belongs to another user"), "another's: %s",
-	       e.msg);
+	CHECKF(state_open(&st, &e) == -EPERM && strstr(e.msg, "belongs to another user"),
+	       "a state of another user is refused: %s", e.msg);
 	CHECK(strstr(e.hint, "COFFER_STATE") && st.fd == -1);
 	CHECK(stat(path, &s) == 0 && (s.st_uid == geteuid() || chown(path, geteuid(), (gid_t)-1) == 0));
 	setenv("COFFER_STATE", path, 1);
 }
 
-/* What state_is_host_root() should say, found out another way: only the first namespace has all ids. */
+/* The result that state_is_host_root() should have, found out another way: only the first namespace has all ids. */
 static bool has_all_ids(void)
 {
 	autobuf struct buf map = BUF_INIT;
@@ -77,11 +78,11 @@ static void test_relative(void)
 	CHECK(chdir(dir) == 0);
 	setenv("COFFER_STATE", "here", 1);
 	CHECKF(state_open(&again, &e) == -EINVAL && strstr(e.msg, "not an absolute path"),
-	       "a relative place is refused: it would be another one in each directory (%s)", e.msg);
+	       "a relative path of the state is refused (%s)", e.msg);
 	snprintf(path, sizeof(path), "%s/here", dir);
 	CHECK(access(path, F_OK) < 0);
 	setenv("COFFER_STATE", path, 1);
-	CHECKF(state_open(&again, &e) == 0, "an absolute one is taken %s", e.msg);
+	CHECKF(state_open(&again, &e) == 0, "an absolute path of the state is accepted %s", e.msg);
 	CHECK(same(again.path, path));
 	state_release(&again);
 	CHECK(fchdir(cwd) == 0);
@@ -137,9 +138,9 @@ static void test_home_places(void)
 	}
 	code = reap(pid);
 	if (code == 77)
-		tap_skip("places in a home", "no user namespace can be made here");
+		tap_skip("states in a home are opened", "no user namespace can be made here");
 	else
-		CHECKF(code == 0, "places in a home (%d failed)", code);
+		CHECKF(code == 0, "states in a home are opened (%d failed)", code);
 	end(&st);
 }
 
@@ -199,7 +200,7 @@ static void test_bad_disks(void)
 		if (code == 77)
 			tap_skip(disks[i].what, "no user namespace with mounts can be made here");
 		else
-			CHECKF(code == 0, "%s: %s", disks[i].what,
+			CHECKF(code == 0, "a state directory with %s: %s", disks[i].what,
 			       disks[i].want ? "said, with the way out" : "works");
 	}
 	end(&st);
@@ -214,7 +215,8 @@ static void test_homes(void)
 
 	begin(&st);
 	fd = state_home_open(&st, "claude", &e);
-	CHECKF(fd >= 0 && fstat(fd, &s) == 0 && (s.st_mode & 07777) == 0700, "a home is made %s", e.msg);
+	CHECKF(fd >= 0 && fstat(fd, &s) == 0 && (s.st_mode & 07777) == 0700, "a state in a home is made %s",
+	       e.msg);
 	CHECK(fd_replace_file(fd, "kept", "x", 1, 0600) == 0);
 	fd_close(fd);
 	fd = state_home_open(&st, "claude", &e);

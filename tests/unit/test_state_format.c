@@ -55,10 +55,10 @@ static void test_newer(void)
 	CHECK(unlinkat(st.fd, "runs", AT_REMOVEDIR) == 0);
 	CHECKF(state_open(&again, &e) == -EPROTONOSUPPORT && again.fd == -1,
 	       "a state of a newer format is refused");
-	CHECKF(strstr(e.msg, "written by a newer coffer") && strstr(e.msg, about), "the refusal says why: %s",
-	       e.msg);
+	CHECKF(strstr(e.msg, "written by a newer coffer") && strstr(e.msg, about),
+	       "the refusal of a newer format has a reason: %s", e.msg);
 	CHECKF(strstr(e.hint, "install that version again") && strstr(e.hint, "COFFER_STATE"),
-	       "the refusal says what to do: %s", e.hint);
+	       "the refusal of a newer format has a next step: %s", e.hint);
 	CHECK(state_open(&again, NULL) == -EPROTONOSUPPORT);
 	CHECKF(mark_is(&st, newer) && faccessat(st.fd, "runs", F_OK, 0) < 0,
 	       "nothing is made or changed in a state that is refused");
@@ -120,7 +120,7 @@ static void test_read_only(void)
 		_exit(in_read_only_state());
 	code = reap(pid);
 	if (code == 99)
-		tap_skip("a state on a read-only disk", "nothing can be mounted here");
+		tap_skip("an older state on a read-only disk opens", "nothing can be mounted here");
 	else
 		CHECKF(code == 0, "an older state on a read-only disk opens, and nothing is made in it (%d)",
 		       code);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a person may call a run by. */
+/* The names by which a person may call a run. */
 #include "statedir.h"
 
 static void test_last(void)
@@ -66,8 +66,8 @@ static void test_resolve(void)
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
 		if (strcmp(bad[i], "AB") == 0)
 			continue;
-		CHECKF(state_resolve(&st, bad[i], got, &e) == -ENOENT && !strchr(e.msg, '\033'), "no run: %s",
-		       e.msg);
+		CHECKF(state_resolve(&st, bad[i], got, &e) == -ENOENT && !strchr(e.msg, '\033'),
+		       "a name without a run is refused: %s", e.msg);
 	}
 	memset(huge, 'a', sizeof(huge) - 1);
 	CHECK(state_resolve(&st, huge, got, &e) == -ENOENT);
@@ -121,9 +121,9 @@ static void test_name_race(void)
 
 		CHECKF(pipe2(go, O_CLOEXEC) == 0 &&
 			       symlinkat("ee0000000000", st.fd, round ? "names/x" : "gone") == 0,
-		       "round %d", round);
+		       "round %d of the race is prepared", round);
 		if (round == 0 && state_name_set(&st, "x", "ee0000000000", &e) < 0)
-			CHECKF(false, "%s", e.msg);
+			CHECKF(false, "a process of the race ran %s", e.msg);
 		for (int i = 0; i < 8; i++) {
 			pids[i] = fork_child();
 			if (pids[i] == 0) {
@@ -141,7 +141,7 @@ static void test_name_race(void)
 		for (int i = 0; i < 8; i++)
 			winners += reap(pids[i]);
 		close(go[0]);
-		CHECKF(winners == 1, "round %d: %d got the name", round, winners);
+		CHECKF(winners == 1, "in round %d one process gets the name: %d did", round, winners);
 		unlinkat(st.fd, "names/x", 0);
 	}
 	end(&st);

@@ -13,7 +13,7 @@ static void test_runs(void)
 
 	begin(&st);
 	fd = state_run_create(&st, id, &e);
-	CHECKF(fd >= 0 && strlen(id) == RUN_ID_LEN, "a run is made: %s %s", id, e.msg);
+	CHECKF(fd >= 0 && strlen(id) == RUN_ID_LEN, "the run %s is made %s", id, e.msg);
 	CHECK(strspn(id, "0123456789abcdef") == RUN_ID_LEN && (fcntl(fd, F_GETFD) & FD_CLOEXEC));
 	other = state_run_open(&st, id, &alive, &e);
 	CHECK(other >= 0 && alive);
@@ -24,7 +24,7 @@ static void test_runs(void)
 	CHECK(other >= 0 && !alive);
 	/* who only asked holds nothing */
 	fd = state_run_claim(&st, id, &e);
-	CHECKF(fd >= 0, "a run that nobody holds can be taken %s", e.msg);
+	CHECKF(fd >= 0, "a run without a holder can be claimed %s", e.msg);
 	fd_close(other);
 	other = state_run_open(&st, id, &alive, &e);
 	CHECK(other >= 0 && alive);
@@ -44,7 +44,7 @@ static void test_runs(void)
 	end(&st);
 }
 
-/* Who only looks whether a run is alive holds it for a moment, and is in nobody's way. */
+/* A process that only looks whether a run is alive holds it for a moment, and is in nobody's way. */
 static void test_lookers(void)
 {
 	char id[RUN_ID_LEN + 1] = "";
@@ -67,9 +67,10 @@ static void test_lookers(void)
 		busy += fd == -EBUSY;
 		fd_close(fd);
 	}
-	CHECKF(busy == 0, "one that nobody holds can be taken while others look: %d times not", busy);
+	CHECKF(busy == 0, "a run without a holder can be claimed while others look: %d times not", busy);
 	fd = state_run_claim(&st, id, NULL);
-	CHECKF(fd >= 0 && state_run_claim(&st, id, NULL) == -EBUSY, "(control) one that is held cannot");
+	CHECKF(fd >= 0 && state_run_claim(&st, id, NULL) == -EBUSY,
+	       "control: a run with a holder cannot be claimed");
 	fd_close(fd);
 	kill(pid, SIGKILL);
 	(void)reap(pid);
@@ -128,7 +129,7 @@ static void write_meta(struct state *st, const char *id, uint64_t ended)
 	struct err e = ERR_INIT;
 
 	memcpy(m.id, id, RUN_ID_LEN + 1);
-	CHECKF(state_meta_write(fd, &m, &e) == 0, "meta.json of %s %s", id, e.msg);
+	CHECKF(state_meta_write(fd, &m, &e) == 0, "the meta.json of %s is written %s", id, e.msg);
 }
 
 static void test_stale(void)
@@ -236,9 +237,11 @@ static void test_bury(void)
 	CHECK(state_resolve(&st, id, other, NULL) == -ENOENT);
 	CHECK(state_run_claim(&st, id, NULL) == -ENOENT);
 	CHECK(state_run_bury(&st, id, name, NULL) < 0);
-	CHECKF(state_run_buried(&st, &held, NULL) == 0 && held.n == 0, "not while its remover holds it");
+	CHECKF(state_run_buried(&st, &held, NULL) == 0 && held.n == 0,
+	       "a run is not listed as buried while its remover holds it");
 	fd_close(fd);
-	CHECKF(state_run_buried(&st, &buried, NULL) == 0 && buried.n == 1, "found when its remover has died");
+	CHECKF(state_run_buried(&st, &buried, NULL) == 0 && buried.n == 1,
+	       "a run is listed as buried after its remover died");
 	CHECK_STR(buried.n ? buried.v[0] : "", name);
 	fd_close(late);
 	CHECK(fd_rm_rf(st.runs_fd, name, NULL) == 0);

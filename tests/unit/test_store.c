@@ -42,13 +42,14 @@ static void test_values(void)
 		abort();
 	memset(big, 'x', VAULT_SECRET_MAX + 1);
 	CHECK(put(&s, "b", VALUE, 16, 0) == 0 && put(&s, "a", VALUE, 16, 0) == 0 && s.n == 2);
-	CHECKF(str_eq(s.v[0]->name, "a"), "in the order of their names");
+	CHECKF(str_eq(s.v[0]->name, "a"), "secrets are kept in the order of their names");
 	CHECK(put(&s, "a", VALUE, 16, 0) == -EEXIST && fault == VAULT_FAULT_EXISTS && last.hint[0]);
 	CHECK(put(&s, "c", VALUE, 16, VAULT_SET_ROTATE) == -ENOENT && fault == VAULT_FAULT_NO_SUCH);
 	CHECK(put(&s, "c", VALUE, 15, 0) == -EINVAL && fault == VAULT_FAULT_VALUE &&
 	      strstr(last.hint, "--weak"));
 	CHECK(put(&s, "c", VALUE, 15, VAULT_SET_WEAK) == 0 && store_find(&s, "c")->weak);
-	CHECKF(put(&s, "c", "short", 5, VAULT_SET_ROTATE) == 0, "one that was meant to be weak may stay so");
+	CHECKF(put(&s, "c", "short", 5, VAULT_SET_ROTATE) == 0,
+	       "a weak secret that was accepted may be rotated to a weak one");
 	CHECK(put(&s, "d", "", 0, VAULT_SET_WEAK) == -EINVAL &&
 	      put(&s, "d", "0123456789\0abcdefg", 18, 0) == -EINVAL);
 	CHECK(put(&s, "d", big, VAULT_SECRET_MAX, 0) == 0 &&
@@ -61,7 +62,7 @@ static void test_values(void)
 	CHECK(put(&s, "a", "one more value of it", 20, VAULT_SET_ROTATE) == 0 &&
 	      store_find(&s, "a")->n_bindings == 1);
 	CHECK(put(&s, "a", VALUE, 16, VAULT_SET_REPLACE) == 0 && s.n == 4);
-	CHECKF(store_find(&s, "a")->n_bindings == 0, "another secret is not bound where the old one was");
+	CHECKF(store_find(&s, "a")->n_bindings == 0, "a replaced secret is not bound where the old one was");
 	for (int i = 0; i < 40; i++) {
 		char name[16];
 
@@ -69,7 +70,7 @@ static void test_values(void)
 		if (put(&s, name, big, VAULT_SECRET_MAX, 0) < 0)
 			break;
 	}
-	CHECKF(last.code == -ENOSPC, "there is an end to it: %s", last.msg);
+	CHECKF(last.code == -ENOSPC, "the number of secrets has a bound: %s", last.msg);
 	CHECK(store_rm(&s, "d", &fault, &last) == 0);
 	CHECK(store_rm(&s, "d", &fault, &last) == -ENOENT);
 	free(big);
@@ -84,8 +85,8 @@ static void test_bindings(void)
 
 	CHECK(put(&s, "a", VALUE, 16, 0) == 0 && put(&s, "k", "-----BEGIN\nkey\n", 15, VAULT_SET_WEAK) == 0);
 	n = store_find(&s, "k");
-	CHECKF(store_bind(n, &bearer, NULL, &last) == -EINVAL && n->n_bindings == 0, "lines in a header: %s",
-	       last.msg);
+	CHECKF(store_bind(n, &bearer, NULL, &last) == -EINVAL && n->n_bindings == 0,
+	       "a value of several lines is not bound to a header: %s", last.msg);
 	CHECK(store_bind(n, &body, NULL, NULL) == 0 && store_bind(n, &key, NULL, NULL) == -EINVAL &&
 	      n->n_bindings == 1);
 	n = store_find(&s, "a");
@@ -130,12 +131,13 @@ static void test_pack(void)
 
 		opened += store_unpack(&no, a.p, n, NULL) == 0;
 	}
-	CHECKF(opened == 0, "cut anywhere it is none");
+	CHECKF(opened == 0, "a packed store that is cut at any place is refused");
 	memcpy(s.v[1]->name, "a", 2);
 	secmem_release(&a);
 	CHECK(store_pack(&s, &a, NULL) == 0);
 	store_release(&back);
-	CHECKF(store_unpack(&back, a.p, a.len, NULL) == -EBADMSG, "two of one name are none");
+	CHECKF(store_unpack(&back, a.p, a.len, NULL) == -EBADMSG,
+	       "a packed store with two secrets of one name is refused");
 }
 
 static void test_long(void)
@@ -155,12 +157,12 @@ static void test_long(void)
 	CHECKF(store_bind(store_find(&s, "most"), &bearer, NULL, &last) == -EFBIG &&
 		       strstr(last.msg, "too long") && strstr(last.hint, "body") &&
 		       store_find(&s, "most")->n_bindings == 0,
-	       "what no head can carry is not bound to one");
+	       "a value that is too long for a head is not bound to one");
 	CHECK(store_bind(store_find(&s, "most"), &body, NULL, NULL) == 0);
 	CHECKF(store_bind(store_find(&s, "head"), &bearer, NULL, NULL) == 0 &&
 		       store_bind(store_find(&s, "head"), &query, NULL, NULL) == -EFBIG &&
 		       store_bind(store_find(&s, "head"), &basic, NULL, NULL) == -EFBIG,
-	       "encoded it is longer");
+	       "an encoded value that is too long is not bound");
 	CHECK(store_bind(store_find(&s, "third"), &query, NULL, NULL) == 0);
 	CHECKF(put(&s, "head", big, BINDING_HEAD_MAX, VAULT_SET_ROTATE) == -EFBIG &&
 		       fault == VAULT_FAULT_VALUE,

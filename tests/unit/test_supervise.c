@@ -24,8 +24,8 @@ static void test_ends(void)
 		j = job_new(cases[i].argv);
 		job_start(&j);
 		end = job_wait(&j, NULL);
-		CHECKF(is_end(&end, cases[i].cause, cases[i].code), "%s ends with %d", cases[i].argv[0],
-		       cases[i].code);
+		CHECKF(is_end(&end, cases[i].cause, cases[i].code), "the command %s ends with code %d",
+		       cases[i].argv[0], cases[i].code);
 	}
 	j = JOB("true");
 	free(j.spec.cwd);
@@ -34,7 +34,7 @@ static void test_ends(void)
 	end = job_wait(&j, NULL);
 	CHECKF(is_end(&end, CAUSE_NOT_STARTED, 125) && end.claim.what == PROTO_WHAT_CWD &&
 		       end.start_errno == ENOENT,
-	       "a missing working directory is told apart");
+	       "a missing working directory is reported as such");
 }
 
 static void test_streams(void)
@@ -64,7 +64,7 @@ static void test_streams(void)
 	end = job_wait(&j, NULL);
 	waitpid(writer, NULL, 0);
 	CHECK(is_end(&end, CAUSE_EXIT, 3));
-	CHECKF(out.len == 4000000, "4000000 bytes went through (%zu)", out.len);
+	CHECKF(out.len == 4000000, "4000000 bytes pass through the command (%zu)", out.len);
 	CHECK_STR(buf_cstr(&err), "to-err\n");
 	CHECK(end.output_bytes == 4000007 && !end.output_cut);
 }
@@ -126,7 +126,7 @@ static void test_output_limits(void)
 	CHECK(read(o, buf_reserve(&out, 100), 100) > 0);
 	close(o);
 	end = job_wait(&j, NULL);
-	CHECKF(is_end(&end, CAUSE_SIGNAL, 141), "a reader that goes away ends it as SIGPIPE would");
+	CHECKF(is_end(&end, CAUSE_SIGNAL, 141), "a command whose reader goes away ends by SIGPIPE");
 
 	j = SH("echo one; echo two >&2; head -c 100 /dev/zero | tr '\\0' x");
 	o = open(dir, O_TMPFILE | O_RDWR | O_APPEND | O_CLOEXEC, 0600);
@@ -138,7 +138,7 @@ static void test_output_limits(void)
 	read_all(o, &out);
 	CHECKF(end.output_cut && strstr(buf_cstr(&out), "one\n") && strstr(buf_cstr(&out), "xxx") &&
 		       strstr(buf_cstr(&out), "thrown away"),
-	       "a log is capped and says so");
+	       "a log is cut at its limit with a note");
 }
 
 static void test_time(void)
@@ -150,15 +150,15 @@ static void test_time(void)
 	j.spec.limits.l[LIMIT_TIMEOUT].value = 200 * NSEC_PER_MSEC;
 	job_start(&j);
 	end = job_wait(&j, NULL);
-	CHECKF(is_end(&end, CAUSE_TIMEOUT, 124) && since(t) < 60000, "the time limit ends it (%llu ms)",
-	       (unsigned long long)since(t));
+	CHECKF(is_end(&end, CAUSE_TIMEOUT, 124) && since(t) < 60000,
+	       "a command is ended at its time limit (%llu ms)", (unsigned long long)since(t));
 	t = clock_nsec(CLOCK_MONOTONIC);
 	j = SH("trap '' TERM; while :; do sleep 0.1; done");
 	j.spec.limits.l[LIMIT_TIMEOUT].value = 200 * NSEC_PER_MSEC;
 	job_start(&j);
 	end = job_wait(&j, NULL);
 	CHECKF(is_end(&end, CAUSE_TIMEOUT, 124) && since(t) >= 2000 && since(t) < 60000,
-	       "one that ignores SIGTERM is killed two seconds later");
+	       "a command that ignores SIGTERM is killed two seconds later");
 }
 
 /* Starts a command that says when it is ready, and waits for that. */
@@ -182,7 +182,7 @@ static void test_signals(void)
 	usleep(100000);
 	kill(j.pid, SIGTERM);
 	end = job_wait(&j, NULL);
-	CHECKF(is_end(&end, CAUSE_STOPPED, 143), "SIGTERM is passed on");
+	CHECKF(is_end(&end, CAUSE_STOPPED, 143), "a SIGTERM is passed on to the command");
 	close(o);
 
 	j = SH("trap 'exit 9' INT; echo; while :; do sleep 0.05; done");
@@ -200,7 +200,7 @@ static void test_signals(void)
 		kill(j.pid, SIGINT);
 	while (poll(&(struct pollfd){ .fd = j.result, .events = POLLIN }, 1, 300) == 0 && since(t) < 60000);
 	end = job_wait(&j, NULL);
-	CHECKF(is_end(&end, CAUSE_STOPPED, 130), "a second SIGINT kills");
+	CHECKF(is_end(&end, CAUSE_STOPPED, 130), "a second SIGINT kills the command");
 	close(o);
 
 	j = SH("echo; sleep 100");
@@ -211,7 +211,7 @@ static void test_signals(void)
 		close(alive);
 	}
 	end = job_wait(&j, NULL);
-	CHECKF(is_end(&end, CAUSE_CALLER, 137), "it ends with the process that started it");
+	CHECKF(is_end(&end, CAUSE_CALLER, 137), "a command ends with the process that started it");
 	close(o);
 }
 
@@ -228,7 +228,7 @@ static void test_kernel_says(void)
 	j = SH("exit 0");
 	job_start(&j);
 	end = job_wait(&j, NULL);
-	CHECKF(is_end(&end, CAUSE_EXIT, 0), "a command that copes with it has not failed");
+	CHECKF(is_end(&end, CAUSE_EXIT, 0), "a command that survives an out-of-memory kill has not failed");
 	fake_stat.oom_kills = 0;
 	fake_stat.pids_refused = 3;
 	j = SH("exit 2");
@@ -254,17 +254,17 @@ static void test_disk(void)
 	j.spec.limits.l[LIMIT_DISK].value = 1000;
 	job_start(&j);
 	end = job_wait(&j, NULL);
-	CHECKF(is_end(&end, CAUSE_DISK, 137), "past the disk limit it is killed");
+	CHECKF(is_end(&end, CAUSE_DISK, 137), "a command past the disk limit is killed");
 	j = JOB("sh", "-c", script, "0");
 	j.io.usage_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	j.spec.limits.l[LIMIT_DISK].value = 5000;
 	job_start(&j);
 	end = job_wait(&j, NULL);
-	CHECKF(is_end(&end, CAUSE_EXIT, 0), "below it nothing happens");
+	CHECKF(is_end(&end, CAUSE_EXIT, 0), "a command below the disk limit runs to its end");
 	close(j.io.usage_fd);
 }
 
-/* Whatever stands in the place of init. */
+/* A hostile program in the place of init. */
 static void test_hostile(void)
 {
 #define HELLO "\\004\\000\\000\\000\\040\\000\\000\\000\\000\\000\\000\\000\\001\\000\\000\\000"
@@ -316,8 +316,8 @@ static void test_hostile(void)
 		job_start(&j);
 		end = job_wait(&j, NULL);
 		close(o);
-		CHECKF(is_end(&end, CAUSE_BROKEN, 125) && end.broken[0] && since(t) < 50000, "%s: %s",
-		       cases[i].what, end.broken);
+		CHECKF(is_end(&end, CAUSE_BROKEN, 125) && end.broken[0] && since(t) < 50000,
+		       "an init that breaks the protocol ends the run: %s: %s", cases[i].what, end.broken);
 	}
 }
 

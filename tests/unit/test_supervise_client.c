@@ -42,7 +42,7 @@ static void sandbox_start(struct sandbox *s, bool refuse)
 	s->j.refuse_events = refuse;
 	job_start(&s->j);
 	close(s->j.io.listen_fd);
-	CHECKF(run_link_open(&s->l, s->dir_fd, &e) == 0, "connected %s", e.msg);
+	CHECKF(run_link_open(&s->l, s->dir_fd, &e) == 0, "a client connects to the sandbox %s", e.msg);
 }
 
 static void run_linked(struct run_link *l, const char *const *argv, unsigned flags, struct proto_exit *x,
@@ -95,13 +95,14 @@ static void test_exec(void)
 	CHECK(run_link_stat(&s.l, -1, &out, &e) == 0 && strstr(buf_cstr(&out), "\"commands\":1"));
 	CHECKF(file_has(s.j.events, "exec.start {\"exec\":2,\"command\":[\"sh\",\"-c\",\"echo") &&
 		       file_has(s.j.events, "exec.end {\"exec\":2,\"exit\":5"),
-	       "what was executed is logged");
+	       "the begin and the end of a command are logged");
 	CHECK(run_link_stop(&s.l, 5000, &e) == 0);
 	end = job_wait(&s.j, NULL);
 	CHECK(is_end(&end, CAUSE_STOPPED, 143));
 	CHECK(file_has(s.j.events, "stop.request"));
 	run_link_close(&s.l);
-	CHECKF(run_link_open(&s.l, s.dir_fd, &e) == -ECONNREFUSED, "afterwards nobody listens");
+	CHECKF(run_link_open(&s.l, s.dir_fd, &e) == -ECONNREFUSED,
+	       "nothing listens after the sandbox has ended");
 	close(s.dir_fd);
 }
 
@@ -121,23 +122,24 @@ static void test_detach(void)
 	       "a detached command is started %s", e.msg);
 	c.argv = (char *const *)none;
 	CHECKF(run_link_detach(&s.l, &c, &started, &x, &e) == 0 && !started && proto_exit_code(&x) == 127,
-	       "one that cannot be started is told as any other");
+	       "a detached command that cannot be started is reported with its code");
 	c.argv = (char *const *)lasts;
 	CHECK(run_link_detach(&s.l, &c, &started, &x, &e) == 0 && started);
 	c.flags = PROTO_F_STDIN;
 	CHECKF(run_link_detach(&s.l, &c, &started, &x, &e) < 0 && strstr(e.msg, "well formed"),
-	       "a detached command can be promised no input: %s", e.msg);
+	       "a detached command with input is refused: %s", e.msg);
 	run_link_close(&s.l);
 	for (int i = 0; i < 600 && !file_has(s.j.events, "exec.end {\"exec\":2,"); i++)
 		usleep(50000);
 	CHECKF(file_has(s.j.events, "exec.end {\"exec\":2,\"exit\":7,") &&
 		       file_has(s.j.events, "\"output\":1000000}"),
-	       "its output is dropped, and its end is logged with its exit code and not as hung up on");
+	       "a detached command's output is dropped, and its end is logged with its exit code");
 	CHECKF(file_has(s.j.events, "\"detached\":true") && !file_has(s.j.events, "exec.end {\"exec\":4,"),
-	       "another one goes on without its client");
+	       "a detached command goes on without its client");
 	CHECK(run_link_open(&s.l, s.dir_fd, &e) == 0 && run_link_stop(&s.l, 5000, &e) == 0);
 	job_wait(&s.j, NULL);
-	CHECKF(file_has(s.j.events, "exec.end {\"exec\":4,\"exit\":137"), "it ends with the sandbox");
+	CHECKF(file_has(s.j.events, "exec.end {\"exec\":4,\"exit\":137"),
+	       "a detached command ends with the sandbox");
 	run_link_close(&s.l);
 	close(s.dir_fd);
 }
@@ -154,7 +156,8 @@ static void test_exec_refused(void)
 	snprintf(touch, sizeof(touch), "touch %s", path);
 	sandbox_start(&s, true);
 	LINKED(&s.l, &x, NULL, &e, "sh", "-c", touch);
-	CHECKF(x.kind == 99 && strstr(e.msg, "audit log"), "what cannot be logged is refused: %s", e.msg);
+	CHECKF(x.kind == 99 && strstr(e.msg, "audit log"), "a command that cannot be logged is refused: %s",
+	       e.msg);
 	usleep(200000);
 	CHECKF(access(path, F_OK) < 0, "a command that cannot be logged is not started");
 	kill(s.j.pid, SIGTERM);
@@ -205,12 +208,12 @@ static void test_transfer(void)
 
 	sandbox_start(&s, false);
 	CHECK(run_link_transfer(&s.l, &cmd, &xfer, &x, &e) == 0 && x.kind == PROTO_EXITED && x.value == 0);
-	CHECKF(c.got == 5000000, "5000000 bytes there and back (%zu)", c.got);
+	CHECKF(c.got == 5000000, "5000000 bytes pass through a command and back (%zu)", c.got);
 	CHECK(run_link_stop(&s.l, 0, &e) == 0);
 	{
 		struct run_end end = job_wait(&s.j, NULL);
 
-		CHECKF(is_end(&end, CAUSE_STOPPED, 143), "stopped without grace");
+		CHECKF(is_end(&end, CAUSE_STOPPED, 143), "a sandbox that is stopped without grace is killed");
 	}
 	run_link_close(&s.l);
 	close(s.dir_fd);
@@ -248,7 +251,8 @@ static void test_hang_up(void)
 		usleep(20000);
 	CHECKF(access(path, F_OK) == 0, "the command of a client that went away gets SIGHUP");
 	LINKED(&s.l, &x, NULL, &e, "true");
-	CHECKF(x.kind == PROTO_EXITED && x.value == 0, "another client's go on");
+	CHECKF(x.kind == PROTO_EXITED && x.value == 0,
+	       "a new client's command runs after another client has gone");
 	for (int i = 0; i < 3000 && !file_has(s.j.events, "\"hung_up\":true"); i++)
 		usleep(20000);
 	CHECK(file_has(s.j.events, "\"hung_up\":true"));
@@ -302,7 +306,7 @@ static void test_bad_clients(void)
 		CHECK(run_link_stat(&l, -1, &out, &e) < 0);
 	}
 	LINKED(&s.l, &x, NULL, &e, "true");
-	CHECKF(x.kind == PROTO_EXITED && x.value == 0, "the sandbox lives on");
+	CHECKF(x.kind == PROTO_EXITED && x.value == 0, "the sandbox goes on after bad clients");
 	CHECK(run_link_stop(&s.l, 1000, &e) == 0);
 	job_wait(&s.j, NULL);
 	run_link_close(&s.l);
@@ -341,7 +345,7 @@ static void test_latency(void)
 	printf("# exec from a connected client: %llu us, vfork+exec: %llu us, ratio %.2f\n",
 	       (unsigned long long)(mine / N / 1000), (unsigned long long)(floor / N / 1000),
 	       (double)mine / (double)floor);
-	CHECKF(x.kind == PROTO_EXITED && x.value == 0, "%d commands one after another", N);
+	CHECKF(x.kind == PROTO_EXITED && x.value == 0, "%d commands one after another succeed", N);
 	CHECK(run_link_stop(&s.l, 1000, &e) == 0);
 	job_wait(&s.j, NULL);
 	run_link_close(&s.l);
@@ -373,7 +377,7 @@ static void test_other_release(void)
 	CHECK(run_link_freeze(&newer, 1000, &how, &layers, &e) == -EPROTONOSUPPORT &&
 	      run_link_rollback(&newer, &e) == -EPROTONOSUPPORT && !conn_pending(&newer.conn));
 	LINKED(&s.l, &x, NULL, &e, "true");
-	CHECKF(x.kind == PROTO_EXITED && x.value == 0, "the same command runs by a link of the same release");
+	CHECKF(x.kind == PROTO_EXITED && x.value == 0, "a command runs by a link of the same release");
 	run_link_close(&s.l);
 	CHECKF(run_link_stop(&newer, 1000, &e) == 0, "a launcher of a newer release is asked to stop %s",
 	       e.msg);

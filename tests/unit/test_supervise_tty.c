@@ -83,7 +83,7 @@ static void test_tty(void)
 	struct run_end end;
 
 	if (openpty(&master, &slave, NULL, NULL, &ws) < 0) {
-		tap_skip("a terminal of its own", "no pty");
+		tap_skip("a command has a terminal of its own", "no pty");
 		return;
 	}
 	tcgetattr(slave, &before);
@@ -92,20 +92,20 @@ static void test_tty(void)
 	j.io.err = dup(slave);
 	j.spec.tty = true;
 	job_start(&j);
-	CHECKF(expect(master, "30 100\r\n"), "the size of the caller's terminal is the command's");
+	CHECKF(expect(master, "30 100\r\n"), "the command's terminal has the size of the caller's");
 	CHECKF(expect(master, "\033[1mbold"), "escape sequences pass unchanged");
 	tcgetattr(slave, &during);
-	CHECKF(!(during.c_lflag & (ICANON | ECHO | ISIG)), "the caller's terminal is raw");
+	CHECKF(!(during.c_lflag & (ICANON | ECHO | ISIG)), "the caller's terminal is raw during the command");
 	ws.ws_row = 50;
 	ioctl(slave, TIOCSWINSZ, &ws);
 	kill(j.pid, SIGWINCH);
-	CHECKF(expect(master, "50 100\r\n"), "a resize is passed on");
+	CHECKF(expect(master, "50 100\r\n"), "a resize is passed on to the command");
 	CHECK(write(master, "\003", 1) == 1);
 	CHECKF(expect(master, "caught"), "Ctrl-C reaches the command");
 	end = job_wait(&j, NULL);
 	CHECK(is_end(&end, CAUSE_EXIT, 6));
 	tcgetattr(slave, &after);
-	CHECKF(same_modes(&before, &after), "the caller's terminal is as it was");
+	CHECKF(same_modes(&before, &after), "the caller's terminal is restored after the command");
 
 	/* ended by SIGTERM from outside, and by a crash of ours: restored all the same */
 	j = SH("echo up; sleep 100");
@@ -116,9 +116,9 @@ static void test_tty(void)
 	CHECK(expect(master, "up"));
 	kill(j.pid, SIGTERM);
 	end = job_wait(&j, NULL);
-	CHECKF(end.cause == CAUSE_STOPPED, "SIGTERM with a terminal ends it");
+	CHECKF(end.cause == CAUSE_STOPPED, "SIGTERM ends a command with a terminal");
 	tcgetattr(slave, &after);
-	CHECKF(same_modes(&before, &after), "the terminal is as it was after SIGTERM");
+	CHECKF(same_modes(&before, &after), "the terminal is restored after SIGTERM");
 	j = SH("echo up; sleep 100");
 	j.io.in = j.io.tty = slave;
 	j.io.out = dup(slave);
@@ -133,7 +133,7 @@ static void test_tty(void)
 		CHECK(rc == -SIGABRT);
 	}
 	tcgetattr(slave, &after);
-	CHECKF(same_modes(&before, &after), "the terminal is as it was after a crash");
+	CHECKF(same_modes(&before, &after), "the terminal is restored after a crash");
 	close(master);
 	close(slave);
 }
@@ -176,7 +176,7 @@ static void test_silent_init(void)
 	pid_t init;
 
 	if (openpty(&master, &slave, NULL, NULL, NULL) < 0) {
-		tap_skip("a question while init is silent", "no pty");
+		tap_skip("a question is shown while init is silent", "no pty");
 		return;
 	}
 	CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0);
@@ -190,7 +190,7 @@ static void test_silent_init(void)
 	CHECK(expect(master, "up"));
 	guard_says(pair[1], "the first question");
 	CHECKF(expect(master, "[said: the first question]"),
-	       "while init answers a question is a line of its own");
+	       "a question is a line of its own while init responds");
 	init = init_of(&j);
 	CHECK(init > 1 && kill(init, SIGSTOP) == 0);
 	guard_says(pair[1], "the second question");
@@ -202,7 +202,7 @@ static void test_silent_init(void)
 	kill(init, SIGCONT);
 	kill(j.pid, SIGTERM);
 	end = job_wait(&j, NULL);
-	CHECKF(end.cause == CAUSE_STOPPED, "it ends as others do");
+	CHECKF(end.cause == CAUSE_STOPPED, "a command that was shown a question ends as others do");
 	close(pair[0]);
 	close(pair[1]);
 	close(master);

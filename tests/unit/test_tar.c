@@ -83,7 +83,7 @@ static void test_plain(void)
 
 		CHECKF(s->result == 0 && s->entries == 1 && !strcmp(s->path, "dir/file") && s->len == 5 &&
 			       !memcmp(s->data, "hello", 5),
-		       "a file in steps of %zu", steps[i]);
+		       "a file is read in steps of %zu", steps[i]);
 		CHECK(s->last.mode == 04755 && s->last.uid == 10 && s->last.gid == 11 && s->last.mtime == 15);
 		free(s);
 	}
@@ -104,8 +104,8 @@ static void test_end(void)
 		bool whole = len >= TAR_BLOCK + 5 && len < 2 * TAR_BLOCK, at_end = len >= 3 * TAR_BLOCK;
 		bool cut = !whole && !at_end && len != 2 * TAR_BLOCK;
 
-		CHECKF((s->result < 0) == cut && s->unended == (whole || len == 2 * TAR_BLOCK), "cut at %zu",
-		       len);
+		CHECKF((s->result < 0) == cut && s->unended == (whole || len == 2 * TAR_BLOCK),
+		       "the end of an archive of %zu bytes is judged", len);
 		free(s);
 	}
 }
@@ -124,12 +124,12 @@ static void test_pax(void)
 	put(a + TAR_BLOCK, records);
 	header(a + TAR_BLOCK * 2, "short", '2', "00000000000", "other");
 	s = read_all(a, sizeof(a), 100);
-	CHECKF(s->result == 0 && s->entries == 1, "an extended header is no entry");
+	CHECKF(s->result == 0 && s->entries == 1, "an extended header is not counted as an entry");
 	CHECK_STR(s->path, "long/name/x");
 	CHECK_STR(s->link, "to");
 	CHECK(s->last.xattrs == 1 && !s->last.overlay_xattr && s->last.mtime == -3);
 	free(s);
-	/* What it says is for one entry only. */
+	/* The extended header is for one entry only. */
 	header(a + TAR_BLOCK * 3, "second", '2', "00000000000", "elsewhere");
 	s = read_all(a, sizeof(a), 100);
 	CHECK_STR(s->path, "second");
@@ -150,7 +150,8 @@ static void test_gnu(void)
 	memcpy(a + TAR_BLOCK, name, 301);
 	header(a + TAR_BLOCK * 2, "nnn", '5', "00000000000", "");
 	s = read_all(a, sizeof(a), 77);
-	CHECKF(s->result == 0 && s->last.type == TAR_DIR && !strcmp(s->path, name), "a GNU long name");
+	CHECKF(s->result == 0 && s->last.type == TAR_DIR && !strcmp(s->path, name),
+	       "a GNU long name is read");
 	free(s);
 }
 
@@ -171,7 +172,7 @@ static void test_numbers(void)
 
 		header(a, "f", '0', tries[i].size, "");
 		s = read_all(a, sizeof(a), 512);
-		CHECKF((s->result == 0) == tries[i].good, "size '%s'",
+		CHECKF((s->result == 0) == tries[i].good, "the size '%s' is accepted or refused",
 		       i == 7 || i == 9 ? "binary" : tries[i].size);
 		free(s);
 	}

@@ -14,7 +14,8 @@ static void check(const char *in, size_t len, const char *want, const char *name
 	for (size_t i = 0; i < len; i++)
 		termmodes_feed(&t, in + i, 1);
 	termmodes_restore(&t, &bytes);
-	if (!CHECKF(strcmp(buf_cstr(&whole), want) == 0 && strcmp(buf_cstr(&bytes), want) == 0, "%s", name))
+	if (!CHECKF(strcmp(buf_cstr(&whole), want) == 0 && strcmp(buf_cstr(&bytes), want) == 0,
+		    "the modes after '%s' are known", name))
 		printf("# got '%s'\n", buf_cstr(&whole));
 }
 

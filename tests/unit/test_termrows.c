@@ -25,18 +25,19 @@ static void test_plain(void)
 			"e \xd0\xb4\xd0\xb0 \xe6\xbc\xa2\xe5\xad\x97 \xe2\x80\xa6",
 			"Gr\xc3\xbc\xc3\x9f"
 			"e \xd0\xb4\xd0\xb0 \xe6\xbc\xa2\xe5\xad\x97 \xe2\x80\xa6"),
-	       "letters that stand for themselves do");
+	       "letters that can be shown safely are unchanged");
 	CHECKF(plain_is("e\xcc\x81", "e\\u{0301}") && plain_is("\xe2\x80\x8b", "\\u{200b}") &&
 		       plain_is("\xc2\xad", "\\u{00ad}") && plain_is("\xe3\x85\xa4", "\\u{3164}"),
-	       "what joins others or is nothing does not");
+	       "combining and invisible characters are escaped");
 	CHECKF(plain_is("\xc2\xa0", "\\u{00a0}") && plain_is("\xe3\x80\x80", "\\u{3000}"),
-	       "other spaces are escaped");
+	       "unusual spaces are escaped");
 	CHECKF(plain_is("\xd7\x90", "\\u{05d0}") && plain_is("\xe2\x94\x80", "\\u{2500}") &&
 		       plain_is("\xf0\x9f\x98\x80", "\\u{1f600}"),
 	       "letters from right to left, lines and wide characters are escaped");
 	CHECK(plain_is("\xff\xc3", "\\xff\\xc3"));
 	termrows_quote(&q, "say \"x\" \xe2\x80\x9d", strlen("say \"x\" \xe2\x80\x9d"));
-	CHECKF(str_eq(buf_cstr(&q), "\"say 'x' \\u{201d}\""), "%s", buf_cstr(&q));
+	CHECKF(str_eq(buf_cstr(&q), "\"say 'x' \\u{201d}\""), "a quotation has no quotation mark inside: %s",
+	       buf_cstr(&q));
 }
 
 /* Rows of one value: they begin as they should, none is too wide, and together they are the value. */
@@ -87,7 +88,7 @@ static void test_rows(void)
 				       check_rows(buf_cstr(&more), widths[w], NULL, buf_cstr(&plain));
 			}
 		}
-		CHECKF(good, "%u columns", widths[w]);
+		CHECKF(good, "at %u columns all rows are right", widths[w]);
 	}
 }
 
@@ -109,19 +110,19 @@ static void test_lines(void)
 	CHECK(termrows_lines(&b, 80, text, strlen(text), SIZE_MAX) == 0);
 	CHECKF(str_eq(buf_cstr(&b), TERMROWS_MARK "one\n" TERMROWS_MARK "\n" TERMROWS_MARK
 						  "    indented\n" TERMROWS_MARK "question aaaaaa-9\n"),
-	       "%s", buf_cstr(&b));
+	       "the lines of a text have our mark each: %s", buf_cstr(&b));
 	CHECKF(lines_are("a" SPACES_300 "b\n" SPACES_300 "HIDDEN\n",
 			 TERMROWS_MARK "a[300 spaces]b\n" TERMROWS_MARK "[300 spaces]HIDDEN\n"),
 	       "spaces within a line, and an indentation that is none, are counted");
 	CHECKF(lines_are("                16\n                 17  2   3",
 			 TERMROWS_MARK "                16\n" TERMROWS_MARK "[17 spaces]17  2[3 spaces]3\n"),
-	       "an indentation is shown as it is");
+	       "an indentation is shown unchanged");
 	CHECKF(lines_are("a\n\n\nb\n",
 			 TERMROWS_MARK "a\n" TERMROWS_MARK "\n" TERMROWS_MARK "\n" TERMROWS_MARK "b\n"),
-	       "two empty lines are two");
+	       "two empty lines are shown as two");
 	CHECKF(lines_are("a\n\n \n" SPACES_300 "\n\nHIDDEN",
 			 TERMROWS_MARK "a\n" TERMROWS_MARK "[4 empty lines]\n" TERMROWS_MARK "HIDDEN\n"),
-	       "more are counted, with spaces in them or without");
+	       "more than two empty lines are counted, with spaces or without");
 	CHECKF(lines_are("\n\n\n", TERMROWS_MARK "[3 empty lines]\n") && lines_are("", ""),
 	       "empty lines at the end are counted");
 	CHECK(termrows_lines(&few, 80, text, strlen(text), 2) == 2 && termrows_count(buf_cstr(&few)) == 2);
@@ -149,9 +150,10 @@ static void test_text(void)
 	termrows_text(&b, 33, "| ", text, strlen(text));
 	CHECKF(str_eq(buf_cstr(&b),
 		      "@@ -1 +1 @@\n     - allow: GET /\n+    - allow: GET /aaaaaaaaaaaaa\n| +   - evil\n"),
-	       "%s", buf_cstr(&b));
+	       "a difference is shown in rows: %s", buf_cstr(&b));
 	termrows_text(&bad, 80, "| ", hostile, strlen(hostile));
-	CHECKF(!strchr(buf_cstr(&bad), '\033') && termrows_count(buf_cstr(&bad)) == 1, "%s", buf_cstr(&bad));
+	CHECKF(!strchr(buf_cstr(&bad), '\033') && termrows_count(buf_cstr(&bad)) == 1,
+	       "a difference with escape sequences is shown in one safe row: %s", buf_cstr(&bad));
 }
 
 int main(void)

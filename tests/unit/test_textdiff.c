@@ -34,10 +34,10 @@ static void test_known(void)
 	CHECK(is("a", "a\n", "@@ -1,1 +1,1 @@\n-a\n\\ no newline at the end\n+a\n"));
 	CHECKF(is("1\n2\n3\n4\n5\n6\n7\n8\n9\n", "x\n2\n3\n4\n5\n6\n7\n8\ny\n",
 		  "@@ -1,4 +1,4 @@\n-1\n+x\n 2\n 3\n 4\n@@ -6,4 +6,4 @@\n 6\n 7\n 8\n-9\n+y\n"),
-	       "far changes are two hunks");
+	       "distant changes are two hunks");
 	CHECKF(is("1\n2\n3\n4\n5\n6\n7\n8\n", "x\n2\n3\n4\n5\n6\n7\ny\n",
 		  "@@ -1,8 +1,8 @@\n-1\n+x\n 2\n 3\n 4\n 5\n 6\n 7\n-8\n+y\n"),
-	       "near ones are one");
+	       "near changes are one hunk");
 	CHECK(is("a\n", "\033[2J\n", "@@ -1,1 +1,1 @@\n-a\n+\\x1b[2J\n"));
 	CHECK(textdiff_is_text("abc", 3) && !textdiff_is_text("a\0c", 3) && textdiff_is_text("", 0));
 }
@@ -96,7 +96,7 @@ static void test_random(void)
 		ok = textdiff(buf_cstr(&a), a.len, buf_cstr(&b), b.len, &d) == 0 &&
 		     patch(buf_cstr(&a), buf_cstr(&d), &back) && str_eq(buf_cstr(&back), buf_cstr(&b));
 	}
-	CHECKF(ok, "3000 random diffs lead from the one text to the other");
+	CHECKF(ok, "each of 3000 random diffs leads from one text to the other");
 	if (!ok)
 		printf("# a %s\n# b %s\n# d %s\n", buf_cstr(&a), buf_cstr(&b), buf_cstr(&d));
 }
@@ -119,7 +119,7 @@ static void test_bounds(void)
 	buf_clear(&back);
 	CHECK(textdiff(buf_cstr(&a), a.len, buf_cstr(&b), b.len, &d) == 0);
 	CHECK(patch(buf_cstr(&a), buf_cstr(&d), &back) && str_eq(buf_cstr(&back), buf_cstr(&b)));
-	CHECKF(clock_nsec(CLOCK_MONOTONIC) - start < 60 * NSEC_PER_SEC, "bounded in time");
+	CHECKF(clock_nsec(CLOCK_MONOTONIC) - start < 60 * NSEC_PER_SEC, "the time of a diff has a bound");
 }
 
 int main(void)

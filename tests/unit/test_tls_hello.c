@@ -115,7 +115,8 @@ static void test_case_05_segments(void)
 			r = feed_in(&h, &b, steps[i]);
 			CHECKF(r == TLS_HELLO_DONE && slice_eq(h.sni, "api.github.com") && h.size == b.len &&
 				       tls_hello_offers(&h, "h2") && h.has_ech && h.max_version == 0x0304,
-			       "case 5: 5 KiB in segments of %zu, records of %zu", steps[i], records[k]);
+			       "case 5: a hello of 5 KiB is parsed in segments of %zu and records of %zu",
+			       steps[i], records[k]);
 		}
 	}
 }
@@ -131,7 +132,7 @@ static void test_fields(void)
 	hello_of(&e, 16384, &b);
 	buf_adds(&b, "what follows");
 	CHECK(tls_hello_feed(&h, b.data, b.len) == TLS_HELLO_DONE && h.size == b.len - 12);
-	CHECKF(tls_hello_feed(&h, b.data, b.len) == TLS_HELLO_DONE, "it says the same again");
+	CHECKF(tls_hello_feed(&h, b.data, b.len) == TLS_HELLO_DONE, "a hello that was parsed stays parsed");
 	CHECK(tls_hello_alpn(&h, &at, &s) && slice_eq(s, "h2"));
 	CHECK(tls_hello_alpn(&h, &at, &s) && slice_eq(s, "http/1.1") && !tls_hello_alpn(&h, &at, &s));
 	CHECK(!tls_hello_offers(&h, "h3") && !h.has_early_data && h.legacy_version == 0x0303);
@@ -166,7 +167,8 @@ static void test_names_refused(void)
 		autobuf struct buf e = BUF_INIT;
 
 		add_ext(&e, 0, bad[i].data, bad[i].len);
-		CHECKF(whole(&e, &h) == TLS_HELLO_BAD && h.why && !h.has_sni, "%s is refused", bad[i].what);
+		CHECKF(whole(&e, &h) == TLS_HELLO_BAD && h.why && !h.has_sni, "the hello is refused with %s",
+		       bad[i].what);
 	}
 	for (size_t len = 255; len < 257; len++) {
 		CLEANUP(tls_hello_release) struct tls_hello h = TLS_HELLO_INIT;
@@ -175,8 +177,8 @@ static void test_names_refused(void)
 
 		memset(name, 'a', sizeof(name));
 		add_sni(&e, name, len);
-		CHECKF(whole(&e, &h) == (len > 255 ? TLS_HELLO_BAD : TLS_HELLO_DONE), "a name of %zu bytes",
-		       len);
+		CHECKF(whole(&e, &h) == (len > 255 ? TLS_HELLO_BAD : TLS_HELLO_DONE),
+		       "a name of %zu bytes is judged by its length", len);
 	}
 }
 
@@ -204,7 +206,7 @@ static void test_extensions_refused(void)
 
 		for (int k = 0; k < bad[i].times; k++)
 			add_ext(&e, bad[i].type, bad[i].data, bad[i].len);
-		CHECKF(whole(&e, &h) == TLS_HELLO_BAD, "%s is refused", bad[i].what);
+		CHECKF(whole(&e, &h) == TLS_HELLO_BAD, "the hello is refused with %s", bad[i].what);
 	}
 }
 
@@ -222,18 +224,22 @@ static void test_records(void)
 	CHECK(bytes("", 0) == TLS_HELLO_MORE && bytes("\x16", 1) == TLS_HELLO_MORE);
 	CHECK(bytes("G", 1) == TLS_HELLO_NOT_TLS && bytes("\x80\x2e\1\3\1", 5) == TLS_HELLO_NOT_TLS);
 	CHECK(bytes("\x16\2", 2) == TLS_HELLO_NOT_TLS && bytes("SSH-2.0", 7) == TLS_HELLO_NOT_TLS);
-	CHECKF(bytes("\x16\3\1\0\0", 5) == TLS_HELLO_BAD, "an empty record");
-	CHECKF(bytes("\x16\3\1\x40\1", 5) == TLS_HELLO_BAD, "a record that is too large");
-	CHECKF(bytes("\x16\3\1\0\4\2\0\0\0", 9) == TLS_HELLO_BAD, "another message first");
-	CHECKF(bytes("\x16\3\1\0\4\1\1\0\0", 9) == TLS_HELLO_BAD, "a hello of 64 KiB and more");
-	CHECKF(bytes("\x16\3\1\0\4\1\0\0\1\x14\3\1\0\1\1", 15) == TLS_HELLO_BAD, "another record in between");
+	CHECKF(bytes("\x16\3\1\0\0", 5) == TLS_HELLO_BAD, "an empty record is refused");
+	CHECKF(bytes("\x16\3\1\x40\1", 5) == TLS_HELLO_BAD, "a record that is too large is refused");
+	CHECKF(bytes("\x16\3\1\0\4\2\0\0\0", 9) == TLS_HELLO_BAD,
+	       "a handshake that begins with another message is refused");
+	CHECKF(bytes("\x16\3\1\0\4\1\1\0\0", 9) == TLS_HELLO_BAD, "a hello of 64 KiB or more is refused");
+	CHECKF(bytes("\x16\3\1\0\4\1\0\0\1\x14\3\1\0\1\1", 15) == TLS_HELLO_BAD,
+	       "a record of another type within the hello is refused");
 	full_exts(&e, 10);
 	add_message(&m, &e, true);
 	buf_addc(&m, 0);
 	add_records(&b, &m, 16384);
-	CHECKF(bytes(b.data, b.len) == TLS_HELLO_BAD, "something behind the hello in its record");
-	CHECKF(bytes(b.data, b.len - 1) == TLS_HELLO_BAD, "the same, before it has come");
-	CHECKF(bytes(b.data, b.len - 2) == TLS_HELLO_MORE, "the same, before the hello is whole");
+	CHECKF(bytes(b.data, b.len) == TLS_HELLO_BAD, "a byte behind the hello in its record is refused");
+	CHECKF(bytes(b.data, b.len - 1) == TLS_HELLO_BAD,
+	       "a byte behind the hello is refused before it has come");
+	CHECKF(bytes(b.data, b.len - 2) == TLS_HELLO_MORE,
+	       "a record that is longer than the hello is read on until the hello is whole");
 }
 
 static void test_cut(void)

@@ -99,7 +99,8 @@ static void test_round(void)
 
 	CHECK(world_open(&w) && fill(w.t.upper));
 	nanosleep(&(struct timespec){ .tv_nsec = 50000000 }, NULL);
-	CHECKF(scan(&w, w.t.upper, NULL, &known, &m, &read) == 0, "a tree is written down: %s", w.e.msg);
+	CHECKF(scan(&w, w.t.upper, NULL, &known, &m, &read) == 0, "a tree is written to the store: %s",
+	       w.e.msg);
 	CHECK(read == 4 + 1);
 	CHECK(scan(&w, w.t.upper, &known, &next, &m2, &read) == 0 && read == 0);
 	CHECK(m.len == m2.len && memcmp(m.data, m2.data, m.len) == 0);
@@ -108,7 +109,7 @@ static void test_round(void)
 	CHECK(fstatat(w.t.base, "new/hole", &st, 0) == 0 && st.st_size == 1LL << 40 && st.st_blocks < 1000);
 	CHECK(there(w.t.base, "new/d/g") && !there(w.t.base, "new.links"));
 	CHECKF(restore(&w, &m, "linked", w.t.upper, &known, &res) == 0 && res.linked == 3,
-	       "what is the same is linked: %llu", (unsigned long long)res.linked);
+	       "unchanged files of a restored tree are linked: %llu", (unsigned long long)res.linked);
 	/* As long as the old tree is there its files have a name more. */
 	CHECK(fd_rm_rf(w.t.base, "upper", &w.e) == 0 && comes_back(&w, &m, "linked"));
 	CHECK(restore(&w, &m, "new", -1, NULL, NULL) == -EEXIST);
@@ -136,7 +137,7 @@ static void test_damage(void)
 	CHECK(world_open(&w) && put(w.t.upper, "a", "o") && scan(&w, w.t.upper, NULL, NULL, &m, NULL) == 0);
 	CHECK(spoil_objects(&w));
 	CHECKF(restore(&w, &m, "new", -1, NULL, NULL) == -EBADMSG,
-	       "content that is not what it was is refused");
+	       "stored content that was changed is refused");
 	CHECK(strstr(w.e.msg, "damaged"));
 	/* A torn object makes way for a whole one. */
 	CHECK(put(w.t.upper, "b", "longer") && (fd = openat(w.t.upper, "b", O_RDONLY | O_CLOEXEC)) >= 0);
@@ -174,7 +175,7 @@ static void test_known(void)
 		all = all && known_parse(&again, b.data, b.len, hash) < 0;
 		b.data[i] ^= 1;
 	}
-	CHECKF(all, "any bit that is another is seen");
+	CHECKF(all, "a change of any bit is detected");
 }
 
 static bool has_change(const struct changes *l, const char *path, enum change_kind kind)
@@ -204,10 +205,9 @@ static void test_compare(void)
 	CHECK(scan(&w, w.t.upper, NULL, NULL, &b, NULL) == 0);
 	c = (struct compare){ a.data, b.data, a.len, b.len, w.t.lower, &w.s };
 	CHECK(tree_store_compare(&c, &l, &w.e) == 0 && l.n == 3);
-	CHECKF(has_change(&l, "orig", CHANGE_MODIFIED), "what is the original's again is modified");
-	CHECKF(has_change(&l, "new", CHANGE_DELETED), "what only the layer had is deleted");
-	CHECKF(has_change(&l, "dir/y", CHANGE_ADDED),
-	       "what is new in a directory of the original's is added");
+	CHECKF(has_change(&l, "orig", CHANGE_MODIFIED), "a file that is the original's again is modified");
+	CHECKF(has_change(&l, "new", CHANGE_DELETED), "a file that only the layer had is deleted");
+	CHECKF(has_change(&l, "dir/y", CHANGE_ADDED), "a new file in a directory of the original is added");
 	changes_release(&l);
 	/* The directory made opaque hides what the original has in it. */
 	{

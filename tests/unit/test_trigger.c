@@ -184,7 +184,7 @@ static void test_names(void)
 	for (size_t i = 0; i < ARRAY_SIZE(yes); i++)
 		CHECKF(why_of(yes[i], false) != NULL, "%s is a trigger", yes[i]);
 	for (size_t i = 0; i < ARRAY_SIZE(no); i++)
-		CHECKF(why_of(no[i], false) == NULL, "%s is none", no[i]);
+		CHECKF(why_of(no[i], false) == NULL, "%s is no trigger", no[i]);
 }
 
 static void test_git(void)
@@ -252,7 +252,7 @@ static void test_rows(void)
 		CHECKF(why_of(buf_cstr(&deep), false) != NULL, "%s is a trigger", buf_cstr(&deep));
 		buf_addf(&other, "zq%s", buf_cstr(&name));
 		if (stars && !row->below)
-			CHECKF(!why_of(buf_cstr(&other), false), "%s is none", buf_cstr(&other));
+			CHECKF(!why_of(buf_cstr(&other), false), "%s is no trigger", buf_cstr(&other));
 	}
 }
 
@@ -279,7 +279,7 @@ static void test_fold(void)
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
 		autofree char *folded = path_fold(names[i].name);
 
-		CHECKF(folded && strcmp(folded, names[i].folded) == 0, "name %zu folds to %s", i,
+		CHECKF(folded && strcmp(folded, names[i].folded) == 0, "name %zu is folded to %s", i,
 		       names[i].folded);
 	}
 	CHECK(is(".g\u200cit/hooks/pre-commit", "run or obey") && is("x/.GIT /config", "run or obey"));
@@ -354,7 +354,7 @@ static void test_above(void)
 	CHECK(below("/a/.config", "fish/x", SIZE_MAX).why && below("/a/.vscode", "tasks.json", SIZE_MAX).why);
 	CHECK(!below("/.vscode/project", "main.c", SIZE_MAX).why && below("/p", ".envrc", SIZE_MAX).why &&
 	      !below("/", "main.c", SIZE_MAX).why);
-	/* How long a yes must be counts in the path that is said. */
+	/* The length of a yes counts in the path that is shown. */
 	CHECK(below("/a/.git/hooks", "post-commit", SIZE_MAX).why &&
 	      below("/a/.git/hooks", "post-commit", SIZE_MAX).beyond == 0);
 	CHECK(below("/a/project", "x/.git/config", SIZE_MAX).beyond == strlen("x/.git"));

@@ -47,8 +47,9 @@ static void test_canonical(void)
 		struct err e = ERR_INIT;
 		int r = urlpath_canon(good[i].in, strlen(good[i].in), 0, &b, &p, &e);
 
-		CHECKF(r == 0 && !strcmp(buf_cstr(&b), good[i].out), "'%s' is %s, and that is '%s' %s",
-		       good[i].in, good[i].out, buf_cstr(&b), e.msg);
+		CHECKF(r == 0 && !strcmp(buf_cstr(&b), good[i].out),
+		       "the canonical form of '%s' is '%s', got '%s' %s", good[i].in, good[i].out,
+		       buf_cstr(&b), e.msg);
 		CHECKF(urlpath_canon(b.data, b.len, 0, &again, &p, NULL) == 0 &&
 			       !strcmp(buf_cstr(&again), good[i].out),
 		       "the canonical form of a path is stable");
@@ -122,7 +123,7 @@ static void test_refused(void)
 		"/%25%32f",
 		"/%25%32%46",
 		"/a/..//b",
-		/* What is empty, or dots, for one server and not for another. */
+		/* Segments that are empty, or dots, for one server and not for another. */
 		"/;/secret/x",
 		"/;",
 		"/a/;x=1",
@@ -150,7 +151,8 @@ static void test_refused(void)
 	};
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-		CHECKF(refused(bad[i], 0) && refused(bad[i], URLPATH_KEEP_SLASH), "'%s' is refused", bad[i]);
+		CHECKF(refused(bad[i], 0) && refused(bad[i], URLPATH_KEEP_SLASH), "the path '%s' is refused",
+		       bad[i]);
 	CHECK(refused("/a%2fb", 0) && refused("/a%2Fb", 0));
 }
 
@@ -164,7 +166,8 @@ static void test_encoded_slash(void)
 	struct urlpath p;
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-		CHECKF(refused(bad[i], URLPATH_KEEP_SLASH), "'%s' is refused even so", bad[i]);
+		CHECKF(refused(bad[i], URLPATH_KEEP_SLASH),
+		       "the path '%s' is refused even when encoded slashes are kept", bad[i]);
 	CHECK(urlpath_canon("/@babel%2fcore?x", 16, URLPATH_KEEP_SLASH, &b, &p, NULL) == 0 && p.slash);
 	CHECK_STR(buf_cstr(&b), "/@babel%2Fcore?x");
 	CHECK(slice_eq(urlpath_path(&b, &p), "/@babel%2Fcore") && slice_eq(urlpath_query(&b, &p), "x"));
@@ -174,7 +177,7 @@ static void test_encoded_slash(void)
 	CHECK(urlpath_slashed(urlpath_path(&b, &p), &other) == 0);
 	CHECK_STR(buf_cstr(&other), "/@babel/a%20b%25%C3%A9");
 	CHECKF(urlpath_canon("/a%40/../b", 10, 0, &b, &p, NULL) == 0 && !p.slash,
-	       "what is resolved away does not count");
+	       "a segment that is resolved away keeps no encoded slash");
 	CHECK(urlpath_canon("/a%20b", 6, 0, &b, &p, NULL) == 0 && !p.slash && !p.has_query);
 	CHECK(urlpath_query(&b, &p).len == 0);
 	CHECK(urlpath_canon("/pub%ef%bc%8f%ef%bd%93ecret", 27, 0, &b, &p, NULL) == 0 && p.slash);
@@ -221,7 +224,8 @@ static void test_folded(void)
 	CHECK(folds_to("/a%25C3", "/a%C3") == 1 && folds_to("/a%25zz", "/a%25zz") == 0);
 	CHECK(folds_to("/x%E2%84%85y", "/xc/oy") == 1);
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-		CHECKF(refused(bad[i], 0) && refused(bad[i], URLPATH_KEEP_SLASH), "'%s' is refused", bad[i]);
+		CHECKF(refused(bad[i], 0) && refused(bad[i], URLPATH_KEEP_SLASH), "the path '%s' is refused",
+		       bad[i]);
 }
 
 static void test_limits(void)

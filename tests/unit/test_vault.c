@@ -83,24 +83,25 @@ static void open_again(unsigned file_flags, unsigned flags)
 	err = ERR_INIT;
 	CHECKF(vault_files_open(&files, state, &want, file_flags, &err) == 0 &&
 		       vault_start(&proc, exe, &err) == 0 && vault_open(&proc, &files, flags, &err) == 0,
-	       "the vault is open %s", err.msg);
+	       "the vault opens for the test %s", err.msg);
 }
 
 static void test_make(void)
 {
 	open_again(VAULT_FILES_WRITE | VAULT_FILES_NEW, 0);
 	CHECK(files.made_key && proc.counter == 0);
-	CHECKF(set("github", TOKEN, 0) == 0, "%s", err.msg);
-	CHECKF(set("proxy", "ann:a password of a proxy", 0) == 0, "%s", err.msg);
+	CHECKF(set("github", TOKEN, 0) == 0, "a token is set in the vault %s", err.msg);
+	CHECKF(set("proxy", "ann:a password of a proxy", 0) == 0, "a password is set in the vault %s",
+	       err.msg);
 	CHECK(set("github", TOKEN, 0) == -EEXIST && proc.fault == VAULT_FAULT_EXISTS && err.hint[0]);
 	CHECK(set("short", "x", 0) < 0 && proc.fault == VAULT_FAULT_VALUE);
 	CHECKF(bind_to("github", "api.github.com") == 0 && bind_to("nosuch", "api.github.com") == -ENOENT,
-	       "%s", err.msg);
+	       "a secret is bound, and a missing secret is not %s", err.msg);
 	err = ERR_INIT;
-	CHECKF(vault_save(&proc, &files, &err) == 0 && proc.counter == 1, "saved: %s", err.msg);
+	CHECKF(vault_save(&proc, &files, &err) == 0 && proc.counter == 1, "the vault is saved: %s", err.msg);
 }
 
-/* What egress does: asks, and waits for the answer. */
+/* Plays coffer-egress: asks, and waits for the answer. */
 static uint32_t ask(int fd, struct vault_msg *m, char *ret, size_t size)
 {
 	uint8_t out[4096], in[8192];
@@ -158,21 +159,24 @@ static void test_grant(void)
 	open_again(0, VAULT_OPEN_READ_ONLY);
 	CHECK(proc.counter == 1 && files.may_reopen);
 	CHECKF(grant("aaaa", "github", &a, &fd_a) == 0 && a.n == 1 && str_starts(a.v[0].placeholder, "ghp_"),
-	       "%s", err.msg);
+	       "a secret is granted with a placeholder of its kind %s", err.msg);
 	CHECKF(grant("bbbb", "github", &b, &fd_b) == 0 && !str_eq(a.v[0].placeholder, b.v[0].placeholder),
-	       "each its own");
-	CHECKF(grant("cccc", "nosuch", &no, &fd_no) == -ENOENT, "%s", err.msg);
-	CHECKF(grant("cccc", "proxy", &no, &fd_no) == -EACCES, "%s", err.msg);
+	       "each sandbox gets a placeholder of its own");
+	CHECKF(grant("cccc", "nosuch", &no, &fd_no) == -ENOENT,
+	       "a secret that does not exist is not granted: %s", err.msg);
+	CHECKF(grant("cccc", "proxy", &no, &fd_no) == -EACCES,
+	       "a secret without a binding is not granted: %s", err.msg);
 	CHECK(render(fd_a, a.v[0].handle, "api.github.com", got, sizeof(got)) == VAULT_RENDERED &&
 	      str_eq(got, TOKEN));
 	CHECKF(render(fd_a, b.v[0].handle, "api.github.com", got, sizeof(got)) == VAULT_REFUSED,
-	       "not by another's handle");
+	       "a secret is not rendered by the handle of another sandbox");
 	CHECK(render(fd_a, a.v[0].handle, "evil.example.com", got, sizeof(got)) == VAULT_REFUSED);
 	CHECKF(fdpass_send(fd_a, "nonsense", 8, NULL, 0) == 0 && ends(fd_a),
-	       "one bad message ends a channel");
+	       "a bad message ends its channel");
 	CHECKF(render(fd_b, b.v[0].handle, "api.github.com", got, sizeof(got)) == VAULT_RENDERED,
 	       "a bad message ends no other channel");
-	CHECKF(fdpass_send(fd_b, "x", 1, &exe, 1) == 0 && ends(fd_b), "so does a descriptor");
+	CHECKF(fdpass_send(fd_b, "x", 1, &exe, 1) == 0 && ends(fd_b),
+	       "a message with a descriptor ends its channel");
 	fd_close(fd_a);
 	fd_close(fd_b);
 	CHECK(grant("dddd", "github", &no, &fd_no) == 0 && vault_ungrant(&proc, "dddd", &err) == 0 &&
@@ -231,14 +235,15 @@ static void test_hold(void)
 	char got[256];
 	int fd, n = 0;
 
-	CHECKF(hold("aaaa", "github", &a) == 0 && hold("bbbb", "github", &b) == 0, "%s", err.msg);
+	CHECKF(hold("aaaa", "github", &a) == 0 && hold("bbbb", "github", &b) == 0,
+	       "two sandboxes hold channels of the vault %s", err.msg);
 	CHECK(vault_call(&a, &list, NULL, 0, count_items, &n, NULL, NULL, &err) == 0);
-	CHECKF(n == 1, "it hears of its own secret alone: %d", n);
+	CHECKF(n == 1, "a holder sees only its own secret: %d", n);
 	CHECK(grant_by(&a, "aaaa", "github", NULL, &g, &fd) == 0 &&
 	      render(fd, g.v[0].handle, "api.github.com", got, sizeof(got)) == VAULT_RENDERED &&
 	      str_eq(got, TOKEN));
 	vault_end(&a);
-	CHECKF(ends(fd), "what it was granted ends with its channel");
+	CHECKF(ends(fd), "a grant ends with its channel");
 	fd_close(fd);
 	CHECK(grant_by(&b, "bbbb", "github", NULL, &again, &fd) == 0);
 	fd_close(fd);
@@ -268,20 +273,21 @@ static void test_hold_refused(void)
 		BUG_ON(hold("aaaa", "github", &a) < 0);
 		CHECKF(grant_by(&a, tries[i].sandbox, tries[i].name, tries[i].host, &g, &fd) == -EPIPE &&
 			       ends(a.control),
-		       "%s: %s", tries[i].what, err.msg);
+		       "a request for %s ends the holder's channel: %s", tries[i].what, err.msg);
 		fd_close(fd);
 		vault_end(&a);
 	}
 	rm.text[0] = slice_of("github");
 	BUG_ON(hold("aaaa", "github", &a) < 0);
-	CHECKF(fdpass_send(a.control, "nonsense", 8, NULL, 0) == 0 && ends(a.control), "no message at all");
+	CHECKF(fdpass_send(a.control, "nonsense", 8, NULL, 0) == 0 && ends(a.control),
+	       "a message that cannot be parsed ends the holder's channel");
 	vault_end(&a);
 	BUG_ON(hold("aaaa", "github", &a) < 0);
 	err = ERR_INIT;
 	CHECKF(vault_call(&a, &rm, NULL, 0, NULL, NULL, NULL, NULL, &err) == -EPIPE,
-	       "what only the starter may");
+	       "a holder's channel ends when it asks to remove a secret");
 	vault_end(&a);
-	CHECKF(say(&list, NULL, 0) == 0, "the vault goes on: %s", err.msg);
+	CHECKF(say(&list, NULL, 0) == 0, "the vault goes on after bad holders: %s", err.msg);
 }
 
 static void add_issuer(struct vault_grants *to, const char *issue)
@@ -323,7 +329,8 @@ static void begin_hold(const struct vault_grants *want, struct vault_proc *ret)
 
 	BUG_ON(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0);
 	err = ERR_INIT;
-	CHECKF(vault_hold(&proc, "aaaa", want, pair[1], &err) == 0, "%s", err.msg);
+	CHECKF(vault_hold(&proc, "aaaa", want, pair[1], &err) == 0, "a holder is accepted by the vault %s",
+	       err.msg);
 	fd_close(pair[1]);
 	*ret = VAULT_PROC_INIT;
 	ret->control = pair[0];
@@ -350,21 +357,22 @@ static void test_hold_issued(void)
 	BUG_ON(binding_parse_host("api.github.com", 14, BINDING_ASKED, &all.v[1].bindings[0], NULL) < 0);
 	all.v[1].n_bindings = 1;
 	begin_hold(&all, &a);
-	CHECKF(grant_list(&a, "aaaa", &login, &g, &fd) == 0 && g.n == 1, "%s", err.msg);
-	CHECKF(grant_by(&a, "aaaa.dial", "github", NULL, &d, &dial) == 0, "the second of a name: %s",
-	       err.msg);
+	CHECKF(grant_list(&a, "aaaa", &login, &g, &fd) == 0 && g.n == 1,
+	       "the issuer is granted to its sandbox %s", err.msg);
+	CHECKF(grant_by(&a, "aaaa.dial", "github", NULL, &d, &dial) == 0,
+	       "a second grant of one secret is found: %s", err.msg);
 	CHECK(render(dial, d.v[0].handle, "api.github.com", got, sizeof(got)) == VAULT_RENDERED);
 	CHECK(capture(fd, g.v[0].handle, got, sizeof(got)) == VAULT_CAPTURED);
 	fd_close(fd);
 	CHECKF(grant_list(&a, "aaaa", &login, &again, &next) == 0 && again.n == 2 &&
 		       again.v[1].kind == GRANT_ISSUED,
-	       "the next coffer-egress finds what was issued: %s", err.msg);
+	       "the next coffer-egress gets the issued credential: %s", err.msg);
 	CHECKF(render(next, again.v[1].handle, "api.example.com", got, sizeof(got)) == VAULT_RENDERED &&
 		       str_eq(got, "a-credential-that-a-server-has-issued"),
 	       "the next coffer-egress may send an issued credential");
 	CHECKF(grant_list(&a, "aaaa", &other, &none, &fd) == -EPIPE && ends(a.control),
-	       "another issuer of that name ends the holder: %s", err.msg);
-	CHECKF(ends(next) && ends(dial), "both channels end with the holder");
+	       "a different issuer of one name ends the holder: %s", err.msg);
+	CHECKF(ends(next) && ends(dial), "the channels of a holder end with it");
 	fd_close(fd);
 	fd_close(next);
 	fd_close(dial);
@@ -373,7 +381,7 @@ static void test_hold_issued(void)
 	again = GRANTS_INIT;
 	begin_hold(&all, &a);
 	CHECKF(grant_list(&a, "aaaa", &login, &again, &fd) == 0 && again.n == 1,
-	       "what was issued has gone with it: %s", err.msg);
+	       "an issued credential is gone with its holder: %s", err.msg);
 	fd_close(fd);
 	vault_end(&a);
 }
@@ -385,10 +393,10 @@ static void test_reload(void)
 	BUG_ON(hold("aaaa", "github", &a) < 0);
 	err = ERR_INIT;
 	CHECKF(vault_reload(&proc, &files, &err) == 0 && proc.counter == 1 && ends(a.control),
-	       "read again, everybody asks anew: %s", err.msg);
+	       "a reloaded vault ends all channels: %s", err.msg);
 	vault_end(&a);
 	CHECK(hold("aaaa", "github", &a) == 0 && hold("aaaa", "github", &b) == 0);
-	CHECKF(ends(a.control), "a second one for a sandbox takes the place of the first");
+	CHECKF(ends(a.control), "a second holder for one sandbox replaces the first");
 	vault_end(&a);
 	vault_end(&b);
 }
@@ -408,7 +416,7 @@ static void test_flood(void)
 	BUG_ON(fd_set_nonblock(fd_a, true) < 0);
 	while (sent < 100000 && fdpass_send(fd_a, out, (size_t)n, NULL, 0) == 0)
 		sent++;
-	CHECKF(sent < 100000, "it is not read for ever: %d", sent);
+	CHECKF(sent < 100000, "a client that takes no responses is not read for ever: %d", sent);
 	CHECK(render(fd_b, b.v[0].handle, "api.github.com", got, sizeof(got)) == VAULT_RENDERED);
 	fd_close(fd_a);
 	fd_close(fd_b);
@@ -424,7 +432,6 @@ static void test_scan(void)
 	CHECK(say(&m, &file, 1) == 0);
 }
 
-/* C2: what is not legal now, or no message, ends it. */
 /* As many secrets as one request may name, each with a long placeholder and with long hosts: together too long
  * for the response. */
 static int grant_too_many(const char *sandbox)
@@ -463,7 +470,7 @@ static void test_failed_grant_keeps_first(void)
 	int fd, r;
 
 	open_again(VAULT_FILES_WRITE, 0);
-	CHECKF(grant("aaaa", "github", &g, &fd) == 0, "%s", err.msg);
+	CHECKF(grant("aaaa", "github", &g, &fd) == 0, "a secret is granted again %s", err.msg);
 	r = grant_too_many("aaaa");
 	CHECKF(r == -E2BIG, "too many grants are refused: %d %s", r, err.msg);
 	CHECKF(render(fd, g.v[0].handle, "api.github.com", got, sizeof(got)) == VAULT_RENDERED &&
@@ -473,19 +480,20 @@ static void test_failed_grant_keeps_first(void)
 	open_again(0, VAULT_OPEN_READ_ONLY);
 }
 
+/* C2: a message that is not legal now, or cannot be parsed, ends the channel. */
 static void test_protocol(void)
 {
 	struct vault_msg list = { .type = VAULT_LIST }, rm = { .type = VAULT_RM };
 
 	rm.text[0] = slice_of("github");
-	CHECKF(say(&rm, NULL, 0) == -EPIPE, "nothing is removed from what was opened to be read");
+	CHECKF(say(&rm, NULL, 0) == -EPIPE, "a vault that is open read-only ends the channel at a removal");
 	vault_end(&proc);
 	CHECK(vault_start(&proc, exe, &err) == 0);
-	CHECKF(say(&list, NULL, 0) == -EPIPE, "nothing before it is open");
+	CHECKF(say(&list, NULL, 0) == -EPIPE, "a vault that is not open lists no secrets");
 	vault_end(&proc);
 	CHECK(vault_start(&proc, exe, &err) == 0 && kill(proc.pid, SIGSTOP) == 0);
 	proc.patience = 200;
-	CHECKF(say(&list, NULL, 0) == -EPIPE, "one that does not answer is not waited for");
+	CHECKF(say(&list, NULL, 0) == -EPIPE, "a vault that does not respond is not waited for");
 	proc.patience = 0;
 	vault_end(&proc);
 	CHECK(vault_start(&proc, exe, &err) == 0 && fdpass_send(proc.control, "garbage", 7, NULL, 0) == 0 &&
@@ -505,7 +513,7 @@ static void test_killed(void)
 	CHECK(grant("aaaa", "github", &a, &fd) == 0);
 	kill(proc.pid, SIGKILL);
 	CHECKF(ends(fd) && render(fd, a.v[0].handle, "api.github.com", got, sizeof(got)) == 0,
-	       "killed, nothing is rendered");
+	       "a killed vault renders no secret");
 	fd_close(fd);
 	vault_end(&proc);
 	grants_release(&a);

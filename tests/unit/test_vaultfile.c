@@ -34,7 +34,7 @@ static enum vault_fault open_fault(const void *data, size_t len, const struct se
 
 	*ret_r = file_open(data, len, with, &s, &f, &e);
 	if (*ret_r < 0 && !e.msg[0])
-		tap_ok(false, __FILE__, __LINE__, "an error without a message");
+		tap_ok(false, __FILE__, __LINE__, "a refused file has an error message");
 	return f;
 }
 
@@ -48,9 +48,9 @@ static void test_faults(void)
 
 	file_head_new(&h, VAULT_KEY_FILE);
 	CHECK(file_seal(&h, &store, &key, &b, NULL) == 0 && h.counter == 1);
-	CHECKF(!memmem(b.data, b.len, VALUE, 8), "no value is in it");
+	CHECKF(!memmem(b.data, b.len, VALUE, 8), "the file contains no value");
 	open_fault(b.data, b.len, &key, &r);
-	CHECKF(r == 0, "it opens");
+	CHECKF(r == 0, "the file opens with its key");
 	CHECK(seal_key_new(&other, NULL) == 0);
 	CHECK(open_fault(b.data, b.len, &other, &r) == VAULT_FAULT_KEY && r < 0);
 	for (size_t i = 0; i < b.len; i++) {
@@ -59,15 +59,15 @@ static void test_faults(void)
 		opened += r == 0;
 		b.data[i] ^= 0x10;
 	}
-	CHECKF(opened == 0 && told == b.len, "changed at any byte it is refused, and said (%u of %zu)", told,
-	       b.len);
+	CHECKF(opened == 0 && told == b.len,
+	       "a file with any byte changed is refused with a fault (%u of %zu)", told, b.len);
 	b.data[b.len - 1] ^= 1;
 	CHECK(open_fault(b.data, b.len, &key, &r) == VAULT_FAULT_TAMPERED);
 	b.data[b.len - 1] ^= 1;
 	told = 0;
 	for (size_t n = 1; n < b.len; n++)
 		told += open_fault(b.data, n, &key, &r) == VAULT_FAULT_TRUNCATED;
-	CHECKF(told == b.len - 1, "cut at any place it is said to be cut off");
+	CHECKF(told == b.len - 1, "a file that is cut at any place is reported as cut");
 	buf_addc(&b, 'x');
 	CHECK(open_fault(b.data, b.len, &key, &r) == VAULT_FAULT_TAMPERED);
 	CHECK(open_fault("not a vault at all", 18, &key, &r) == VAULT_FAULT_FORMAT);
@@ -85,7 +85,7 @@ static void test_versions(void)
 	BUG_ON(b.len < 9);
 	b.data[8] = 2;
 	CHECKF(open_fault(b.data, b.len, &key, &r) == VAULT_FAULT_FORMAT,
-	       "a later version is said to be one");
+	       "a file of a later version is reported as such");
 	b.data[8] = 1;
 	open_fault(b.data, b.len, &key, &r);
 	CHECK(r == 0);
@@ -114,7 +114,7 @@ static void test_save(void)
 	BUG_ON(setrlimit(RLIMIT_FSIZE, &small) < 0);
 	CHECK(file_save(fd, &h, &store, &key, &f, &e) < 0 && h.counter == 1);
 	BUG_ON(setrlimit(RLIMIT_FSIZE, &was) < 0);
-	CHECKF(e.msg[0] && strstr(e.hint, "old one"), "%s", e.msg);
+	CHECKF(e.msg[0] && strstr(e.hint, "old one"), "the failure names the old file %s", e.msg);
 }
 
 int main(void)

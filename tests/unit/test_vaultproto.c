@@ -42,23 +42,25 @@ static void test_render(void)
 
 	CHECK(good(m));
 	for (size_t i = 0; i < ARRAY_SIZE(bad_hosts); i++)
-		CHECKF(!good(with_text(0, bad_hosts[i])), "no host: %s", bad_hosts[i]);
+		CHECKF(!good(with_text(0, bad_hosts[i])), "a message with the wrong host '%s' is refused",
+		       bad_hosts[i]);
 	for (size_t i = 0; i < ARRAY_SIZE(bad_paths); i++)
-		CHECKF(!good(with_text(1, bad_paths[i])), "no path: %s", bad_paths[i]);
+		CHECKF(!good(with_text(1, bad_paths[i])), "a message with the wrong path '%s' is refused",
+		       bad_paths[i]);
 	m.num[0] = 0;
-	CHECKF(!good(m), "no handle");
+	CHECKF(!good(m), "a message without a handle is refused");
 	m.num[0] = 1ull << 32;
-	CHECKF(!good(m), "a handle that is too large");
+	CHECKF(!good(m), "a message with a handle that is too large is refused");
 	m = render();
 	m.num[1] = 65536;
-	CHECKF(!good(m), "a port that is none");
+	CHECKF(!good(m), "a message with a port over 65535 is refused");
 	m = render();
 	m.num[2] = 1;
-	CHECKF(!good(m), "a number too many");
+	CHECKF(!good(m), "a message with an unused number is refused");
 	m = render();
 	m.status = -1;
-	CHECKF(!good(m), "a status where there is none");
-	CHECKF(good(with_text(0, "10.0.0.1")), "an address is a host");
+	CHECKF(!good(m), "a request with a status is refused");
+	CHECKF(good(with_text(0, "10.0.0.1")), "a message with an address for the host is accepted");
 }
 
 static void test_bytes(void)
@@ -70,7 +72,7 @@ static void test_bytes(void)
 	CHECK((size_t)n == vault_msg_size(VAULT_FROM_CLIENT, &m));
 	for (long i = 0; i < n; i++)
 		opened += vault_msg_parse(VAULT_FROM_CLIENT, out, (size_t)i, 0, &back) == 0;
-	CHECKF(opened == 0, "cut anywhere it is none");
+	CHECKF(opened == 0, "a message that is cut at any place is refused");
 	out[n] = 0;
 	CHECKF(vault_msg_parse(VAULT_FROM_CLIENT, out, (size_t)n + 1, 0, &back) == -EPROTO,
 	       "a message with a byte more is refused");
@@ -81,7 +83,7 @@ static void test_bytes(void)
 	CHECK(vault_msg_pack(VAULT_FROM_CLIENT, &m, out, 20) == -ENOSPC);
 	out[12] = 1;
 	CHECKF(vault_msg_parse(VAULT_FROM_CLIENT, out, (size_t)n, 0, &back) == -EPROTO,
-	       "what is unused is zero");
+	       "a message with an unused field that is not zero is refused");
 }
 
 /* A client may say three things, and a holder three others; all else is for others. */
@@ -95,9 +97,11 @@ static void test_sides(void)
 		for (unsigned side = VAULT_FROM_CLIENT; side <= VAULT_FROM_HOLDER; side++)
 			n[side] += vault_msg_size(side, &m) > 0;
 	}
-	CHECKF(n[VAULT_FROM_CLIENT] == 4 && n[VAULT_TO_CLIENT] == 5, "%u and %u", n[0], n[1]);
-	CHECKF(n[VAULT_FROM_STARTER] == 16 && n[VAULT_TO_STARTER] == 7, "%u and %u", n[2], n[3]);
-	CHECKF(n[VAULT_FROM_HOLDER] == 4, "%u", n[VAULT_FROM_HOLDER]);
+	CHECKF(n[VAULT_FROM_CLIENT] == 4 && n[VAULT_TO_CLIENT] == 5,
+	       "the client's channel has 4 requests and 5 responses: %u and %u", n[0], n[1]);
+	CHECKF(n[VAULT_FROM_STARTER] == 16 && n[VAULT_TO_STARTER] == 7,
+	       "the starter's channel has 16 requests and 7 responses: %u and %u", n[2], n[3]);
+	CHECKF(n[VAULT_FROM_HOLDER] == 4, "the holder's channel has 4 requests: %u", n[VAULT_FROM_HOLDER]);
 }
 
 static void test_values(void)
@@ -110,9 +114,11 @@ static void test_values(void)
 	m.text[0] = (struct slice){ big, VAULT_SECRET_MAX };
 	CHECK(vault_msg_pack(VAULT_TO_CLIENT, &m, out, sizeof(out)) > 0);
 	m.text[0].len++;
-	CHECKF(vault_msg_pack(VAULT_TO_CLIENT, &m, out, sizeof(out)) == -EINVAL, "a secret that is too long");
+	CHECKF(vault_msg_pack(VAULT_TO_CLIENT, &m, out, sizeof(out)) == -EINVAL,
+	       "a response with a secret that is too long is not packed");
 	m.text[0].len = 0;
-	CHECKF(vault_msg_pack(VAULT_TO_CLIENT, &m, out, sizeof(out)) == -EINVAL, "an empty one");
+	CHECKF(vault_msg_pack(VAULT_TO_CLIENT, &m, out, sizeof(out)) == -EINVAL,
+	       "a response with an empty secret is not packed");
 	m = (struct vault_msg){ .type = VAULT_RM };
 	m.text[0] = slice_of("no name!");
 	CHECK(vault_msg_pack(VAULT_FROM_STARTER, &m, out, sizeof(out)) == -EINVAL);

@@ -39,8 +39,8 @@ static void connects(struct inside *in, int listener, const char *addr, uint16_t
 	served = serve(listener, asked);
 	out = hear(in);
 	CHECKF(served && strcmp(asked, want) == 0 && out.err == 0 && strcmp(out.text, want) == 0,
-	       "%s%s%s is accepted as such (%s, %s)", want, from[0] ? " from " : "", from, asked,
-	       strerror(out.err));
+	       "a connection to %s%s%s is accepted with its address (%s, %s)", want, from[0] ? " from " : "",
+	       from, asked, strerror(out.err));
 }
 
 /* An error, and at once: not when patience is over. */
@@ -50,8 +50,8 @@ static void refused(struct inside *in, char what, const char *addr, uint16_t por
 
 	tell(in, what, addr, port, "");
 	out = hear(in);
-	CHECKF(out.err == err1 || out.err == err2, "%c %s %u is refused (%s)", what, addr, port,
-	       strerror(out.err));
+	CHECKF(out.err == err1 || out.err == err2, "an attempt '%c' at %s port %u is refused (%s)", what,
+	       addr, port, strerror(out.err));
 }
 
 static void answers_datagram(struct inside *in, int fd, const char *addr)
@@ -70,7 +70,7 @@ static void answers_datagram(struct inside *in, int fd, const char *addr)
 	struct outcome out;
 
 	tell(in, 'u', addr, 53, "");
-	if (CHECKF(wait_for(fd) && recvmsg(fd, &m, 0) == 5, "%s: a question on port 53", addr)) {
+	if (CHECKF(wait_for(fd) && recvmsg(fd, &m, 0) == 5, "a datagram to port 53 of %s arrives", addr)) {
 		struct cmsghdr *c = CMSG_FIRSTHDR(&m);
 		struct in_pktinfo *p4 = c ? (void *)CMSG_DATA(c) : NULL;
 		struct in6_pktinfo *p6 = (void *)p4;
@@ -84,11 +84,12 @@ static void answers_datagram(struct inside *in, int fd, const char *addr)
 			p6->ipi6_ifindex = 0;
 		}
 		iov.iov_len = 5;
-		CHECKF(sendmsg(fd, &m, 0) == 5, "%s: an answer from there (%s)", addr, strerror(errno));
+		CHECKF(sendmsg(fd, &m, 0) == 5, "a datagram from %s can be sent back (%s)", addr,
+		       strerror(errno));
 	}
 	out = hear(in);
 	CHECKF(strcmp(asked, addr) == 0 && out.err == 0 && strcmp(out.text, "hello") == 0,
-	       "%s: the asked address is known, and its answer arrives (%s, %s)", addr, asked,
+	       "a datagram's address %s is known, and its response arrives (%s, %s)", addr, asked,
 	       strerror(out.err));
 }
 
@@ -122,13 +123,13 @@ static void copies_refused(struct inside *in)
 
 	refused(in, 'u', "5.6.7.8", 443, ECONNREFUSED, ECONNREFUSED);
 	if (in->wall.nflog < 0) {
-		tap_skip("copies of refused packets", "this kernel has no nflog");
+		tap_skip("copies of refused packets are received", "this kernel has no nflog");
 		return;
 	}
 	n = read_copy(in->wall.nflog, packet);
 	CHECKF(n >= 28 && packet[9] == IPPROTO_UDP && memcmp(packet + 16, "\5\6\7\10", 4) == 0 &&
 		       packet[22] == 1 && packet[23] == 187,
-	       "what was refused is told of: %zu bytes", n);
+	       "a refused packet is reported: %zu bytes", n);
 }
 
 static void own_affairs(struct inside *in)
@@ -140,7 +141,7 @@ static void own_affairs(struct inside *in)
 		tell(in, 'l', own[i], 8080, "");
 		out = hear(in);
 		CHECKF(out.err == 0 && strcmp(out.text, "inside") == 0,
-		       "%s: a server inside is met inside (%s)", own[i], strerror(out.err));
+		       "a server inside at %s is reached inside (%s)", own[i], strerror(out.err));
 		refused(in, 'c', own[i], 1, ECONNREFUSED, ECONNREFUSED);
 	}
 	tell(in, 'a', "", 0, "");
@@ -161,7 +162,7 @@ static void stands_first(struct inside *in)
 	CHECK(serve(in->wall.tcp4, asked));
 	out = hear(in);
 	CHECKF(out.err == 0 && strcmp(out.text, "9.8.7.6 80") == 0,
-	       "a server inside on a foreign address is not met (%s)", out.text);
+	       "a server inside on a foreign address is not reached (%s)", out.text);
 }
 
 static void groups_are_nowhere(struct inside *in)
@@ -183,7 +184,7 @@ static void cannot_be_changed(struct inside *in)
 	tell(in, 'w', "", 0, "");
 	out = hear(in);
 	CHECKF(out.err == EPERM && strstr(out.text, "loopback"),
-	       "no wall is built from inside, and the request is named: %s", out.text);
+	       "a wall cannot be built from inside, and the failed request is named: %s", out.text);
 	if (in->guest)
 		return;
 	tell(in, 'n', "", 0, "");
@@ -220,7 +221,7 @@ static void test_wall(bool guest)
 	own_affairs(&in);
 	groups_are_nowhere(&in);
 	if (in.wall.tcp6 < 0) {
-		tap_skip("IPv6", "this kernel has none");
+		tap_skip("IPv6 is walled too", "this kernel has none");
 	} else if (guest) {
 		refused(&in, 'c', "2001:db8::1", 443, ENETUNREACH, EADDRNOTAVAIL);
 	} else {

@@ -28,7 +28,7 @@ static struct webd *open_webd(void)
 	if (program < 0)
 		program = open("/bin/true", O_PATH | O_CLOEXEC);
 	w.coffer_fd = program;
-	CHECKF(webd_open(&d, &w, &e) == 0, "it opens %s", e.msg);
+	CHECKF(webd_open(&d, &w, &e) == 0, "the web daemon opens %s", e.msg);
 	return d;
 }
 
@@ -142,7 +142,6 @@ static void test_ids(void)
 	webd_close(d);
 }
 
-/* W3: one credential does not have all workers, nor the whole queue. */
 /* Ids begin anew with each coffer-web: one that is gone, and one of the next with the same id, have nothing to do with each other. */
 static void test_ids_again(void)
 {
@@ -157,11 +156,12 @@ static void test_ids_again(void)
 	CHECK(gone && pid > 0);
 	gone->pid = pid;
 	webd_end_jobs(d);
-	CHECKF(gone->is_gone && d->jobs == gone, "what changes something goes on when coffer-web dies");
+	CHECKF(gone->is_gone && d->jobs == gone, "a job that changes state goes on when coffer-web dies");
 	CHECK(webd_add_job(d, &stream, WEBP_ST_STREAM) && webd_add_job(d, &stream, WEBP_ST_STREAM));
 	d->n_streams += 2;
 	webd_end_streams_of(d, stream.key);
-	CHECKF(d->jobs == gone && !gone->next, "the streams of the next end, and it does not");
+	CHECKF(d->jobs == gone && !gone->next,
+	       "a job that changes state survives the end of the next coffer-web's streams");
 	CHECK(webd_add_job(d, &stream, WEBP_ST_STREAM));
 	d->n_streams++;
 	webd_end_jobs(d);
@@ -173,6 +173,7 @@ static void test_ids_again(void)
 	webd_close(d);
 }
 
+/* W3: one credential does not have all workers, nor the whole queue. */
 static void test_share(void)
 {
 	struct webctl t[2] = { token("busy", 5), token("other", 6) };
@@ -237,12 +238,12 @@ static void test_once_for_all(void)
 	CHECK(d->n_running == 1);
 	ask_all(d, &q, t, 3, 60);
 	CHECKF(d->n_running == 1 && !webd_next_sharer(d, d->jobs),
-	       "who comes later has no part in what runs already");
+	       "a later request does not share a job that runs already");
 	ask_all(d, &q, t + 3, 1, 1);
-	CHECKF(d->n_running == 2, "another role is another answer");
+	CHECKF(d->n_running == 2, "a request of another role gets a job of its own");
 	q.v[1] = (struct web_value){ .has = true, .n = 7 };
 	ask_all(d, &q, t, 1, 1);
-	CHECKF(d->n_running == 3, "other words are other work");
+	CHECKF(d->n_running == 3, "a request with other parameters gets a job of its own");
 	/* All that has begun: the end of the first leads to the one for those who waited. */
 	for (struct job *x = d->jobs; x; x = x->next) {
 		if (x->pid)
@@ -251,10 +252,10 @@ static void test_once_for_all(void)
 	for (size_t i = 0; i < n; i++)
 		end_pid(d, pids[i]);
 	CHECKF(d->n_running == 1 && d->n_jobs == 60 && webd_next_sharer(d, d->jobs),
-	       "the others share one: %u", d->n_running);
+	       "requests that waited share one job: %u", d->n_running);
 	end_one(d);
 	CHECK(!d->jobs && d->n_running == 0);
-	/* What changes something is done for each. */
+	/* A request that changes something is done for each. */
 	q = (struct webp_req){ .op = WEB_SUBMIT, .id = q.id, .cred = WEB_CRED_TOKEN };
 	q.v[0] = (struct web_value){ .has = true, .s = "x", .len = 1 };
 	q.v[2] = (struct web_value){ .has = true, .s = "what", .len = 4 };
@@ -288,7 +289,8 @@ static void test_shared_end(void)
 	CHECK(pid > 0 && x[1]->with == x[0] && x[2]->with == x[0]);
 	webd_cancel(d, 1);
 	webd_cancel(d, 3);
-	CHECKF(d->n_jobs == 2 && waitpid(pid, NULL, WNOHANG) == 0, "it goes on for who is left");
+	CHECKF(d->n_jobs == 2 && waitpid(pid, NULL, WNOHANG) == 0,
+	       "a shared job goes on for its last client");
 	webd_cancel(d, 2);
 	CHECKF(d->n_jobs == 1 && waitpid(pid, NULL, 0) == pid, "a shared job ends with its last client");
 	CHECK(webd_job_reaped(d, pid, SIGKILL) && !d->jobs && d->n_running == 0);
@@ -311,7 +313,8 @@ static void test_rest(void)
 	ask_all(d, &q, t, 2, 40);
 	before = clock_nsec(CLOCK_MONOTONIC);
 	end_one(d);
-	CHECKF(d->n_running == 0 && d->n_jobs == 40, "nothing is begun at once: %u", d->n_running);
+	CHECKF(d->n_running == 0 && d->n_jobs == 40, "no verification begins right after another: %u",
+	       d->n_running);
 	while (!d->n_running && clock_nsec(CLOCK_MONOTONIC) < before + 60 * NSEC_PER_SEC)
 		CHECK(loop_round(&loop, &e) == 0);
 	CHECKF(clock_nsec(CLOCK_MONOTONIC) - before >= 3 * NSEC_PER_SEC / 5,
@@ -331,11 +334,12 @@ static void test_rest(void)
 		q.id++;
 		webd_request(d, &q);
 	}
-	CHECKF(d->n_running == 0 && d->n_jobs == 65, "65 wait, others are told: %u", d->n_jobs);
+	CHECKF(d->n_running == 0 && d->n_jobs == 65, "at most 65 requests wait, the others are refused: %u",
+	       d->n_jobs);
 	webd_end_jobs(d);
 	CHECK(!d->jobs);
 	CHECKF(d->rest_until <= clock_nsec(CLOCK_MONOTONIC) + WEBD_REST_MOST,
-	       "a long log does not rest for ever");
+	       "a pause after a long verification has a bound");
 	webd_close(d);
 }
 
@@ -386,7 +390,7 @@ static void test_deaf(void)
 		n = count_fds() - before;
 		most = n > most ? n : most;
 	}
-	CHECKF(most <= WEBD_QUEUE_FDS, "it does not take descriptors: %u", most);
+	CHECKF(most <= WEBD_QUEUE_FDS, "a deaf coffer-web holds a bounded number of descriptors: %u", most);
 	CHECK(loop_round(&loop, &e) == 0 && d->channel.fd < 0 && heard == 0 && !d->queue);
 	CHECK(strcmp(d->helper.why, "it does not read") == 0);
 	fd_close(sv[1]);
@@ -398,8 +402,8 @@ int main(void)
 	struct err e = ERR_INIT;
 
 	begin(&st);
-	CHECKF(loop_open(&loop, &e) == 0 && audit_open(&audit_log, st.fd, &e) == 0, "a loop and a log %s",
-	       e.msg);
+	CHECKF(loop_open(&loop, &e) == 0 && audit_open(&audit_log, st.fd, &e) == 0,
+	       "the loop and the log of the test open %s", e.msg);
 	test_log_first();
 	test_expiry();
 	test_ids();

@@ -85,15 +85,15 @@ static void test_others(void)
 	start();
 	CHECK(put_all(1, 0, 100) == 100);
 	CHECK(put_all(2, 0, 5 * PLACES) == 5 * PLACES);
-	CHECKF(count_kept(1, 0, 100) == 100, "none is pushed out by another's: %u of 100",
-	       count_kept(1, 0, 100));
+	CHECKF(count_kept(1, 0, 100) == 100,
+	       "a flood of one user pushes out no entry of another's: %u of 100", count_kept(1, 0, 100));
 	CHECKF(count_kept(2, 5 * PLACES - (PLACES - 100), 5 * PLACES) == PLACES - 100,
-	       "his own oldest made room for his");
+	       "a user's own oldest entries make room for the new ones");
 	CHECK(count_kept(2, 0, 1000) == 0);
 	/* A third one has a part too, of who has most. */
 	CHECK(put_all(3, 0, 400) == 400);
 	CHECK(count_kept(1, 0, 100) == 100 && count_kept(3, 0, 400) == 400);
-	/* And the owner, over whichever connection. */
+	/* The owner has a part too, over whichever connection. */
 	CHECK(put_all(0, 0, 50) == 50);
 	CHECK(count_kept(0, 0, 50) == 50 && count_kept(1, 0, 100) == 100);
 	web_once_free(once);
@@ -105,7 +105,7 @@ static void test_many(void)
 	start();
 	for (unsigned who = 1; who <= 2 * PLACES; who++)
 		(void)!put(who, 1);
-	CHECKF(count_kept(7, 1, 2) == 1, "who has one keeps it");
+	CHECKF(count_kept(7, 1, 2) == 1, "a user with one entry keeps it");
 	CHECK(begin(3 * PLACES, 1) == WEB_ONCE_FULL); /* and who comes too late is told */
 	now += 601 * NSEC_PER_SEC;
 	CHECK(put(3 * PLACES, 1));

@@ -75,7 +75,7 @@ static void test_connect(const char *text)
 	CHECK(connect_is(w, "93.184.216.8:5432", POLICY_DENY));
 	CHECK(connect_is(w, "other.example.org:443", POLICY_DENY));
 	CHECK(name_is(w, "new.example.org", true) && name_is(w, "other.example.org", false));
-	/* What a name leads to is as it was. */
+	/* The destination of a name is as it was. */
 	CHECK(address_is(w, "new.example.org:443", "10.0.0.1", POLICY_DENY));
 	CHECK(address_is(w, "new.example.org:443", "93.184.216.9", POLICY_ALLOW));
 	/* Taken out again. */
@@ -83,7 +83,7 @@ static void test_connect(const char *text)
 	CHECK(connect_is(w, "new.example.org:443", POLICY_DENY) && name_is(w, "new.example.org", false));
 }
 
-/* Whatever the policy says about a target stays as it is, also against a rule that is more specific. */
+/* Every verdict of the policy about a target stays as it is, also against a rule that is more specific. */
 static void test_stricter(void)
 {
 	struct policy *w =
@@ -164,7 +164,7 @@ static void add_random_rule(struct buf *b, const char *entry, unsigned *seed, bo
 	buf_addf(b, "      http:\n        - allow: %s\n", entry);
 }
 
-/* What a rule says beside its list of requests holds for those that were granted on top of it. */
+/* The terms of a rule beside its list of requests hold for those that were granted on top of it. */
 static void test_terms(void)
 {
 	struct policy_terms of;
@@ -363,7 +363,7 @@ static void test_places(void)
 	CHECK(config_policy_load(&a, &cp, &e) == 0 && widen_parse("bad.example.com", &r, &canon, &e) == 0);
 	CHECK(policy_widen_check(cp.policy, &r, &e) == -EPERM);
 	CHECKF(strstr(e.msg, "(team.yaml:1)") && !strstr(e.msg, scratch()),
-	       "an agent that asks for what is denied is not told where the policy is: %s", e.msg);
+	       "a denied agent is not told where the policy is: %s", e.msg);
 }
 
 int main(void)

@@ -33,6 +33,6 @@ static bool foreign_as_user(void)
 int main(void)
 {
 	test_plain();
-	CHECKF(as_user(foreign_as_user), "what cannot be removed is an error");
+	CHECKF(as_user(foreign_as_user), "a file that cannot be removed is an error");
 	return tap_done();
 }
