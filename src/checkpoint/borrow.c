@@ -7,6 +7,8 @@
 #include "checkpoint/ckpt_int.h"
 #include "sandbox/state/layers.h"
 #include "sys/filetime.h"
+#include "workspace/view/view.h"
+#include "workspace/wipe.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -13,6 +13,7 @@
 #include "checkpoint/ckpt_int.h"
 #include "sandbox/state/layers.h"
 #include "workspace/tree/owner.h"
+#include "workspace/wipe.h"
 
 #include <errno.h>
 #include <fcntl.h>

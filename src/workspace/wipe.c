@@ -15,6 +15,7 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <string.h>
+#include <sys/stat.h>
 
 struct wiping {
 	int userns; /* the sandbox's own; -1: a new one */

@@ -83,7 +83,8 @@ int main(void)
 		written += due(FOLD_DNS_DENY, name, 200);
 	}
 	CHECKF(written == FOLD_BURST, "of 100 000 different events FOLD_BURST are written");
-	CHECKF(egress_fold_flush(&f, FOLD_DNS_DENY, 201 * NSEC_PER_SEC, false, &again) == 100000 - FOLD_BURST &&
+	CHECKF(egress_fold_flush(&f, FOLD_DNS_DENY, 201 * NSEC_PER_SEC, false, &again) ==
+			       100000 - FOLD_BURST &&
 		       again == 0,
 	       "events after the burst are counted");
 	for (int i = 0; i < 1000; i++) {
@@ -93,7 +94,8 @@ int main(void)
 	CHECKF(written == FOLD_BURST + 2 * FOLD_RATE, "after the burst FOLD_RATE lines a second are written");
 	CHECKF(egress_fold_flush(&f, FOLD_DNS_DENY, 210 * NSEC_PER_SEC, false, &again) == 0,
 	       "sums are flushed only every ten seconds");
-	told = egress_fold_flush(&f, FOLD_DNS_DENY, 211 * NSEC_PER_SEC, false, &again) + 2 * (uint64_t)FOLD_RATE;
+	told = egress_fold_flush(&f, FOLD_DNS_DENY, 211 * NSEC_PER_SEC, false, &again) +
+	       2 * (uint64_t)FOLD_RATE;
 	CHECKF(told == 1000, "no event is lost from the counts");
 	CHECKF(due(FOLD_ALERT, "odd.test", 203), "a flood of one kind does not hide another kind");
 	CHECK(!due(FOLD_ALERT, "odd.test", 204) &&

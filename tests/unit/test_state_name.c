@@ -22,8 +22,8 @@ static void test_last(void)
 	CHECK(state_resolve(&st, "@last", got, &e) == 0);
 	CHECK(same(got, b));
 	CHECK(unlinkat(st.runs_fd, b, AT_REMOVEDIR) == 0);
-	CHECK(state_resolve(&st, "@last", got, &e) == -ENOENT && strstr(e.msg, "nothing is kept of the last run") &&
-	      strstr(e.msg, b));
+	CHECK(state_resolve(&st, "@last", got, &e) == -ENOENT &&
+	      strstr(e.msg, "nothing is kept of the last run") && strstr(e.msg, b));
 	CHECK(state_last_id(&st, got) == 0);
 	CHECK(same(got, b));
 	/* a spoiled mark is not believed: the newest that is there */
@@ -44,8 +44,7 @@ static void test_resolve(void)
 	struct err e = ERR_INIT;
 
 	begin(&st);
-	CHECK(state_resolve(&st, "ab", got, &e) == -ENOENT &&
-	      strstr(e.msg, "no runs are kept"));
+	CHECK(state_resolve(&st, "ab", got, &e) == -ENOENT && strstr(e.msg, "no runs are kept"));
 	make_run(&st, "ab0000000001");
 	make_run(&st, "ab0000000002");
 	make_run(&st, "cd0000000003");

@@ -18,6 +18,7 @@
 #include "sandbox/state/layers.h"
 #include "workspace/store/ckpt_list.h"
 #include "workspace/tree/path.h"
+#include "workspace/wipe.h"
 
 #include <assert.h>
 #include <errno.h>

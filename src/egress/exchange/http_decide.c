@@ -102,8 +102,8 @@ void exch_deny_foreign(struct exch *e, const char *what)
 static bool brings_own_credential(struct exch *e)
 {
 	struct foreign_cred t = { .ours = http_secrets_grants(e->in),
-			    .host = e->conn->host.text,
-			    .port = e->conn->port };
+				  .host = e->conn->host.text,
+				  .port = e->conn->port };
 
 	if (!e->verdict.terms.credentials_only || !foreign_cred_in_head(&t, &e->req))
 		return false;

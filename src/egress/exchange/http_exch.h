@@ -197,7 +197,7 @@ void exch_refuse(struct exch *e, unsigned status, const char *why); /* for anoth
 void exch_log_refusal(struct exch *e, const char *why); /* the same, where no response can be sent */
 void exch_deny(struct exch *e);				/* by e->verdict */
 void exch_deny_foreign(struct exch *e,
-		      const char *what); /* by `credentials: only`; what was found (foreign_cred.h) */
+		       const char *what); /* by `credentials: only`; what was found (foreign_cred.h) */
 void exch_respond_failed(struct exch *e, const char *why); /* 502 */
 
 #endif

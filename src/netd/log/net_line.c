@@ -298,9 +298,10 @@ static void fill_net_line(struct net_line *l, const struct line_value v[KEY_COUN
 
 	copy_value_text(l->name, sizeof(l->name), name);
 	copy_value_text(l->secret, sizeof(l->secret), &v[K_SECRET]);
-	copy_value_text(l->what, sizeof(l->what),
-			first_line_value(&v[K_METHOD],
-				      first_line_value(&v[K_QTYPE], first_line_value(&v[K_PROTO], &v[K_KIND]))));
+	copy_value_text(
+		l->what, sizeof(l->what),
+		first_line_value(&v[K_METHOD],
+				 first_line_value(&v[K_QTYPE], first_line_value(&v[K_PROTO], &v[K_KIND]))));
 	copy_value_text(l->path, sizeof(l->path), &v[K_PATH]);
 	copy_value_text(l->why, sizeof(l->why), first_line_value(&v[K_WHY], &v[K_TEXT]));
 	l->port = (uint16_t)v[K_PORT].n;

@@ -39,7 +39,7 @@ const char *init_copy_reason(int code)
 		{ EIO, "Input/output error" },
 		{ EPROTO, "Protocol error" },
 		{ EOPNOTSUPP, "Not a file that can be copied" },
-		{ EINVAL, "Not the path of a file in the sandbox" },
+		{ EINVAL, "Not a path of a sandbox file" },
 		{ EBUSY, "It is hidden, and stays as it is" },
 		{ ENOMEM, "Out of memory" },
 	};

@@ -10,6 +10,8 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stdlib.h>
+#include <string.h>
 
 const char *change_kind_name(enum change_kind k)
 {
