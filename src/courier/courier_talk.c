@@ -208,7 +208,7 @@ static int read_response(struct courier *c, SSL *s, struct courier_response *a, 
 				return err_set(e, r, "the response of %s cannot be read: %s",
 					       c->job.host.text, a->why);
 		} else {
-			r = tls_wait(c, s, n, "does not respond", e);
+			r = tls_wait(c, s, n, "sends no response", e);
 			if (r < 0 && courier_response_end(a) == 1)
 				return 0;
 		}

@@ -39,7 +39,7 @@ pid_t ns_fork(uint64_t flags, int cgroup_fd, int *ret_pidfd)
 	return (pid_t)pid;
 }
 
-bool ns_is_first_user(void)
+bool ns_is_initial_user(void)
 {
 	/* The inode of the first one is a fixed number of the kernel's interface (linux/nsfs.h). */
 	static const char first[] = "user:[4026531837]";

@@ -14,7 +14,7 @@
 pid_t ns_fork(uint64_t flags, int cgroup_fd, int *ret_pidfd) MUST_CHECK;
 
 /* Is this the host's own user namespace? Root there is the host's root. */
-bool ns_is_first_user(void);
+bool ns_is_initial_user(void);
 
 /* Writes the map of user or group ids: lines of "INSIDE OUTSIDE COUNT". proc_dir is "/proc/123" or "/proc/self". Without
  * privilege in the parent namespace only the writer's own id can be mapped, and setgroups() must be denied first.

@@ -197,7 +197,7 @@ static int step_id(struct child *c)
 
 	if (c->s->flags & SPAWN_SAME_ID)
 		return c->s->flags & SPAWN_NO_CAPS ? caps_give_up_all(NULL) : 0;
-	if (geteuid() == 0 && ns_is_first_user() &&
+	if (geteuid() == 0 && ns_is_initial_user() &&
 	    (syscall(SYS_setgroups, 0, NULL) < 0 || syscall(SYS_setresgid, id, id, id) < 0 ||
 	     syscall(SYS_setresuid, id, id, id) < 0))
 		return -errno;

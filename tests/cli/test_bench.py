@@ -86,6 +86,7 @@ STRACE = """98765 1.000000 execve("build/coffer", ["coffer"], 0x1 /* 2 vars */) 
 
 
 def check_strace(tap):
+    sys.path.insert(0, os.path.join(ROOT, "bench"))
     steps = runpy.run_path(os.path.join(ROOT, "bench", "steps"))
     tap.eq([(p.role, p.count) for p in steps["parse_strace"](STRACE)], [("coffer", 2), ("true", 1)],
            "bench/steps reads calls that strace prints in two parts, padded process numbers, and processes that were killed")

@@ -55,7 +55,7 @@ def pins(c):
     refused(c, f"{path}@sha256:{right[:-1]}", "64 hexadecimal", "a digest that is too short", code=2)
     refused(c, f"{path}@sha256:{'g' * 64}", "64 hexadecimal", "a digest that is not hexadecimal", code=2)
     refused(c, f"{path}@sha256:{'0' * 64}", right, "the wrong digest and names the right one")
-    refused(c, f"{path}@sha256:{right}", "said nothing", "a runsc with the right digest that says nothing")
+    refused(c, f"{path}@sha256:{right}", "printed nothing", "a runsc with the right digest that says nothing")
     refused(c, f"{path}@sha256:{'0' * 64}", right, "the wrong digest after the right one was tried")
     r = c("run", "--engine", "ns", "--runsc", path, "--", "true")
     tap.ok(r.code == 2 and "ns" in r.err, f"{c.who}: --runsc with --engine ns is refused", r)

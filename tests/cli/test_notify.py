@@ -117,7 +117,7 @@ def refused(tap, net, c, srv):
 
 def rude(tap, net, c):
     who = c.who
-    for name, words in (("reset.example.test", "answer"), ("garbage.example.test", "cannot be read"),
+    for name, words in (("reset.example.test", "sends no response"), ("garbage.example.test", "cannot be read"),
                         ("hang.example.test", ""), ("mute.example.test", "")):
         target = hook(c, f"https://{name}/")
         target["timeout"] = "2s" if words == "" else "60s"

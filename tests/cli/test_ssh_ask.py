@@ -85,7 +85,7 @@ def once(tap, c, w, s):
     p = s.start()
     q = s.pending()
     tap.ok(q.get("kind") == "ssh" and q.get("host") == "git.example.test" and q.get("port") == 22 and
-           q.get("what") == "log in as git with the key deploy" and "SHA256:" in q.get("preview", "") and "asked for" in q.get("rule", ""),
+           q.get("what") == "log in as git with the key deploy" and "SHA256:" in q.get("preview", "") and "requires approval" in q.get("rule", ""),
            f"{who}: a login waits as a question with key, host and user", q)
     tap.ok(accepted(w) == before and not events(c, "secret.use"), f"{who}: nothing is signed while a login waits")
     r = c("ask", "show", q["id"])

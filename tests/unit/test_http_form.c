@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "egress/message/http_form.h"
+#include "codec/http/http_form.h"
 #include "tap.h"
 
 static int get(const char *form, const char *name, const char *wanted)

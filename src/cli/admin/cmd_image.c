@@ -25,7 +25,7 @@ static const struct opt image_opts[] = {
 	{ "max-size", 0, "SIZE", "import: limit on the unpacked size, all layers (default: the free space)",
 	  OPT_MAX_SIZE },
 	{ "insecure", 0, NULL, "pull: from a registry without TLS", OPT_INSECURE },
-	{ "force", 'f', NULL, "rm: also if a kept run uses it; a missing one is not an error", OPT_FORCE },
+	{ "force", 'f', NULL, "rm: also if a kept run uses it; ignore a missing one", OPT_FORCE },
 	{ "quiet", 'q', NULL, "print only names", OPT_QUIET },
 	{ "json", 0, NULL, "ls, inspect: print JSON", OPT_JSON },
 };

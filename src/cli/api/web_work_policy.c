@@ -133,7 +133,7 @@ static int read_in_force(struct web_args *a, struct in_force *f, struct err *e)
 	return r < 0 ? r : read_granted_rules(f, e);
 }
 
-static bool has_network_policy(const struct in_force *f)
+static bool run_had_network(const struct in_force *f)
 {
 	return !str_eq(jsonget_text(f->start, "net"), "none");
 }
@@ -197,7 +197,7 @@ static int compile_policy_now(const struct in_force *f, struct net_plan *p, char
 	args.for_checking = true;
 	r = config_policy_load(&args, &p->cp, e);
 	r = r < 0 ? r : net_plan_widen(p, e);
-	if (r >= 0 && has_network_policy(f) && !str_eq(p->digest, f->base))
+	if (r >= 0 && run_had_network(f) && !str_eq(p->digest, f->base))
 		snprintf(note, 256, "the file is not what is in force: it has changed, or cannot be used");
 	r = r < 0 ? r : add_grants_to_plan(f, p, e);
 	r = r < 0 || !p->widen.n ? r : net_plan_widen(p, e);

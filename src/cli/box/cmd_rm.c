@@ -27,7 +27,7 @@
 enum { OPT_FORCE = 1, OPT_ALL_ENDED };
 
 static const struct opt rm_opts[] = {
-	{ "force", 'f', NULL, "stop a running sandbox first; a missing one is not an error", OPT_FORCE },
+	{ "force", 'f', NULL, "stop a running sandbox first; ignore a missing one", OPT_FORCE },
 	{ "all-ended", 0, NULL, "remove all ended sandboxes, without asking (see coffer prune)",
 	  OPT_ALL_ENDED },
 };

@@ -5,9 +5,9 @@
  */
 #include "egress/credential/foreign_cred.h"
 
+#include "codec/http/http_form.h"
 #include "egress/credential/inject.h"
 #include "egress/credential/inject_int.h"
-#include "egress/message/http_form.h"
 #include "vault/common/shape.h"
 
 #include <errno.h>

@@ -39,7 +39,7 @@ static const char *why_commit_is_unbound(const struct exch *e, char text[HTTP_HO
 	return merge_call_lacks(&c);
 }
 
-static enum askmsg_kind askmsg_kind_of(const struct exch *e)
+static enum askmsg_kind question_kind_of(const struct exch *e)
 {
 	const struct policy_entry *en = e->verdict.entry;
 
@@ -129,7 +129,7 @@ static void exch_ask_now(struct exch *e)
 	char type_text[129], unseen[HTTP_HOLD_WHY_MAX];
 	const char *why = e->asks_secret ? NULL : why_commit_is_unbound(e, unseen);
 	autobuf struct buf what = BUF_INIT, shown = BUF_INIT;
-	struct askmsg m = { .kind = askmsg_kind_of(e),
+	struct askmsg m = { .kind = question_kind_of(e),
 			    .port = e->conn->port,
 			    .tls = e->conn->tls,
 			    .has_body = e->req.has_body,

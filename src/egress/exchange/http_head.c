@@ -5,10 +5,10 @@
  */
 #include "egress/exchange/http_head.h"
 
+#include "codec/http/http_form.h"
 #include "crypto/hash.h"
 #include "egress/exchange/http_secret.h"
 #include "egress/exchange/inspect.h"
-#include "egress/message/http_form.h"
 #include "policy/method.h"
 
 #include <stdio.h>

@@ -5,7 +5,7 @@
  */
 #include "egress/exchange/http_hold.h"
 
-#include "egress/message/http_form.h"
+#include "codec/http/http_form.h"
 #include "egress/message/http_merge.h"
 
 #include <jansson.h>

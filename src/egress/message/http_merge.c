@@ -8,7 +8,7 @@
 #include "base/cleanup.h"
 #include "base/jsonget.h"
 #include "base/str.h"
-#include "egress/message/http_form.h"
+#include "codec/http/http_form.h"
 
 #include <stdio.h>
 

@@ -131,14 +131,14 @@ static const struct {
 static_assert(ARRAY_SIZE(line_keys) == KEY_COUNT, "a row for each");
 
 /* A member's value as in the line, or as jansson read it. */
-struct line_value {
+struct net_value {
 	char type; /* as in line_keys; a number is always i; 0: absent */
 	const char *text;
 	size_t len;
 	int64_t n; /* of b: 0 or 1 */
 };
 
-static int find_value_name(const char *const *names, size_t n, const struct line_value *v)
+static int find_value_name(const char *const *names, size_t n, const struct net_value *v)
 {
 	for (size_t i = 0; i < n; i++) {
 		if (strlen(names[i]) == v->len && memcmp(names[i], v->text, v->len) == 0)
@@ -147,7 +147,7 @@ static int find_value_name(const char *const *names, size_t n, const struct line
 	return -EBADMSG;
 }
 
-static bool member_is_valid(enum line_key k, const struct line_value *v)
+static bool member_is_valid(enum line_key k, const struct net_value *v)
 {
 	if (line_keys[k].type == 's')
 		return v->type == 's' && v->len <= line_keys[k].max;
@@ -179,7 +179,7 @@ static const char *end_of_plain_text(const char *p, const char *end)
 	return p < end && *p == '"' ? p : NULL;
 }
 
-static const char *scan_number(const char *p, const char *end, struct line_value *ret)
+static const char *scan_number(const char *p, const char *end, struct net_value *ret)
 {
 	const bool is_negative = p < end && *p == '-';
 	const char *digits = p + is_negative;
@@ -190,11 +190,11 @@ static const char *scan_number(const char *p, const char *end, struct line_value
 		n = n * 10 + (uint64_t)(*p - '0');
 	if (p == digits || n > INT64_MAX || (*digits == '0' && (p - digits > 1 || is_negative)))
 		return NULL;
-	*ret = (struct line_value){ .type = 'i', .n = is_negative ? -(int64_t)n : (int64_t)n };
+	*ret = (struct net_value){ .type = 'i', .n = is_negative ? -(int64_t)n : (int64_t)n };
 	return p;
 }
 
-static const char *scan_value(const char *p, const char *end, struct line_value *ret)
+static const char *scan_value(const char *p, const char *end, struct net_value *ret)
 {
 	const char *close;
 
@@ -203,7 +203,7 @@ static const char *scan_value(const char *p, const char *end, struct line_value 
 	close = end_of_plain_text(p + 1, end);
 	if (!close)
 		return NULL;
-	*ret = (struct line_value){ .type = 's', .text = p + 1, .len = (size_t)(close - p - 1) };
+	*ret = (struct net_value){ .type = 's', .text = p + 1, .len = (size_t)(close - p - 1) };
 	return close + 1;
 }
 
@@ -211,7 +211,7 @@ static const char *scan_value(const char *p, const char *end, struct line_value 
  * Scans a line in the form that our programs usually write: known members, each once, numbers and plain
  * texts, no blanks. Anything else is not refused but left to jansson. v has one more place, for `ev`.
  */
-static bool scan_plain_line(const char *line, size_t len, struct line_value v[KEY_COUNT + 1])
+static bool scan_plain_line(const char *line, size_t len, struct net_value v[KEY_COUNT + 1])
 {
 	const char *p = line, *end = line + len, *close;
 	int k;
@@ -231,16 +231,16 @@ static bool scan_plain_line(const char *line, size_t len, struct line_value v[KE
 	return p && p + 1 == end && *p == '}';
 }
 
-static struct line_value value_from_json(const json_t *j)
+static struct net_value value_from_json(const json_t *j)
 {
 	if (json_is_string(j))
-		return (struct line_value){ 's', json_string_value(j), json_string_length(j), 0 };
+		return (struct net_value){ 's', json_string_value(j), json_string_length(j), 0 };
 	if (json_is_integer(j))
-		return (struct line_value){ .type = 'i', .n = json_integer_value(j) };
-	return (struct line_value){ .type = json_is_boolean(j) ? 'b' : '?', .n = json_is_true(j) };
+		return (struct net_value){ .type = 'i', .n = json_integer_value(j) };
+	return (struct net_value){ .type = json_is_boolean(j) ? 'b' : '?', .n = json_is_true(j) };
 }
 
-static int take_json_members(json_t *o, struct line_value v[KEY_COUNT + 1])
+static int take_json_members(json_t *o, struct net_value v[KEY_COUNT + 1])
 {
 	const char *name;
 	json_t *value;
@@ -256,7 +256,7 @@ static int take_json_members(json_t *o, struct line_value v[KEY_COUNT + 1])
 	return 0;
 }
 
-static void copy_value_text(char *out, size_t size, const struct line_value *v)
+static void copy_value_text(char *out, size_t size, const struct net_value *v)
 {
 	size_t n = v->len < size ? v->len : size - 1;
 
@@ -266,18 +266,18 @@ static void copy_value_text(char *out, size_t size, const struct line_value *v)
 }
 
 /* The first of two members that the line has; the second when it has neither. */
-static const struct line_value *first_line_value(const struct line_value *a, const struct line_value *b)
+static const struct net_value *first_net_value(const struct net_value *a, const struct net_value *b)
 {
 	return a->type ? a : b;
 }
 
-static bool value_is_star(const struct line_value *v)
+static bool value_is_star(const struct net_value *v)
 {
 	return v->len == 1 && v->text[0] == '*';
 }
 
 /* Checks types and lengths, and that the event is known. */
-static int check_line_members(const struct line_value v[KEY_COUNT + 1], int *ret_ev, int *ret_decision)
+static int check_line_members(const struct net_value v[KEY_COUNT + 1], int *ret_ev, int *ret_decision)
 {
 	for (int k = 0; k < KEY_COUNT; k++) {
 		if (v[k].type && !member_is_valid((enum line_key)k, &v[k]))
@@ -292,18 +292,18 @@ static int check_line_members(const struct line_value v[KEY_COUNT + 1], int *ret
 }
 
 /* Sets every member: the struct is as large as a line and is not cleared first. */
-static void fill_net_line(struct net_line *l, const struct line_value v[KEY_COUNT + 1])
+static void fill_net_line(struct net_line *l, const struct net_value v[KEY_COUNT + 1])
 {
-	const struct line_value *name = v[K_NAME].len ? &v[K_NAME] : first_line_value(&v[K_HOST], &v[K_ADDR]);
+	const struct net_value *name = v[K_NAME].len ? &v[K_NAME] : first_net_value(&v[K_HOST], &v[K_ADDR]);
 
 	copy_value_text(l->name, sizeof(l->name), name);
 	copy_value_text(l->secret, sizeof(l->secret), &v[K_SECRET]);
 	copy_value_text(
 		l->what, sizeof(l->what),
-		first_line_value(&v[K_METHOD],
-				 first_line_value(&v[K_QTYPE], first_line_value(&v[K_PROTO], &v[K_KIND]))));
+		first_net_value(&v[K_METHOD],
+				first_net_value(&v[K_QTYPE], first_net_value(&v[K_PROTO], &v[K_KIND]))));
 	copy_value_text(l->path, sizeof(l->path), &v[K_PATH]);
-	copy_value_text(l->why, sizeof(l->why), first_line_value(&v[K_WHY], &v[K_TEXT]));
+	copy_value_text(l->why, sizeof(l->why), first_net_value(&v[K_WHY], &v[K_TEXT]));
 	l->port = (uint16_t)v[K_PORT].n;
 	l->up = (uint64_t)v[K_UP].n;
 	l->down = (uint64_t)v[K_DOWN].n;
@@ -313,7 +313,7 @@ static void fill_net_line(struct net_line *l, const struct line_value v[KEY_COUN
 	l->is_sum = v[K_COUNT].type && value_is_star(v[K_KIND].type ? &v[K_KIND] : name);
 }
 
-static void add_line_members(struct buf *out, const struct line_value v[KEY_COUNT + 1])
+static void add_line_members(struct buf *out, const struct net_value v[KEY_COUNT + 1])
 {
 	struct json j = JSON_INIT(out);
 
@@ -327,7 +327,7 @@ static void add_line_members(struct buf *out, const struct line_value v[KEY_COUN
 	}
 }
 
-static int finish_line(const struct line_value v[KEY_COUNT + 1], struct net_line *ret, struct buf *fields)
+static int finish_line(const struct net_value v[KEY_COUNT + 1], struct net_line *ret, struct buf *fields)
 {
 	int ev, decision, r = check_line_members(v, &ev, &decision);
 
@@ -350,7 +350,7 @@ static void drop_json(json_t **o)
 int net_line_parse_any(const char *line, size_t len, struct net_line *ret, struct buf *fields)
 {
 	CLEANUP(drop_json) json_t *o = NULL;
-	struct line_value v[KEY_COUNT + 1] = { 0 };
+	struct net_value v[KEY_COUNT + 1] = { 0 };
 	int r;
 
 	if (len > NET_LINE_MAX)
@@ -365,7 +365,7 @@ int net_line_parse_any(const char *line, size_t len, struct net_line *ret, struc
 
 int net_line_parse(const char *line, size_t len, struct net_line *ret, struct buf *fields)
 {
-	struct line_value v[KEY_COUNT + 1] = { 0 };
+	struct net_value v[KEY_COUNT + 1] = { 0 };
 
 	if (len <= NET_LINE_MAX && scan_plain_line(line, len, v))
 		return finish_line(v, ret, fields);

@@ -459,7 +459,7 @@ int rootfs_finish(const struct spec *s, struct trees *t, struct err *e)
 	int r = rootfs_layers(s, t, "workspace", e);
 
 	if (r == 0)
-		r = rootfs_masks(s, "workspace", e);
+		r = rootfs_mount_masks(s, "workspace", e);
 	if (r == 0 && spec_has_root_layer(s)) {
 		r = rootfs_image_scratch(s, t->home, e);
 		if (r == 0)

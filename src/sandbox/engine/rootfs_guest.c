@@ -164,7 +164,7 @@ int rootfs_finish_guest(const struct spec *s, struct trees *t, struct err *e)
 	if (r == 0)
 		r = unmount_layers(s, e);
 	if (r == 0)
-		r = rootfs_masks(s, gv_workspace_in_root(s) ? "workspace" : ".." GV_WORKSPACE, e);
+		r = rootfs_mount_masks(s, gv_workspace_in_root(s) ? "workspace" : ".." GV_WORKSPACE, e);
 	if (r == 0 && spec_has_ca(s))
 		r = rootfs_ca(s, t, true, e);
 	if (r == 0)

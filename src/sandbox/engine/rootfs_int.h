@@ -42,7 +42,7 @@ int rootfs_layers(const struct spec *s, struct trees *t, const char *bound_at, s
 
 /* rootfs_shown.c. `bound_at`: where a workspace without a layer goes; `workspace`: where it is. */
 int rootfs_workspace(const struct spec *s, struct trees *t, const char *bound_at, struct err *e) MUST_CHECK;
-int rootfs_masks(const struct spec *s, const char *workspace, struct err *e) MUST_CHECK;
+int rootfs_mount_masks(const struct spec *s, const char *workspace, struct err *e) MUST_CHECK;
 
 enum rootfs_place {
 	PLACE_ROOT,    /* on the root's own tmpfs */

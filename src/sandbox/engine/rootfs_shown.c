@@ -124,7 +124,7 @@ static int mount_mask(const struct spec *s, int ws_fd, size_t i)
 	return r;
 }
 
-int rootfs_masks(const struct spec *s, const char *workspace, struct err *e)
+int rootfs_mount_masks(const struct spec *s, const char *workspace, struct err *e)
 {
 	autoclose int ws = s->n_masks ? open(workspace, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
 	int r;

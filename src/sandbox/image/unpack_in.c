@@ -45,7 +45,7 @@ static int pass_decompressed(struct unpack_in *u, const uint8_t *data, size_t le
 {
 	u->out += len;
 	if (u->out > u->out_max)
-		return err_set(e, -EFBIG, "it unpacks to more than %llu MiB, the limit for it",
+		return err_set(e, -EFBIG, "it unpacks to more than %llu MiB, the room that it may take",
 			       (unsigned long long)(u->out_max >> 20));
 	if (u->ratio_max && u->before_out + u->out > UNPACK_RATIO_FREE &&
 	    (u->before_out + u->out) / u->ratio_max > u->before_in + u->in)

@@ -134,7 +134,7 @@ static int default_key_path(struct vault_files *f, struct err *e)
 
 	if (config && *config == '/')
 		return set_key_path(f, e, config, "/cofferdam/vault.key");
-	if (geteuid() == 0 && ns_is_first_user())
+	if (geteuid() == 0 && ns_is_initial_user())
 		return set_key_path(f, e, "/etc/cofferdam", "/vault.key");
 	if (home && *home == '/')
 		return set_key_path(f, e, home, "/.config/cofferdam/vault.key");

@@ -60,7 +60,7 @@ bool sshhosts_is_key(struct slice key)
 	return false;
 }
 
-static bool is_same_host_key(const struct sshhost *a, const struct sshhost *b)
+static bool is_same_known_host(const struct sshhost *a, const struct sshhost *b)
 {
 	return a->port == b->port && a->len == b->len && str_eq(a->host, b->host) &&
 	       memcmp(a->key, b->key, a->len) == 0;
@@ -78,7 +78,7 @@ static int add_host_key(struct sshhosts *h, const struct sshhost *n)
 	int r;
 
 	for (size_t i = 0; i < h->n; i++) {
-		if (is_same_host_key(&h->v[i], n))
+		if (is_same_known_host(&h->v[i], n))
 			return 0;
 	}
 	r = VEC_MORE(h->v, h->n, SSHHOSTS_MAX);

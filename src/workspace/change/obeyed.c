@@ -142,7 +142,7 @@ static void drop_last_name(struct buf *real)
 }
 
 /* The rest of a path that does not exist counts as one file, which may be created later. */
-static int note_missing_file(struct obeyed *o, struct buf *real, const struct buf *rest, size_t mount)
+static int obeyed_note_missing(struct obeyed *o, struct buf *real, const struct buf *rest, size_t mount)
 {
 	int r = 0;
 	autobuf struct buf left = BUF_INIT;
@@ -214,7 +214,7 @@ static int walk_obeyed_path(struct obeyed *o, struct buf *real, struct buf *rest
 		if (buf_error(real))
 			return -ENOMEM;
 		if (lstat(buf_cstr(real), &st) < 0)
-			return note_missing_file(o, real, rest, w.mount);
+			return obeyed_note_missing(o, real, rest, w.mount);
 		r = note_path_entry(o, &w, &st);
 	}
 	/* A path that ends in a directory covers everything in it. */

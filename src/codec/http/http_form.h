@@ -3,8 +3,8 @@
  * application/x-www-form-urlencoded, as in a query or a form: so strict that every server reads it the same
  * way. Pure.
  */
-#ifndef EGRESS_HTTP_FORM_H
-#define EGRESS_HTTP_FORM_H
+#ifndef CODEC_HTTP_FORM_H
+#define CODEC_HTTP_FORM_H
 
 #include "base/buf.h"
 #include "codec/slice.h"

@@ -3,7 +3,7 @@
  * Two readings of a form: generous, to find out whether a parameter may be there (servers differ), and
  * strict, to take its value. Pure.
  */
-#include "egress/message/http_form.h"
+#include "codec/http/http_form.h"
 
 #include "base/hex.h"
 
