@@ -13,21 +13,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* All ones where a < b, for numbers below 256. */
-static inline unsigned base64_less(unsigned a, unsigned b)
-{
-	return (a - b) >> 8 & 0xff;
-}
-
-/* The digit for six bits; `url` selects the alphabet that is safe in a URL. */
+/*
+ * The digit for six bits; `url` selects the alphabet that is safe in a URL. Begins with 'A' + v and corrects it where
+ * v has passed the end of a range: then the difference has wrapped, and its upper bits are set.
+ */
 static inline char base64_digit(unsigned v, bool url)
 {
-	unsigned c62 = url ? '-' : '+', c63 = url ? '_' : '/';
-	unsigned upper = base64_less(v, 26), lower = base64_less(v, 52) & ~upper;
-	unsigned digit = base64_less(v, 62) & ~upper & ~lower, last = ~base64_less(v, 63) & 0xff;
-	unsigned c = (upper & (v + 'A')) | (lower & (v + 'a' - 26)) | (digit & (v + '0' - 52)) |
-		     (last & c63) | (~(upper | lower | digit | last) & 0xff & c62);
+	unsigned c62 = url ? '-' : '+', c63 = url ? '_' : '/', c = v + 'A';
 
+	c += (25 - v) >> 8 & ('a' - 'Z' - 1);
+	c -= (51 - v) >> 8 & ('z' + 1 - '0');
+	c -= (61 - v) >> 8 & ('9' + 1 - c62);
+	c += (62 - v) >> 8 & (c63 - c62 - 1);
 	return (char)c;
 }
 

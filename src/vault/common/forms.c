@@ -83,18 +83,19 @@ static bool is_ascii_alnum(uint8_t c)
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
 
-/* The six bits at position i of the bytes, with `before` zero bytes in front of them. */
+/* A byte of the secret, with `before` zero bytes before it and any number after it. */
+static unsigned padded_byte(const uint8_t *s, size_t len, size_t before, size_t at)
+{
+	return at < before || at - before >= len ? 0 : s[at - before];
+}
+
+/* The six bits at position i of the same bytes: they are in two neighbours. */
 static unsigned sextet_at(const uint8_t *s, size_t len, size_t before, size_t i)
 {
-	unsigned v = 0;
+	size_t bit = i * 6, at = bit / 8;
+	unsigned two = padded_byte(s, len, before, at) << 8 | padded_byte(s, len, before, at + 1);
 
-	for (unsigned k = 0; k < 6; k++) {
-		size_t bit = i * 6 + k, at = bit / 8;
-		unsigned b = at < before || at - before >= len ? 0 : s[at - before] >> (7 - bit % 8) & 1u;
-
-		v = v << 1 | b;
-	}
-	return v;
+	return two >> (10 - bit % 8) & 63;
 }
 
 static void out_base64(struct out *o, const uint8_t *s, size_t len, size_t before, bool url)
