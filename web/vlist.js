@@ -36,15 +36,20 @@ export class VirtualList {
 		this.sizes.disconnect();
 	}
 
-	/** `added`: the number of rows that were put before the first. The visible rows stay where they are, unless the list is at its top. */
+	/**
+	 * `added`: the number of rows that were put before the first. The visible rows stay where they are, unless the list is at its top; a row that
+	 * has the focus is not pushed out of sight there either.
+	 */
 	set(rows, added = 0) {
-		const height = this.heightOf();
+		const height = this.heightOf(), hold = this.hasFocus() && this.isSeen(this.rows.indexOf(this.current)), at = rows.indexOf(this.current);
 
 		this.rows = rows;
 		this.body.style.height = `${rows.length * height}px`;
 		this.table.setAttribute("aria-rowcount", String(rows.length + 1));
 		if (added && this.node.scrollTop > height)
 			this.node.scrollTop += added * height;
+		if (hold && at >= 0)
+			this.reveal(at);
 		this.stale = true;
 		this.redraw();
 	}
@@ -80,7 +85,7 @@ export class VirtualList {
 		while (this.pool.length < last - first)
 			this.pool.push(this.makeRow());
 		// A row keeps its element while it is to be seen: index modulo the pool.
-		const n = this.pool.length, used = new Set(), isUpon = this.onOpen && this.pool.some((s) => s.node === document.activeElement);
+		const n = this.pool.length, used = new Set(), hadFocus = this.hasFocus();
 		for (let i = first; i < last; i++) {
 			used.add(i % n);
 			this.place(this.pool[i % n], i, height);
@@ -91,7 +96,7 @@ export class VirtualList {
 		}
 		this.stale = false;
 		// The focus moves with its row, and no other row has it when that one has scrolled away.
-		if (isUpon)
+		if (hadFocus)
 			this.upon();
 		if (last >= this.rows.length - 50)
 			this.onEnd?.();
@@ -127,6 +132,29 @@ export class VirtualList {
 		this.onOpen(slot.row);
 	}
 
+	/** Whether the keyboard is upon a row, not upon the list as a whole. */
+	hasFocus() {
+		return this.onOpen && this.pool.some((s) => s.node === document.activeElement);
+	}
+
+	/** Whether any part of a row is in sight. */
+	isSeen(index) {
+		const top = this.node.scrollTop;
+
+		return index >= 0 && (index + 1) * this.height > top && index * this.height < top + this.node.clientHeight;
+	}
+
+	/** Scrolls as little as it takes to have a row in sight. The head, with its border, stays above the rows and takes its part of the visible height. */
+	reveal(index) {
+		const head = this.body.getBoundingClientRect().top - this.node.getBoundingClientRect().top - this.node.clientTop + this.node.scrollTop;
+		const top = index * this.height, bottom = top + this.height + head;
+
+		if (top < this.node.scrollTop)
+			this.node.scrollTop = top;
+		else if (bottom > this.node.scrollTop + this.node.clientHeight)
+			this.node.scrollTop = bottom - this.node.clientHeight;
+	}
+
 	/** The keyboard is upon the current row, or, where that cannot be seen, upon the list. */
 	upon() {
 		const node = this.pool.find((s) => !s.node.hidden && s.row === this.current)?.node ?? this.node;
@@ -157,17 +185,12 @@ export class VirtualList {
 
 	/** From the current row where that can be seen, else from the first that can. */
 	walk(step) {
-		const at = this.rows.indexOf(this.current), top = this.node.scrollTop, end = top + this.node.clientHeight, head = this.head.offsetHeight;
-		const isSeen = at >= 0 && (at + 1) * this.height > top && at * this.height < end;
-		const from = isSeen ? at + step : Number.isFinite(step) ? Math.ceil(top / this.height) : step;
+		const at = this.rows.indexOf(this.current);
+		const from = this.isSeen(at) ? at + step : Number.isFinite(step) ? Math.ceil(this.node.scrollTop / this.height) : step;
 		const to = Math.min(this.rows.length - 1, Math.max(0, from));
 
 		this.current = this.rows[to];
-		// The head stays above the rows, and takes its part of the visible height.
-		if (to * this.height < top)
-			this.node.scrollTop = to * this.height;
-		else if ((to + 1) * this.height + head > end)
-			this.node.scrollTop = (to + 1) * this.height + head - this.node.clientHeight;
+		this.reveal(to);
 		this.focus();
 	}
 }

@@ -247,6 +247,17 @@ def past(tap, b, bot):
     end(p)
 
 
+# Where the focused row and the list of rows are: [top, bottom] of each, and how far the list is scrolled.
+PLACES = ("(() => { const v = document.querySelector('.vlist'), of = (n) => { const r = n.getBoundingClientRect(); return [r.top, r.bottom]; }; "
+          "return [of(document.activeElement), of(v), v.scrollTop]; })()")
+
+
+def in_sight(b):
+    """Whether the focused row is wholly within the list of rows."""
+    row, view, _ = b.js(PLACES)
+    return view[0] <= row[0] and row[1] <= view[1]
+
+
 def held(tap, b, bot):
     """A waiting question is among the events of the network; a row shows all when it is opened, by mouse, by keyboard, on a phone."""
     p = bot.start(post("/free/" + "x" * 700 + "/<b>end</b>"))
@@ -291,14 +302,22 @@ def held(tap, b, bot):
         tap.eq(b.js(number), "3", "Escape returns from the detail to its row")
     b.press("End")
     b.until(f"{number} === document.querySelector('[aria-rowcount]').getAttribute('aria-rowcount')")
-    tap.ok(b.js("(() => { const r = document.activeElement.getBoundingClientRect(), v = document.querySelector('.vlist').getBoundingClientRect(); return r.bottom <= v.bottom && r.top >= v.top; })()"),
-           "End moves to the last row and scrolls to it")
+    tap.ok(in_sight(b), "End moves to the last row and scrolls to it", b.js(PLACES))
+    # The list is made a little lower than its rows, so that End scrolls it by less than a row.
+    b.js("(() => { const v = document.querySelector('.vlist'); v.style.flex = 'none'; v.style.minHeight = 0; v.style.height = `${v.scrollHeight - 10}px`; "
+         "v.style.height = `${v.offsetHeight - (10 - (v.scrollHeight - v.clientHeight))}px`; })()")
+    b.press("Home")
+    b.press("End")
+    b.until(f"{number} === document.querySelector('[aria-rowcount]').getAttribute('aria-rowcount')")
+    tap.ok(in_sight(b) and 0 < b.js("document.querySelector('.vlist').scrollTop") < 28, "control: End scrolls by less than a row", b.js(PLACES))
     was = b.js("document.activeElement.textContent")
     rows = b.js("Number(document.querySelector('[aria-rowcount]').getAttribute('aria-rowcount'))")
     end(bot.start(["curl", "-sS", "https://newer.evil.test/"]))
     b.until(f"document.querySelector('[aria-rowcount]').getAttribute('aria-rowcount') > {rows}")
     tap.ok(b.js("document.activeElement.textContent") == was and b.js(number) == b.js("document.querySelector('[aria-rowcount]').getAttribute('aria-rowcount')"),
            "the focus stays on its row when new rows come before it")
+    tap.ok(in_sight(b), "a row that has the focus is not pushed out of sight by new rows", b.js(PLACES))
+    b.js("document.querySelector('.vlist').removeAttribute('style')")
     b.select(".filters select >> nth=1", "")
     b.until("document.querySelector('[aria-rowcount]').getAttribute('aria-rowcount') > 100")
     b.js("document.querySelector('.vlist').focus()")
