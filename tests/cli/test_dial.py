@@ -133,7 +133,7 @@ def test_own_routes(tap, net):
     with Dial(net, POLICY) as d:
         for i, (a, server) in enumerate(own.items()):
             r = net.run_as("root", ["python3", "-c", f"import socket; socket.create_connection(({a!r}, 80), 20)"])
-            tap.eq(r.returncode, 0, f"control: {a} can be reached from the host", r.stderr)
+            tap.ok(r.returncode == 0 and wait_for(lambda s=server: s.connections), f"control: {a} can be reached from the host", r.stderr)
             for what, r in (("by address", d.ask(addr=a, port=80)), ("by name", d.ask(f"own-{i}.example.test", 80)),
                             ("by alias", d.ask(f"own-alias-{i}.example.test", 80))):
                 tap.ok(r.name == "EPERM" and "this host itself" in r.why, f"{a}, which is this host's own, is refused {what}", r)

@@ -438,13 +438,15 @@ def observe(tap, c, net, evil):
 
 def own_addresses(tap, c, net, own, evil):
     """No address of the host is dialled, a secondary one neither, whatever leads to it."""
+    came = len(own.connections) + 1
     r = net.run_as("root", ["python3", "-c", f"import socket; socket.create_connection(({own.address!r}, 80), 20)"])
-    before = len(own.connections)
-    tap.ok(r.returncode == 0 and before, f"{c.who}: control: the host's secondary address can be reached from the host", r.stderr)
+    # The kernel completes the connection; the server accepts it in its own time.
+    tap.ok(r.returncode == 0 and wait_for(lambda: len(own.connections) == came),
+           f"{c.who}: control: the host's secondary address can be reached from the host", r.stderr)
     r = c("run", "--net", "observe", "-v", f"{net.ca}:/ca.pem", "--", "sh", "-c",
           f"for h in {own.address} {OWN} {OWN_ALIAS}; do curl -sS -m 60 http://$h/; done; curl -sS -m 60 --cacert /ca.pem {evil.url}o")
     tap.ok("evil /o" in r.out, f"{c.who}: control: another host is dialled", r)
-    tap.ok(len(own.connections) == before and "44.0.0.7 is this host itself" in r.out + r.err,
+    tap.ok(len(own.connections) == came and "44.0.0.7 is this host itself" in r.out + r.err,
            f"{c.who}: the host's secondary address is not dialled, by address, name or alias", r, own.connections)
 
 
