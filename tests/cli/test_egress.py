@@ -334,6 +334,7 @@ def sandbox(tap, net, who, real, silent):
             return
         tap.like(r.err, r"denied  lan\.example\.test  .*10\.1\.2\.3 is a private address; only a rule with 'to:' in a policy file leads there",
                  f"{c.who}: the line about a name of a private address says that a policy can name it with 'to:'")
+        tap.like(r.err, r"alert  lan\.example\.test  10\.1\.2\.3 is a private address", f"{c.who}: the alert about it has a line of its own")
         k = Checks(tap, c.who, json.loads(r.out))
         names(k)
         first_bytes(k)

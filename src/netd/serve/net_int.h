@@ -64,7 +64,7 @@ struct net_journal {
 
 /* A reported denial: repetitions are counted and reported together. */
 struct net_said {
-	char key[NET_SAID_MAX];
+	char key[NET_SAID_MAX + 8];
 	char line[NET_MSG_TEXT];
 	uint64_t more;
 };

@@ -104,7 +104,7 @@ void net_say_denied(struct net_guard *g, const struct net_line *l)
 	/* A failure is not the policy's decision. */
 	const char *word = l->ev == NET_EV_ALERT ? "alert" : l->decision == NET_ERROR ? "failed" : "denied";
 	autobuf struct buf shown = BUF_INIT, why = BUF_INIT;
-	char key[NET_SAID_MAX];
+	char subject[NET_SAID_MAX], key[NET_SAID_MAX + 8];
 	struct net_said *s;
 
 	/* egress has already reported what dial refuses; and programs look up every name twice (A and AAAA). */
@@ -116,7 +116,9 @@ void net_say_denied(struct net_guard *g, const struct net_line *l)
 		arm_said_timer(g);
 		return;
 	}
-	describe_denied(l, key);
+	describe_denied(l, subject);
+	/* An alert of coffer-dial and the denial by coffer-egress have a line each: which journal is read first is chance. */
+	snprintf(key, sizeof(key), "%s %s", word, subject);
 	for (size_t i = 0; i < g->n_said; i++) {
 		if (strcmp(g->said[i].key, key) == 0) {
 			g->said[i].more += l->count;
@@ -129,7 +131,7 @@ void net_say_denied(struct net_guard *g, const struct net_line *l)
 		arm_said_timer(g);
 		return;
 	}
-	shorten_text(key, 200, "...", &shown);
+	shorten_text(subject, 200, "...", &shown);
 	shorten_text(l->why[0] ? l->why : "no rule allows it", 200, "...", &why);
 	s = &g->said[g->n_said++];
 	*s = (struct net_said){ 0 };
