@@ -69,6 +69,16 @@ def inside(c, p):
     return got
 
 
+def states_inside(c, p):
+    got = []
+    for name, pid in inside(c, p):
+        try:
+            got.append((name, state_of(pid)))
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # it was there for a moment, as the one that maps ids
+    return got
+
+
 def look(tap, c, set_up, what, check):
     set_up()
     try:
@@ -78,7 +88,7 @@ def look(tap, c, set_up, what, check):
         end = time.monotonic() + 60 * slow_build()
         while not any(wanted in name for name, _ in inside(c, p)) and time.monotonic() < end:
             time.sleep(0.1)
-        got = [(name, state_of(pid)) for name, pid in inside(c, p)]
+        got = states_inside(c, p)
     finally:
         usual()
     p.terminate()
