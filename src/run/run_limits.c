@@ -29,17 +29,24 @@ static void mark_host_independent(struct limits *l, const char *disk)
 	mark_limit(l, LIMIT_TMP, true, "tmpfs");
 	mark_limit(l, LIMIT_SHM, true, "tmpfs");
 	mark_limit(l, LIMIT_OUTPUT, true, "launcher");
-	mark_limit(l, LIMIT_DISK, true, disk ? disk : "rlimit");
+	mark_limit(l, LIMIT_DISK, disk != NULL, disk);
 	mark_limit(l, LIMIT_INODES, disk != NULL, disk);
 }
 
-/* How the size of the workspace's layer is limited; NULL when there is no layer. */
+/* Can the sandbox write to the workspace itself, with no layer over anything whose size could be limited? An rlimit still
+ * limits each of its files, but neither their number nor their total. */
+static bool disk_is_unlimited(const struct spec *s)
+{
+	return s->ws_mode == WS_RW && !spec_needs_layers(s);
+}
+
+/* How the size of the workspace's layer is limited; NULL when it is not. */
 static const char *disk_enforcement(const struct spec *s)
 {
 	struct stat layers, dir;
 
 	if (s->layers_fd < 0)
-		return NULL;
+		return disk_is_unlimited(s) ? NULL : "read-only";
 	if (fstat(s->layers_fd, &layers) < 0 || fstat(s->run_fd, &dir) < 0)
 		return "watched";
 	return layers.st_dev == dir.st_dev ? "watched" : "disk image";
@@ -62,6 +69,24 @@ static int refuse_named_limit(const struct run *r, enum limit_kind k, enum cgrou
 	err_set(e, -ENOTSUP, "--%s cannot be enforced: %s", limit_name(k), why_cgroup_cannot(r, ctl));
 	return err_hint(e, -ENOTSUP,
 			"`coffer doctor` tells how to get it, or add --limits best-effort to go without");
+}
+
+/* A default limit is no error: the warning about the writable workspace names it. */
+static int refuse_unlimited_disk(const struct spec *s, struct err *e)
+{
+	const struct limits *l = &s->limits;
+	bool bytes = l->l[LIMIT_DISK].named && l->l[LIMIT_DISK].value != LIMIT_NONE;
+	bool files = l->l[LIMIT_INODES].named && l->l[LIMIT_INODES].value != LIMIT_NONE;
+
+	if (!disk_is_unlimited(s) || l->best_effort || (!bytes && !files))
+		return 0;
+	err_set(e, -ENOTSUP,
+		"--%s cannot be enforced: with -C DIR:rw the command writes to DIR itself, not to a layer",
+		limit_name(LIMIT_DISK));
+	return err_hint(
+		e, -ENOTSUP,
+		"leave :rw out and take the changes with `coffer apply`, or add --limits best-effort to limit "
+		"only the size of each file");
 }
 
 /* The limits that a control group enforces. */
@@ -94,8 +119,10 @@ static struct cgroup_want wanted_limits(const struct run *r)
 int run_limits_begin(struct run *r, struct err *e)
 {
 	const struct cgroup_want w = wanted_limits(r);
-	int ret = cgroup_host_probe(&r->cgroup_host, e);
+	int ret = refuse_unlimited_disk(r->spec, e);
 
+	if (ret == 0)
+		ret = cgroup_host_probe(&r->cgroup_host, e);
 	return ret < 0 ? ret : cgroup_create_born(&r->cg, &r->cgroup_host, r->spec->id, &w, e);
 }
 

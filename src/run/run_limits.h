@@ -6,11 +6,12 @@
 #include "base/json.h"
 #include "run/run.h"
 
-/* Finds out which control groups this host has, and makes the one that the sandbox's first process must be born in. */
+/* Refuses a named disk limit that nothing can enforce, finds out which control groups this host has, and makes the one that
+ * the sandbox's first process must be born in. */
 int run_limits_begin(struct run *r, struct err *e) MUST_CHECK;
 
 /* Makes the rest of the control group and marks each limit as enforced or not. A named limit that cannot be enforced is an
- * error with two ways out, unless --limits best-effort; a default one is noted in r->limits_off. */
+ * error with two ways out, unless --limits best-effort; a default one of the control group is noted in r->limits_off. */
 int run_limits_enforce(struct run *r, struct err *e) MUST_CHECK;
 
 /* "limits":{"memory":{"value":…,"named":…,"enforced":…,"how":…},…} */

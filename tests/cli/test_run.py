@@ -199,6 +199,31 @@ def pids_claim(tap, c):
     tap.ok(r.code == 0 and o["cause"] == "exit" and not o["pids_limit_hit"], f"{who}: a command that copes with the pids limit is not reported", r, o)
 
 
+def disk_limit_without_layer(tap, c):
+    report = os.path.join(c.tmp, "report.json")
+
+    def of(mode, *options):
+        r = c("run", "--report", report, "-C", c.work + mode, *options, "--", "true")
+        with open(report, encoding="utf-8") as f:
+            text = f.read()
+        os.unlink(report)
+        l = json.loads(text)["limits"] if r.code == 0 else {}
+        return r, [(l.get(k, {}).get("enforced"), l.get(k, {}).get("how")) for k in ("disk", "inodes")]
+
+    for value in ("100m", "100m,1000", "none,1000"):
+        r, _ = of(":rw", "--disk", value)
+        tap.ok(r.code == 125 and "--disk cannot be enforced" in r.err and "coffer apply" in r.err and "best-effort" in r.err,
+               f"{c.who}: --disk {value} with -C DIR:rw is refused with alternatives", r)
+    r, got = of(":rw", "--disk", "100m,1000", "--limits", "best-effort")
+    tap.ok(got == [(False, None)] * 2 and "--disk does not limit it" in r.err,
+           f"{c.who}: --limits best-effort accepts --disk with -C DIR:rw, and reports that it is not enforced", r, got)
+    r, got = of(":rw")
+    tap.ok(got == [(False, None)] * 2 and "--disk does not limit it" in r.err,
+           f"{c.who}: the default disk limit is reported as not enforced with -C DIR:rw", r, got)
+    r, got = of(":ro", "--disk", "100m,1000")
+    tap.eq(got, [(True, "read-only")] * 2, f"{c.who}: --disk holds for a workspace that is read-only", r)
+
+
 def limits(tap, c):
     who = c.who
     r = c("run", "--timeout", "1s", "--", "sleep", "120")
@@ -231,6 +256,7 @@ def limits(tap, c):
         r = c("run", "--pids", "20", "--", "sh", "-c", "for i in $(seq 60); do sleep 60 & done 2>&1; wait")
         tap.ok(r.code != 0, f"{who}: the pids limit holds without a control group", r)
         pids_claim(tap, c)
+    disk_limit_without_layer(tap, c)
     r = c("run", "--disk", "8m", "--", "sh", "-c",
           "i=0; while [ $i -lt 64 ]; do head -c 4000000 /dev/zero > f$i || exit 9; i=$((i+1)); sleep 0.05; done")
     tap.ok(r.code != 0, f"{who}: the disk limit holds over many files", r)

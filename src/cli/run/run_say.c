@@ -61,13 +61,15 @@ void cli_run_say_before(const struct spec *s, const struct choice *c, const stru
 	if (!s->over[0])
 		cli_run_say_masks(s);
 	if (s->ws_mode == WS_RW)
-		say_warn("WARNING: %s is bound through: what the command writes there is written on the host",
-			 s->ws_path);
+		say_warn(
+			"WARNING: %s is bound through: what the command writes there is written on the host, and --disk "
+			"does not limit it",
+			s->ws_path);
 	for (size_t i = 0; i < s->n_binds; i++) {
 		if (s->binds[i].writable)
 			say_warn(
 				"WARNING: %s is bound through at %s: what the command writes there is written on the "
-				"host",
+				"host, and --disk does not limit it",
 				s->binds[i].src, s->binds[i].dst);
 	}
 }
