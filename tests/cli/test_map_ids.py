@@ -3,6 +3,7 @@
 """coffer run --map-ids: a sandbox with a range of ids, and what these ids own afterwards."""
 
 import glob
+import json
 import os
 import shutil
 import signal
@@ -84,6 +85,24 @@ def by_sweep(tap, c):
     tap.like(last_end(c), r'"wiped":10,"wipe_verified":true', "the wipe by the next coffer is logged as verified")
 
 
+def fallback(tap, c):
+    """A runsc that does not work: what --engine auto takes instead needs no range of ids."""
+    shown, auto = ("run", "--ephemeral", "--", "cat", "/proc/self/uid_map"), {"COFFER_ENGINE": None}
+    c(*shown, env=auto)
+    verdicts = glob.glob(os.path.join(c.state, "runsc-*"))
+    if not tap.eq(len(verdicts), 1, "control: --engine auto has stored whether runsc works"):
+        return
+    with open(verdicts[0], encoding="utf-8") as f:
+        verdict = json.load(f)
+    with open(verdicts[0], "w", encoding="utf-8") as f:
+        json.dump(verdict | {"works": False, "why": "runsc does not work here", "when": time.time_ns()}, f)
+    r = c(shown[0], "--engine", "ns", "--map-ids", *shown[1:])
+    tap.ok(r.code == 0 and len(r.out.splitlines()) > 1, "control: --map-ids maps a range of ids", r)
+    r = c(*shown, env=auto)
+    tap.ok(r.code == 0 and "engine ns" in r.err and "runsc does not work here" in r.err and len(r.out.splitlines()) == 1,
+           "a run that falls back to engine ns maps no range of ids", r)
+
+
 def main():
     tap = Tap()
     user = user_with_subuids()
@@ -95,6 +114,10 @@ def main():
             c.have_sub_ids()
         for part in (control, by_launcher, by_guard, by_sweep):
             part(tap, c)
+        if shutil.which("runsc"):
+            fallback(tap, c)
+        else:
+            tap.skip("the engine when runsc does not work", "runsc is not installed")
         tap.eq(c("audit", "verify").code, 0, "the log of all runs verifies")
         c.check_clean(tap)
     tap.done()

@@ -21,12 +21,17 @@ void choice_release(struct choice *c)
  * runsc is root of the sandbox's user namespace, and writes files for the command under the command's id. Both ids must be
  * mapped, unless they are the same.
  */
-static int check_gvisor_ids(struct state *st, const struct spec *s, bool *map_ids, struct err *e)
+static bool needs_id_range(const struct spec *s)
+{
+	return !state_is_host_root() && (s->uid != 0 || s->gid != 0);
+}
+
+static int check_gvisor_ids(struct state *st, const struct spec *s, struct err *e)
 {
 	struct ids ids = IDS_INIT;
 	int r;
 
-	if (state_is_host_root() || (s->uid == 0 && s->gid == 0))
+	if (!needs_id_range(s))
 		return 0;
 	r = ids_plan(&ids, st, "", s->uid, s->gid, true, e);
 	ids_release(&ids);
@@ -40,7 +45,6 @@ static int check_gvisor_ids(struct state *st, const struct spec *s, bool *map_id
 		return err_hint(e, r, "%s%s--user 0 (your own user outside) needs none; or --engine ns", how,
 				how[0] ? "; or " : "");
 	}
-	*map_ids = true;
 	return 0;
 }
 
@@ -55,7 +59,7 @@ static int choose_gvisor(const char *named, struct state *st, struct spec *s, bo
 		err_hint(e, r, "add --user 0, or use --engine ns");
 	}
 	if (r == 0)
-		r = check_gvisor_ids(st, s, map_ids, e);
+		r = check_gvisor_ids(st, s, e);
 	if (r == 0)
 		r = runsc_check(&c->runsc, st, e);
 	if (r < 0)
@@ -64,6 +68,8 @@ static int choose_gvisor(const char *named, struct state *st, struct spec *s, bo
 	if (s->runsc_fd < 0)
 		return err_sys(e, -errno, "cannot keep %s open", c->runsc.path);
 	s->gv_hostnet = c->runsc.hostnet[0] != '\0';
+	/* Not before the choice is made: engine ns, which may be taken instead, needs no range. */
+	*map_ids = *map_ids || needs_id_range(s);
 	c->engine = &engine_gvisor;
 	return 0;
 }
