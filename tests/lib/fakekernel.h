@@ -12,6 +12,8 @@
 static struct cgroup_stat fake_stat;
 static uint64_t fake_usage;
 static int fake_freezes;
+static int fake_freeze_result;	    /* of cgroup_freeze() */
+static uint64_t fake_usage_thereby; /* once a freeze has failed */
 
 void cgroup_read_stat(const struct cgroup *cg, struct cgroup_stat *ret)
 {
@@ -24,7 +26,9 @@ int cgroup_freeze(struct cgroup *cg, bool on, struct err *e)
 	(void)cg;
 	(void)e;
 	fake_freezes += on;
-	return 0;
+	if (fake_freeze_result < 0)
+		fake_usage = fake_usage_thereby;
+	return fake_freeze_result;
 }
 
 int cgroup_kill(struct cgroup *cg, struct err *e)

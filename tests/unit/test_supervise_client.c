@@ -31,18 +31,25 @@ struct sandbox {
 	struct run_link l;
 };
 
-static void sandbox_start(struct sandbox *s, bool refuse)
+static void sandbox_start_job(struct sandbox *s, struct job j)
 {
 	struct err e = ERR_INIT;
 
-	s->j = JOB("sleep", "1000");
+	s->j = j;
 	s->dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	write_protocol(s->dir_fd, COMPAT_PROTOCOL);
 	s->j.io.listen_fd = listen_in(s->dir_fd);
-	s->j.refuse_events = refuse;
 	job_start(&s->j);
 	close(s->j.io.listen_fd);
 	CHECKF(run_link_open(&s->l, s->dir_fd, &e) == 0, "a client connects to the sandbox %s", e.msg);
+}
+
+static void sandbox_start(struct sandbox *s, bool refuse)
+{
+	struct job j = JOB("sleep", "1000");
+
+	j.refuse_events = refuse;
+	sandbox_start_job(s, j);
 }
 
 static void run_linked(struct run_link *l, const char *const *argv, unsigned flags, struct proto_exit *x,
@@ -386,6 +393,40 @@ static void test_other_release(void)
 	close(s.dir_fd);
 }
 
+/* The watched disk limit, while a client takes a checkpoint of a sandbox that cannot be frozen. */
+static void test_disk_limit_unfrozen(void)
+{
+	char script[256];
+	struct err e = ERR_INIT;
+	struct run_end end;
+	struct sandbox s;
+	struct job j;
+	unsigned how = PROTO_FROZEN_COUNT;
+	int layers = -1;
+
+	snprintf(
+		script, sizeof(script),
+		"i=0; while [ $i -lt 300 ]; do head -c 20000 /dev/zero > %s/f$i; i=$((i+1)); sleep 0.1; done",
+		dir);
+	j = SH(script);
+	j.io.usage_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	j.spec.limits.l[LIMIT_DISK].value = 1000;
+	fake_usage = 0;
+	fake_usage_thereby = 2000;
+	fake_freeze_result = -ETIMEDOUT;
+	sandbox_start_job(&s, j);
+	CHECKF(run_link_freeze(&s.l, PROTO_FREEZE_MAX, &how, &layers, &e) == 0 && how == PROTO_FROZEN_NOT,
+	       "control: a sandbox that cannot be frozen runs on for its checkpoint %s", e.msg);
+	end = job_wait(&s.j, NULL);
+	CHECKF(is_end(&end, CAUSE_DISK, 137),
+	       "the disk limit holds while a sandbox that runs on is checkpointed");
+	fake_freeze_result = 0;
+	fd_close(layers);
+	close(j.io.usage_fd);
+	run_link_close(&s.l);
+	close(s.dir_fd);
+}
+
 int main(void)
 {
 	if (!supervise_job_begin())
@@ -397,6 +438,7 @@ int main(void)
 	test_hang_up();
 	test_bad_clients();
 	test_other_release();
+	test_disk_limit_unfrozen();
 	test_latency();
 	return supervise_job_done();
 }

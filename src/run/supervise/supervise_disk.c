@@ -94,8 +94,9 @@ static void enforce_disk_limit(struct supervision *sv)
 {
 	bool frozen;
 
-	/* A sandbox that is frozen for a checkpoint writes nothing, and must not be thawed here. */
-	if (sv->freeze.by || !is_over_disk_limit(sv))
+	/* A sandbox that is frozen for a checkpoint writes nothing, and must not be thawed here. One that could not be
+	 * frozen runs on while its checkpoint is taken. */
+	if ((sv->freeze.by && sv->freeze.how != PROTO_FROZEN_NOT) || !is_over_disk_limit(sv))
 		return;
 	frozen = sv->cg && cgroup_freeze(sv->cg, true, NULL) == 0;
 	if (!frozen || is_over_disk_limit(sv)) {

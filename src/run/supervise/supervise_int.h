@@ -174,8 +174,8 @@ struct disk_watch {
 };
 
 struct freeze {
-	struct client *by; /* the client that froze it; NULL: it runs */
-	enum proto_frozen how;
+	struct client *by;     /* the client that requested it; NULL: none, and it runs */
+	enum proto_frozen how; /* with a client; PROTO_FROZEN_NOT: it runs all the same */
 	struct proctree tree;
 	struct timer t;
 };
