@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A coffer-egress that does not take its answers: it is ended, and what it never heard of was not used. */
+/*
+ * A coffer-egress that does not take its answers: it is ended, and what it never heard of was not used. And a program that
+ * could not be started.
+ */
 #include "audit/audit.h"
 #include "egress/wire/askmsg.h"
 #include "ipc/fdpass.h"
 #include "netd/serve/net_int.h"
 #include "statedir.h"
 
+#include <dirent.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -159,6 +163,65 @@ static void test_places(void)
 	close(theirs);
 }
 
+static unsigned count_open_fds(void)
+{
+	DIR *d = opendir("/proc/self/fd");
+	unsigned n = 0;
+
+	while (d && readdir(d))
+		n++;
+	if (d)
+		closedir(d);
+	return n;
+}
+
+static void stop_timers(void)
+{
+	struct timer *const all[] = { &g.t_start, &g.t_ping, &g.t_fold };
+
+	for (size_t i = 0; i < ARRAY_SIZE(all); i++)
+		loop_timer_off(&g.loop, all[i]);
+}
+
+/* Its journal cannot be made, so it fails before there is a process. */
+static void test_not_spawned(void)
+{
+	int null = open("/dev/null", O_RDONLY | O_CLOEXEC), run_dir = g.dir;
+	unsigned before = 0;
+
+	for (int i = 0; i < NET_PARTS; i++)
+		g.proc[i] = (struct net_proc){ .g = &g,
+					       .part = (enum net_part)i,
+					       .exe = null,
+					       .report = -1,
+					       .pid = -1,
+					       .w_pid = WATCH_INIT,
+					       .w_ctl = WATCH_INIT };
+	g.bundle = g.names = g.ca = g.store = g.proxy_sets = null;
+	g.journal[NET_EGRESS].fd = g.journal[NET_DIAL].fd = -1;
+	CHECK(policy_new(POLICY_ENFORCE, &plan.cp.policy, NULL) == 0 &&
+	      policy_seal(plan.cp.policy, NULL) == 0);
+	g.has_cgroup = true;
+	g.dir = -1;
+	for (unsigned i = 0; i < 4; i++) {
+		stop_timers();
+		g.tries = 0;
+		net_start_now(&g);
+		CHECKF(g.t_start.armed && g.proc[NET_DIAL].pid < 0,
+		       "control: coffer-dial was not started, and is tried again later");
+		if (i == 0)
+			before = count_open_fds();
+	}
+	CHECKF(count_open_fds() == before,
+	       "a program that could not be started leaves no descriptor open (%u, %u)", before,
+	       count_open_fds());
+	policy_free(plan.cp.policy);
+	plan.cp.policy = NULL;
+	g.dir = run_dir;
+	g.has_cgroup = false;
+	close(null);
+}
+
 /* Nothing is started again here. */
 static void on_start(struct timer *t)
 {
@@ -180,7 +243,7 @@ int main(void)
 	g.c = (struct net_config){ .st = &st, .audit = log, .spec = &spec, .plan = &plan, .sandbox = -1 };
 	g.dir = st.fd;
 	g.loop = LOOP_INIT;
-	g.t_start.fn = on_start;
+	g.t_start = (struct timer){ .fn = on_start, .ctx = &g };
 	g.w_launcher.fd = g.w_notify.fd = g.room[0] = g.room[1] = -1;
 	g.proc[NET_DIAL].pid = -1;
 	CHECK(loop_open(&g.loop, &e) == 0 && net_ask_open(&g, &e) == 0);
@@ -189,6 +252,7 @@ int main(void)
 	test_unread();
 	test_places();
 	net_ask_close(&g);
+	test_not_spawned();
 	loop_close(&g.loop);
 	audit_free(log);
 	end(&st);

@@ -318,6 +318,11 @@ static int start_missing_programs(struct net_guard *g, struct err *e)
 	/* If one could not be executed, end the other too: otherwise its end would be reported as the cause. */
 	for (int i = 0; r < 0 && both && i < NET_PARTS; i++)
 		net_proc_kill(&g->proc[i]);
+	/* One that was not even spawned has no end at which its control socket would be closed. */
+	for (int i = 0; r < 0 && i < NET_PARTS; i++) {
+		if (g->proc[i].pid < 0)
+			g->proc[i].w_ctl.fd = fd_close(g->proc[i].w_ctl.fd);
+	}
 	if (r == 0 && !both && net_ctl_send(&g->proc[NET_EGRESS], CTL_NEW_DIAL, &a, 1) < 0)
 		net_down(g, &g->proc[NET_EGRESS], "it does not take a new coffer-dial");
 	return r;
