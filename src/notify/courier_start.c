@@ -77,7 +77,18 @@ static int open_key_file(const char *path, struct err *e)
 
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return err_sys(e, -errno, "cannot read the secret in %s", path);
-	if (!S_ISREG(st.st_mode) || st.st_mode & 077 || (st.st_uid != geteuid() && st.st_uid != 0)) {
+	if (!S_ISREG(st.st_mode)) {
+		err_set(e, -EPERM, "will not use the secret in %s: it is not a regular file", path);
+		return err_hint(e, -EPERM, "write the secret to a file with mode 600 and name that");
+	}
+	if (st.st_uid != geteuid() && st.st_uid != 0) {
+		err_set(e, -EPERM, "will not use the secret in %s: it belongs to another user (uid %u)", path,
+			st.st_uid);
+		return err_hint(e, -EPERM,
+				"name a file with mode 600 that belongs to you (uid %u) or to root",
+				geteuid());
+	}
+	if (st.st_mode & 077) {
 		err_set(e, -EPERM, "will not use the secret in %s: others may read it", path);
 		return err_hint(e, -EPERM, "chmod 600 %s", path);
 	}
