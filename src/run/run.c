@@ -463,7 +463,8 @@ static void execution_release(struct execution *x)
  *  15  finish      Kill, count changes, wipe, log run.end, remove. Idempotent, since the guard may do it again (run.U3).
  *  16  guard_stop  Last: until here it would finish in the launcher's place.
  *
- * A failure skips all steps up to 15, and before step 14 the child is killed and reaped at once. Its message is the one that the caller gets.
+ * A failure skips all steps up to 15, and before step 14 the child is killed and reaped at once. Its message is the one that
+ * the caller gets.
  */
 int run_execute(struct run *r, struct run_io *io, struct err *e)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * coffer approve, coffer deny: a person's answer to a pending ask, or the revocation of a grant. An answer
- * is bound to the digest of the question that was shown: if the question has changed since, the ask server
- * refuses the answer.
+ * must name the digest of the question as it was read here, or that of --digest: if the question has changed
+ * since, the ask server refuses the answer. A bare number is answered only after the question was shown.
  */
 #include "approval/server/askback.h"
 #include "base/clock.h"
