@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * coffer-courier: sends one HTTP request of the gateway itself over verified TLS, and exits. See
+ * coffer-courier: sends one HTTP request of coffer's own over verified TLS, and exits. See
  * courier/courier.h. It may not see another call, open a file or follow a redirect.
  */
 #include "base/signals.h"

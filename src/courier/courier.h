@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * coffer-courier: makes one outgoing HTTPS request for the gateway itself (a webhook, a chat message) and
+ * coffer-courier: makes one outgoing HTTPS request for coffer itself (a webhook, a chat message) and
  * exits. Started for one job by its owner (notify/courier_start.h), with one channel on COURIER_FD_CONTROL.
  *
  * Invariants

@@ -331,8 +331,8 @@ static void on_request_deadline(struct timer *t)
 
 		while ((r = TAILQ_FIRST(lists[i])) && r->deadline <= now)
 			fail_dial(r, -ETIMEDOUT,
-				  r->lookup.entry ? "the resolver did not answer in time"
-						  : "no answer in time");
+				  r->lookup.entry ? "the resolver did not respond in time"
+						  : "no response in time");
 	}
 	arm_request_deadline(d);
 }

@@ -118,9 +118,10 @@ static void post_new_ask(const struct askpost *p, const json_t *ask)
 	if (!*jsonget_text(ask, "host"))
 		buf_adds(&title, buf_cstr(&what));
 	else
-		add_labelled_line(&w, "does: ", buf_cstr(&what));
+		add_labelled_line(
+			&w, *jsonget_text(ask, "method") ? "request body: " : "with: ", buf_cstr(&what));
 	add_labelled_line(&w, "by the rule: ", jsonget_text(ask, "rule"));
-	add_labelled_line(&w, "its own words: ", jsonget_text(ask, "reason"));
+	add_labelled_line(&w, "reason given by the asker: ", jsonget_text(ask, "reason"));
 	add_body_line(&w, ask);
 	add_labelled_line(&w, "denied unless answered by ", jsonget_text(ask, "expires"));
 	add_labelled_line(&w, "question ", jsonget_text(ask, "id"));

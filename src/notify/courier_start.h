@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Starts coffer-courier for one call of the gateway's own and waits for its result. The caller holds no
+ * Starts coffer-courier for one notification and waits for its result. The caller holds no
  * secret: the courier gets a key as a descriptor, or from coffer-vault over a channel of its own that ends
  * with the call.
  */

@@ -377,7 +377,7 @@ void notify_free(struct notify *n)
 			reap_attempt(q);
 		q->result = fd_close(q->result);
 		while (q->first) {
-			log_outcome(q, "notify.failed", q->first, 0, "the gateway ended before it was sent");
+			log_outcome(q, "notify.failed", q->first, 0, "the process that sends it ended first");
 			drop_first_item(q);
 		}
 	}

@@ -38,7 +38,9 @@ static int try_connection(const struct wall *w, struct err *e)
 	if (in < 0 || getsockname(in, (struct sockaddr *)&got, &len) < 0)
 		return err_sys(e, -errno, "it was built, but a connection cannot be accepted");
 	if (got.sin_addr.s_addr != to.sin_addr.s_addr || got.sin_port != to.sin_port)
-		return err_set(e, -EIO, "it was built, but does not tell what was connected to");
+		return err_set(
+			e, -EIO,
+			"it was built, but the test connection does not report its destination address");
 	return 0;
 }
 

@@ -208,7 +208,7 @@ int guard_tell(struct guard *g, pid_t pid, int pidfd, const struct ids *ids, str
 	int r = fdpass_send(g->fd, &w, sizeof(w), &pidfd, 1);
 
 	/* -EPIPE: the guard was killed. That is no reason to end a run whose launcher lives. */
-	return r == 0 || r == -EPIPE ? 0 : err_sys(e, r, "cannot tell the guard process");
+	return r == 0 || r == -EPIPE ? 0 : err_sys(e, r, "cannot send the sandbox's pid to the guard");
 }
 
 int guard_net(struct guard *g, struct wall *w, struct err *e)

@@ -280,13 +280,13 @@ def bound(c, who):
     c.own(c.work)
     c.write("f", "f\n")
     r = c("run", "-q", "-d", "--name", "b", "-C", c.work + ":rw", "--", "sleep", "1000")
-    tap.eq(r.code, 0, f"{who}: a sandbox with a workspace bound through starts", r)
+    tap.eq(r.code, 0, f"{who}: a sandbox with a workspace mounted writable starts", r)
     r, one = call(c, "b", "cat f; echo g >g", cwd=c.home)
-    tap.eq(r.out, "f\n", f"{who}: a call over a workspace bound through sees the directory", r)
-    tap.eq(os.path.exists(os.path.join(c.work, "g")), False, f"{who}: a call over a workspace bound through writes to a layer")
-    tap.eq(c("apply", "-y", one).code, 0, f"{who}: apply of a call over a workspace bound through succeeds")
+    tap.eq(r.out, "f\n", f"{who}: a call over a workspace mounted writable sees the directory", r)
+    tap.eq(os.path.exists(os.path.join(c.work, "g")), False, f"{who}: a call over a workspace mounted writable writes to a layer")
+    tap.eq(c("apply", "-y", one).code, 0, f"{who}: apply of a call over a workspace mounted writable succeeds")
     tap.eq(os.path.exists(os.path.join(c.work, "g")), True,
-           f"{who}: apply of a call over a workspace bound through writes to the directory")
+           f"{who}: apply of a call over a workspace mounted writable writes to the directory")
     c("stop", "-t", "0s", "b")
     c("rm", "b")
 

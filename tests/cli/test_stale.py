@@ -129,14 +129,14 @@ def in_bodies(rig, api, free):
 
 def only(rig, server):
     before = len(server.requests)
-    refused("where only the gateway's credentials may go", curl("https://only.example.test/x", "-H", f"Authorization: Bearer {STALE}"), server,
+    refused("where only credentials that coffer inserts may go", curl("https://only.example.test/x", "-H", f"Authorization: Bearer {STALE}"), server,
             before)
     refused("in a body there", curl("https://only.example.test/x", "-H", "Content-Type: application/json", "--data-raw",
                                     json.dumps({"api_key": STALE})), server, before)
     code, body = curl("https://only.example.test/x", "-H", f"Authorization: Bearer {FOREIGN}")
-    tap.ok(code == 403 and REMEDY not in body and "brings its own" in body, "control: a foreign credential is refused with another reason", body)
+    tap.ok(code == 403 and REMEDY not in body and "a credential of its own" in body, "control: a foreign credential is refused with another reason", body)
     code, _ = curl("https://only.example.test/x", "-H", f"Authorization: Bearer {PH}")
-    tap.eq(code, 200, "control: the gateway's own credential is accepted")
+    tap.eq(code, 200, "control: the credential that coffer inserts is accepted")
 
 
 def serve(rig, **servers):

@@ -132,9 +132,9 @@ static void test_words(void)
 	     "\"what\":\"mutation merge; x-a: SECRET; SECRET; headers 01\",\"preview\":\"SECRET\",\"body\":\"00ff\",\"body_len\":9,"
 	     "\"rule\":\"ask x (f:1)\",\"reason\":\"please \\u001b[31m\"");
 	CHECKF(!strstr(last, "SECRET"), "a notification has no secret of the query, the headers or the body");
-	CHECK(strstr(last, "POST https://h.test/p?...") && strstr(last, "does: mutation merge\"") &&
+	CHECK(strstr(last, "POST https://h.test/p?...") && strstr(last, "request body: mutation merge\"") &&
 	      strstr(last, "ask x (f:1)"));
-	CHECK(strstr(last, "please \\\\x1b[31m") && strstr(last, "sha256 00ff"));
+	CHECK(strstr(last, "reason given by the asker: please \\\\x1b[31m") && strstr(last, "sha256 00ff"));
 	CHECK(strstr(last, "\"ask\":\"abcdef-1\"") && strstr(last, "\"answer\":\"coffer approve abcdef-1\""));
 	p.ui = "https://c.test/x";
 	p.name = "box";

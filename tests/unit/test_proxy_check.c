@@ -39,7 +39,7 @@ static struct proxy_sets *make_sets(const struct policy *p)
 
 static void be_silent(struct proxy_set *p)
 {
-	proxy_outcome(p, 0, TUNNEL_SILENT, false, 7, 0, "the proxy did not answer in time");
+	proxy_outcome(p, 0, TUNNEL_SILENT, false, 7, 0, "the proxy did not respond in time");
 }
 
 int main(void)

@@ -285,7 +285,7 @@ static int bind_socket(struct askserve *s, struct err *e)
 		return err_set(e, -EADDRINUSE, "this run's questions are served already");
 	/* askserve.V5: remove it only if certainly no process listens there. */
 	if (r != -ENOENT && r != -ECONNREFUSED)
-		return err_sys(e, r, "cannot tell whether this run's questions are served");
+		return err_sys(e, r, "cannot determine whether this run's questions are served");
 	(void)unlinkat(s->dir, ASKP_SOCK, 0);
 	old = umask(0177);
 	r = bind(fd, (struct sockaddr *)&a, sizeof(a)) < 0 ? -errno : 0;

@@ -208,7 +208,7 @@ const struct verb verb_notify = {
 	.opts = notify_opts,
 	.n_opts = ARRAY_SIZE(notify_opts),
 	.run = cmd_notify,
-	.text = "The gateway notifies people of questions and of other events that need a person. The "
+	.text = "coffer notifies people of questions and of other events that need a person. The "
 		"targets (commands, webhooks and Matrix rooms) are in _/etc/cofferdam/notify.yaml_ for "
 		"root, otherwise in _cofferdam/notify.yaml_ of the user's configuration directory. "
 		"*test* sends a message to each target and prints the result; *ls* lists the targets. " DOCS_NOTIFY

@@ -151,8 +151,10 @@ static int open_run_log(struct ref *ref, const char *text, bool engine, struct e
 	int fd = openat(ref->run_fd, engine ? "engine.log" : "output.log", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 
 	if (fd < 0 && errno == ENOENT && engine)
-		return err_set(e, -ENOENT,
-			       "the engine of sandbox %s keeps no log: it has no programs of its own", text);
+		return err_set(
+			e, -ENOENT,
+			"sandbox %s has no engine log: only engine gvisor runs a program that writes one",
+			text);
 	if (fd < 0 && errno == ENOENT) {
 		err_set(e, -ENOENT, "sandbox %s has no log", text);
 		return err_hint(e, -ENOENT, "only detached sandboxes (coffer run -d) keep what they print");

@@ -29,7 +29,7 @@ int cli_cp_hold_open(struct cp_hold *h, int dir, struct state *st, struct err *e
 	snprintf(proc, sizeof(proc), "/proc/self/fd/%d", dir);
 	h->real = realpath(proc, NULL);
 	if (!h->real)
-		return err_sys(e, -errno, "cannot tell where the copy goes");
+		return err_sys(e, -errno, "cannot determine where the copy goes");
 	h->level[0].place.above = trigger_above(h->real);
 	h->obeyed = OBEYED_INIT(h->real);
 	return cli_obeyed_collect(&h->obeyed, st, e);

@@ -69,7 +69,7 @@ int cli_rm_keeper_tell(const struct rm_keeper *k, const char *id, struct err *e)
 {
 	int r = fd_write_all(k->pipe, id, RUN_ID_LEN);
 
-	return r < 0 ? err_sys(e, r, "cannot tell which run is to be removed") : 0;
+	return r < 0 ? err_sys(e, r, "cannot send the run's id to the process that removes it") : 0;
 }
 
 int cli_rm_keeper_end(struct rm_keeper *k)

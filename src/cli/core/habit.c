@@ -16,14 +16,14 @@
 		.verb = (verb_), .word = (word_), .means = (ours_) \
 	}
 /* An option that asks for what every sandbox has anyway. It is accepted and has no effect. */
-#define HOLDS(verb_, word_, arg_)                              \
-	{                                                      \
-		.verb = (verb_), .word = (word_), .nothing = { \
-			.name = (word_),                       \
-			.arg = (arg_),                         \
-			.help = "always so",                   \
-			.id = OPT_NOTHING                      \
-		}                                              \
+#define HOLDS(verb_, word_, arg_)                                            \
+	{                                                                    \
+		.verb = (verb_), .word = (word_), .nothing = {               \
+			.name = (word_),                                     \
+			.arg = (arg_),                                       \
+			.help = "accepted for compatibility; has no effect", \
+			.id = OPT_NOTHING                                    \
+		}                                                            \
 	}
 
 static const struct habit habits[] = {

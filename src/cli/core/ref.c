@@ -36,7 +36,7 @@ int ref_resolve_logged(struct state *st, const char *text, char ret[RUN_ID_LEN +
 	int r = str_eq(text, "@last") ? state_last_id(st, ret) : state_resolve(st, text, ret, e);
 
 	if (r < 0 && str_eq(text, "@last"))
-		return err_sys(e, r, "cannot tell which the last run was");
+		return err_sys(e, r, "cannot determine which run was the last");
 	if (r == -ENOENT && may_be_run_id(text)) {
 		snprintf(ret, RUN_ID_LEN + 1, "%s", text);
 		return 0;

@@ -105,7 +105,7 @@ static int collect_bound_words(struct strv *all, char **argv, const char *from, 
 	r = r < 0 ? r : strv_add(all, from ? from : "");
 	for (; r == 0 && *argv; argv++)
 		r = strv_add(all, *argv);
-	return r < 0 ? err_sys(e, r, "cannot tell what would be run") : 0;
+	return r < 0 ? err_sys(e, r, "cannot describe the command to be approved") : 0;
 }
 
 /* Quotes the words for a shell, so that the person sees where each word ends. */

@@ -47,7 +47,8 @@ void cli_run_say_before(const struct spec *s, const struct choice *c, const stru
 	say_engine(c);
 	if (s->gv_hostnet && s->net != NET_NONE)
 		say_note(
-			"gVisor takes the kernel's network stack, behind the same wall: its own does not work here (%s)",
+			"gVisor uses the Linux network stack in the sandbox's namespace, because its own (netstack) does not "
+			"work here (%s)",
 			c->runsc.hostnet);
 	if (note->workspace[0])
 		say_note("%s; the workspace is an empty one (-C DIR gives another)", note->workspace);
@@ -62,13 +63,13 @@ void cli_run_say_before(const struct spec *s, const struct choice *c, const stru
 		cli_run_say_masks(s);
 	if (s->ws_mode == WS_RW)
 		say_warn(
-			"WARNING: %s is bound through: what the command writes there is written on the host, and --disk "
+			"WARNING: %s is mounted writable: what the command writes there is written on the host, and --disk "
 			"does not limit it",
 			s->ws_path);
 	for (size_t i = 0; i < s->n_binds; i++) {
 		if (s->binds[i].writable)
 			say_warn(
-				"WARNING: %s is bound through at %s: what the command writes there is written on the "
+				"WARNING: %s is mounted writable at %s: what the command writes there is written on the "
 				"host, and --disk does not limit it",
 				s->binds[i].src, s->binds[i].dst);
 	}

@@ -62,7 +62,7 @@ int cli_run_start_format(struct buf *out, const struct strv *argv, const struct 
 	int r = 0;
 
 	if (!cwd)
-		return err_sys(e, -errno, "cannot tell which directory this is");
+		return err_sys(e, -errno, "cannot determine the current directory");
 	for (size_t i = 0; i < ARRAY_SIZE(inherited_variables) && r == 0; i++)
 		r = add_caller_variable(&vars, inherited_variables[i]);
 	for (size_t i = 0; i < ARRAY_SIZE(lookup_variables) && r == 0; i++)

@@ -57,7 +57,7 @@ static int set_policy_path(struct net_plan *p, const char *path, struct err *e)
 	if (!p->real)
 		return err_sys(e, -errno, "cannot read the policy %s", path);
 	if (!cwd)
-		return err_sys(e, -errno, "cannot tell the current directory");
+		return err_sys(e, -errno, "cannot determine the current directory");
 	if (asprintf(&p->file, "%s%s%s", cwd, path[0] == '/' ? "" : "/", path) < 0) {
 		p->file = NULL;
 		return err_set(e, -ENOMEM, "out of memory");

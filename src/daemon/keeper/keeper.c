@@ -299,7 +299,7 @@ static int read_boot_id(char ret[DB_BOOT_LEN + 1], struct err *e)
 	int r = fd_read_file(AT_FDCWD, "/proc/sys/kernel/random/boot_id", 256, &b);
 
 	if (r < 0 || b.len < DB_BOOT_LEN)
-		return err_sys(e, r < 0 ? r : -EIO, "cannot tell which boot this is");
+		return err_sys(e, r < 0 ? r : -EIO, "cannot determine the id of this boot");
 	memcpy(ret, b.data, DB_BOOT_LEN);
 	ret[DB_BOOT_LEN] = '\0';
 	return 0;

@@ -131,14 +131,14 @@ static int ares_to_status(int ares, char *why, size_t size)
 	} table[] = {
 		{ ARES_ENOTFOUND, -ENOENT, "there is no such name" },
 		{ ARES_ENODATA, -ENOENT, "the name has no address" },
-		{ ARES_ETIMEOUT, -ETIMEDOUT, "the resolver did not answer" },
+		{ ARES_ETIMEOUT, -ETIMEDOUT, "the resolver did not respond" },
 		{ ARES_ESERVFAIL, -EREMOTEIO, "the resolver failed (SERVFAIL)" },
-		{ ARES_EREFUSED, -EREMOTEIO, "the resolver refused to answer" },
+		{ ARES_EREFUSED, -EREMOTEIO, "the resolver refused the lookup" },
 		/* c-ares skips servers that fail or refuse, and reports this when none is left. */
 		{ ARES_ECONNREFUSED, -EREMOTEIO,
-		  "no resolver answered: each failed, refused or cannot be reached" },
-		{ ARES_EBADRESP, -EREMOTEIO, "the resolver's answer is malformed" },
-		{ ARES_EFORMERR, -EREMOTEIO, "the resolver's answer is malformed" },
+		  "no resolver resolved it: each failed, refused or cannot be reached" },
+		{ ARES_EBADRESP, -EREMOTEIO, "the resolver's response is malformed" },
+		{ ARES_EFORMERR, -EREMOTEIO, "the resolver's response is malformed" },
 		{ ARES_ENOMEM, -ENOMEM, "no memory" },
 	};
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Resolves names on the gateway's side: c-ares on our loop, with a cache.
+ * Resolves names outside of the sandbox: c-ares on our loop, with a cache.
  *
  * The cache holds answers unjudged; the dialling code judges every address each time, and dials only
  * addresses that it judged (nothing is resolved again between the two).

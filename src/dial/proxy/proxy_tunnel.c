@@ -77,10 +77,10 @@ static void on_tunnel_deadline(struct timer *timer)
 	struct tunnel *t = timer->ctx;
 
 	if (t->w.fd >= 0 && tunnel_request_is_sent(t))
-		tunnel_finish(t, TUNNEL_SILENT, -ETIMEDOUT, -1, "the proxy did not answer in time");
+		tunnel_finish(t, TUNNEL_SILENT, -ETIMEDOUT, -1, "the proxy did not respond in time");
 	else
 		tunnel_fault(t, -ETIMEDOUT,
-			     t->w.fd >= 0 ? "the proxy did not answer in time"
+			     t->w.fd >= 0 ? "the proxy did not respond in time"
 					  : "connecting to the proxy timed out");
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Searches a request for foreign credentials (foreign_cred.h). In doubt it reports one: by the rule only the
- * gateway's may pass.
+ * Searches a request for foreign credentials (foreign_cred.h). In doubt it reports one: by the rule only those
+ * that coffer inserts may pass.
  */
 #include "egress/credential/foreign_cred.h"
 
@@ -213,8 +213,8 @@ static bool foreign_cred_in_path(struct foreign_cred *t, struct slice path)
 	while (below.len && *below.p == '/')
 		below.p++, below.len--;
 	return g && !is_there && below.len &&
-	       report_foreign(t, "the path, in which the gateway's own is expected: the secret",
-			      slice_of(g->name), NULL);
+	       report_foreign(t, "the path, which lacks the placeholder of the secret", slice_of(g->name),
+			      NULL);
 }
 
 bool foreign_cred_in_head(struct foreign_cred *t, const struct http_req *q)
@@ -259,8 +259,8 @@ const char *foreign_cred_why_not(const struct http_req *q)
 	struct slice enc = http_fields_get(&q->fields, "content-encoding");
 
 	if (enc.len && !slice_eq_nocase(enc, "identity"))
-		return "the rule lets only credentials of the gateway through, and a compressed body "
-		       "cannot be searched for other credentials; send it without Content-Encoding";
+		return "this rule accepts only secrets that coffer inserts, and a compressed body cannot be "
+		       "searched for other credentials; send it without Content-Encoding";
 	if (q->has_length && q->length > EXCH_HOLD_MAX)
 		return FOREIGN_CRED_TOO_LONG;
 	return NULL;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Does a request bring a credential that is not the gateway's? For `credentials: only`. Recognised by the
+ * Does a request bring a credential that coffer did not insert? For `credentials: only`. Recognised by the
  * names of headers, parameters and members that services take credentials in, and by the shape of well-known
- * tokens (vault/common/shape.h), in headers, path, query and body. A placeholder counts as the gateway's
+ * tokens (vault/common/shape.h), in headers, path, query and body. A placeholder counts as inserted
  * wherever it is. No I/O.
  *
  * A net, not a proof: a credential of no known shape under an unusual name, or an encoded one, is not
@@ -15,9 +15,9 @@
 #include "vault/common/grants.h"
 
 #define FOREIGN_CRED_WHAT_MAX 160
-#define FOREIGN_CRED_TOO_LONG                                                                     \
-	"the rule lets only credentials of the gateway through, and a body over 1 MiB cannot be " \
-	"searched for other credentials"
+#define FOREIGN_CRED_TOO_LONG                                                                               \
+	"this rule accepts only secrets that coffer inserts, and a body over 1 MiB cannot be searched for " \
+	"other credentials"
 
 struct foreign_cred {
 	const struct vault_grants *ours; /* NULL: none */

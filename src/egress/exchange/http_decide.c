@@ -83,9 +83,10 @@ static void deny_foreign_verdict(struct exch *e, const char *what)
 {
 	e->verdict.action = POLICY_DENY;
 	e->verdict.need = 0;
-	snprintf(e->verdict.why, sizeof(e->verdict.why),
-		 "the rule lets only credentials of the gateway through, and the request brings its own (%s)",
-		 what);
+	snprintf(
+		e->verdict.why, sizeof(e->verdict.why),
+		"this rule accepts only secrets that coffer inserts; the request has a credential of its own (%s)",
+		what);
 	e->verdict.hint = "Send the request without it.";
 }
 

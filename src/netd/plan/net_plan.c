@@ -365,5 +365,5 @@ int net_plan_recall(struct net_plan *p, int run_fd, struct err *e)
 		r = json_is_string(file) && (!p->file || !p->real) ? -ENOMEM : 0;
 	}
 	json_decref(o);
-	return r < 0 ? err_sys(e, r, "cannot tell which policy the sandbox has") : 0;
+	return r < 0 ? err_sys(e, r, "cannot determine which policy the sandbox has") : 0;
 }

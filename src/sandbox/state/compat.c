@@ -42,7 +42,7 @@ int compat_check(int protocol, enum run_request q, struct err *e)
 		return 0;
 	if (protocol < 0) {
 		err_set(e, -EBADMSG,
-			"cannot tell which coffer started the sandbox, because its meta.json cannot be read, so %s is refused",
+			"cannot determine which release of coffer started the sandbox, because its meta.json cannot be read, so %s is refused",
 			x->name);
 		return err_hint(e, -EBADMSG, "coffer stop REF, then start it again; its changes are kept");
 	}

@@ -378,7 +378,7 @@ int state_run_open(struct state *st, const char *id, bool *ret_alive, struct err
 	else if (r == -EWOULDBLOCK)
 		r = 1;
 	if (r < 0)
-		return err_sys(e, r, "cannot tell whether run %s is alive", id);
+		return err_sys(e, r, "cannot determine whether run %s is alive", id);
 	*ret_alive = r == 1;
 	return TAKE_FD(fd);
 }

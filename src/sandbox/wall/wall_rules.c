@@ -92,7 +92,7 @@ static void add_dns_rule(struct nl *n, uint8_t proto)
 static void add_tproxy_rules(struct nl *n, bool ipv6)
 {
 	const struct in6_addr gate6 = wall_addr6(WALL_GATE6);
-	struct nft_rule r = nft_rule(n, "TCP to the gateway (tproxy)", TABLE, CHAIN);
+	struct nft_rule r = nft_rule(n, "TCP to coffer-egress (tproxy)", TABLE, CHAIN);
 
 	nft_is_ipv4(&r);
 	nft_is_proto(&r, IPPROTO_TCP);
@@ -100,7 +100,7 @@ static void add_tproxy_rules(struct nl *n, bool ipv6)
 	nft_accept(&r);
 	nft_rule_end(&r);
 	if (ipv6) {
-		r = nft_rule(n, "IPv6 TCP to the gateway (tproxy)", TABLE, CHAIN);
+		r = nft_rule(n, "IPv6 TCP to coffer-egress (tproxy)", TABLE, CHAIN);
 		nft_is_ipv6(&r);
 		nft_is_proto(&r, IPPROTO_TCP);
 		nft_tproxy6(&r, &gate6, WALL_PORT);

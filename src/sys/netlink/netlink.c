@@ -180,7 +180,7 @@ static int read_responses(struct nl *n, struct err *e)
 		}
 	}
 	if (ret == 0)
-		return err_set(e, -EPROTO, "the kernel's network configuration does not answer");
+		return err_set(e, -EPROTO, "the kernel did not respond to the network configuration");
 	return ret < 0 ? ret : 0;
 }
 

@@ -39,7 +39,7 @@ int judge_place(struct judge *j, int lower_fd, struct err *e)
 	snprintf(proc, sizeof(proc), "/proc/self/fd/%d", lower_fd);
 	len = readlink(proc, j->real, sizeof(j->real) - 1);
 	if (len < 0)
-		return err_sys(e, -errno, "cannot tell where the workspace is");
+		return err_sys(e, -errno, "cannot determine where the workspace is");
 	j->real[len] = '\0';
 	j->above = j->real[0] == '/' ? trigger_above(j->real) : NULL;
 	return 0;

@@ -152,7 +152,7 @@ static int find_workspace_path(struct search *s)
 	snprintf(proc, sizeof(proc), "/proc/self/fd/%d", s->root);
 	n = readlink(proc, s->root_path, sizeof(s->root_path) - 1);
 	if (n <= 0)
-		return err_sys(s->e, -errno, "cannot tell where the workspace is");
+		return err_sys(s->e, -errno, "cannot determine where the workspace is");
 	s->root_path[n] = '\0';
 	return 0;
 }
@@ -180,7 +180,7 @@ static int hide_link_target(struct search *s, const char *name, const struct sec
 	snprintf(proc, sizeof(proc), "/proc/self/fd/%d", fd);
 	n = readlink(proc, target, sizeof(target) - 1);
 	if (n <= 0)
-		return err_sys(s->e, -errno, "cannot tell where a link in the workspace leads");
+		return err_sys(s->e, -errno, "cannot determine where a link in the workspace leads");
 	target[n] = '\0';
 	len = strlen(s->root_path);
 	if (strncmp(target, s->root_path, len) != 0 || target[len] != '/')

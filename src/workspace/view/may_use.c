@@ -492,7 +492,7 @@ static int may_bind_file(struct use_check *g, int fd, const struct stat *st, con
 		return r;
 	dir = open_file_parent_dir(fd, st);
 	if (dir < 0)
-		return err_sys(g->e, dir, "cannot tell where %s is", g->path);
+		return err_sys(g->e, dir, "cannot determine where %s is", g->path);
 	/* The file is the first of the lineage, so that "below" is tested as for a directory. */
 	r = read_lineage(dir, &seen);
 	if (r < 0)
