@@ -35,7 +35,7 @@ struct courier_run {
 	int pidfd, control;
 };
 
-#define CARRIED_INIT                                      \
+#define COURIER_RUN_INIT                                  \
 	((struct courier_run){ .files = VAULT_FILES_INIT, \
 			       .vault = VAULT_PROC_INIT,  \
 			       .resolv = -1,              \
@@ -308,7 +308,7 @@ static void await_result(struct courier_run *c, const struct courier_call *call,
 
 int notify_courier_carry(int state_fd, struct courier_call *call, struct courier_result *ret, struct err *e)
 {
-	CLEANUP(courier_run_end) struct courier_run c = CARRIED_INIT;
+	CLEANUP(courier_run_end) struct courier_run c = COURIER_RUN_INIT;
 	int r = open_job_files(&c, state_fd, call, e);
 
 	r = r < 0 ? r : start_coffer_courier(&c, e);

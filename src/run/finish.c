@@ -346,14 +346,14 @@ int run_finish(struct run *r, struct err *e)
 	const struct net_config net = run_net_config(r);
 
 	/* The guard logs the network's journals at its end; this is for a guard that died. */
-	ret = !r->untold && !r->net_over && (r->net || !r->launcher) ? net_finish(&net, e) : 0;
+	ret = !r->start_not_logged && !r->net_over && (r->net || !r->launcher) ? net_finish(&net, e) : 0;
 	if (ret < 0)
 		return ret;
 	/* The sandbox decides what is in its layer: one that cannot be read must not keep run.end out of the log. It counts
 	 * as changed. */
 	if (settle_workspace(r, &trouble) < 0 && r->changes == 0)
 		r->changes = 1;
-	ret = !r->untold && state_run_has_begun(r->spec->run_fd) ? run_log_end(r, &trouble, e) : 0;
+	ret = !r->start_not_logged && state_run_has_begun(r->spec->run_fd) ? run_log_end(r, &trouble, e) : 0;
 	if (ret == 0)
 		ret = settle_directory(r, e);
 	if (ret == 0 && trouble.code) {

@@ -88,7 +88,7 @@ static void finish_for_launcher(struct run *r)
 	if (r->origin.kind == RUN_COPIED && r->er.pid <= 0)
 		r->end.cause = CAUSE_NOT_STARTED;
 	/* The dead launcher may have logged run.start; a run.end too many is better than a missing one. */
-	r->untold = false;
+	r->start_not_logged = false;
 	/* There is no process to report a failure to; the next sweep finds what is left. */
 	if (run_finish(r, &e) < 0)
 		_exit(1);
@@ -219,9 +219,9 @@ int guard_net(struct guard *g, struct wall *w, struct err *e)
 	return r < 0 ? err_sys(e, r, "cannot hand over the sandbox's network") : 0;
 }
 
-int guard_net_room(struct guard *g, int fds[2], struct err *e)
+int guard_net_ca_files(struct guard *g, int fds[2], struct err *e)
 {
-	const struct net_msg m = { .type = NET_ROOM };
+	const struct net_msg m = { .type = NET_CA_FILES };
 	int r = fdpass_send(g->fd, &m, sizeof(m), fds, 2);
 
 	fds[0] = fd_close(fds[0]);

@@ -4,7 +4,7 @@
  * dies first, the guard kills the sandbox, cleans up and logs run.end. Once the sandbox is dead it removes the overlay's work
  * directories, on another CPU than the launcher. A guard that is killed harms nothing: the launcher finishes by itself.
  *
- * For a run with a network it also starts and watches netd's programs (net.h); then a killed guard means no network.
+ * For a run with a network it also starts and watches coffer-egress and coffer-dial (net.h); then a killed guard means no network.
  */
 #ifndef RUN_GUARD_H
 #define RUN_GUARD_H
@@ -32,7 +32,7 @@ int guard_tell(struct guard *g, pid_t pid, int pidfd, const struct ids *ids, str
 int guard_net(struct guard *g, struct wall *w, struct err *e) MUST_CHECK;
 
 /* Hands it, and closes, the two files inside that a later certificate is appended to (spec->ca_later). */
-int guard_net_room(struct guard *g, int fds[2], struct err *e) MUST_CHECK;
+int guard_net_ca_files(struct guard *g, int fds[2], struct err *e) MUST_CHECK;
 
 /* Waits for the certificate of the sandbox's CA and returns it as a memory file. Messages for the terminal that come meanwhile
  * are dropped: they are in the log. */

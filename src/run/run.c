@@ -341,7 +341,7 @@ static int exchange_ca(struct execution *x, struct err *e)
 static int hand_over_network(struct execution *x, struct err *e)
 {
 	struct engine_run *er = &x->r->er;
-	int r = er->ca_later[0] >= 0 ? guard_net_room(&x->guard, er->ca_later, e) : 0;
+	int r = er->ca_later[0] >= 0 ? guard_net_ca_files(&x->guard, er->ca_later, e) : 0;
 
 	/* Where there is a certificate the guard has the wall since step 10. */
 	return r == 0 && x->r->net && !x->r->spec->ca ? guard_net(&x->guard, &er->wall, e) : r;
@@ -417,7 +417,7 @@ static void execution_init(struct execution *x, struct run *r, struct run_io *io
 		r->started = r->origin.started;
 	}
 	r->tty = io->tty >= 0 || !io->prompt ? io->tty : io->prompt->in;
-	r->untold = true;
+	r->start_not_logged = true;
 	r->userns = -1;
 	r->cg = CGROUP_INIT;
 	r->er = ENGINE_RUN_INIT;

@@ -77,8 +77,8 @@ struct run {
 	struct cgroup_host cgroup_host;
 	struct cgroup cg;
 	struct engine_run er;
-	bool untold; /* run.start is not in the log, so run.end is not written either */
-	int userns;  /* the sandbox's user namespace, for wiping files of its ids; -1: not needed */
+	bool start_not_logged; /* run.start is not in the log, so run.end is not written either */
+	int userns;	       /* the sandbox's user namespace, for wiping files of its ids; -1: not needed */
 	pid_t launcher, guard;
 	int tty;	  /* the caller's terminal, whose settings the guard restores; -1: none */
 	uint64_t started; /* CLOCK_REALTIME ns, of its first start */

@@ -69,7 +69,7 @@ int run_log_start(struct run *r, struct err *e)
 	ret = audit_append(r->audit, "run.start", s->id, &b, e);
 	/* A line that could not be written was taken back. The log may have room again by the end of the run: without a start
 	 * it gets no end either. */
-	r->untold = ret < 0;
+	r->start_not_logged = ret < 0;
 	return ret;
 }
 

@@ -5,7 +5,7 @@
 
 #include "run/run.h"
 
-/* Logs the request, before any of it happens. Clears r->untold on success. */
+/* Logs the request, before any of it happens. Clears r->start_not_logged on success. */
 int run_log_start(struct run *r, struct err *e) MUST_CHECK;
 
 /* Logs how it ended. `trouble` is the failure of counting or wiping the workspace; code 0: none. */

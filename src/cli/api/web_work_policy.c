@@ -101,7 +101,7 @@ static int keep_granted_rule(void *ctx, json_t *ask)
 		       : 0;
 }
 
-/* Reads the granted rules in the order in which netd has them: the digest depends on the order. */
+/* Reads the granted rules in the order in which the guard has them: the digest depends on the order. */
 static int read_granted_rules(struct in_force *f, struct err *e)
 {
 	autoaskc struct askc c = ASKC_INIT;

@@ -103,7 +103,7 @@ static int show_and_confirm(const json_t *ask, struct state *st, bool allow, str
 }
 
 /*
- * With --always, netd may load the edited policy before the answer arrives. The question is then gone
+ * With --always, the guard may load the edited policy before the answer arrives. The question is then gone
  * because the new rule decided it, as intended, and these errors are none.
  */
 static bool is_decided_by_policy(int r)

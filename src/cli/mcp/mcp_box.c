@@ -29,12 +29,12 @@
 /* --- the launcher: a child process for each call ---------------------------------------------------- */
 
 /*
- * Messages of netd go into the report, not between the command's output. Static, because a launcher process
+ * Messages of the guard go into the report, not between the command's output. Static, because a launcher process
  * has exactly one run.
  */
 static char notes[MCP_BOX_NOTES];
 
-static void note_netd_message(enum net_level level, const char *text, struct buf *out)
+static void note_guard_message(enum net_level level, const char *text, struct buf *out)
 {
 	size_t have = strlen(notes);
 
@@ -211,7 +211,7 @@ static int run_call(const struct mcp_box *b, const struct mcp_box_cmd *c, bool f
 	io.out = c->out;
 	io.err = c->err;
 	io.alive_fd = c->alive;
-	io.say = note_netd_message;
+	io.say = note_guard_message;
 	r = run_execute(&s->run, &io, e);
 	if (r == 0)
 		fill_call_end(end, s);

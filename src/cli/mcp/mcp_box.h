@@ -68,7 +68,7 @@ struct mcp_box_end {
 	bool hidden;		   /* `path` is masked: the sandbox sees it as empty */
 	bool empty;		   /* the workspace began empty (--ephemeral) */
 	char msg[1024], hint[512]; /* the error, if there was one */
-	char notes[MCP_BOX_NOTES]; /* messages of netd, one per line: coffer's, not the command's */
+	char notes[MCP_BOX_NOTES]; /* messages of the guard, one per line: coffer's, not the command's */
 };
 
 /* A running call: its launcher, and the pipe on which struct mcp_box_end arrives at the end. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * coffer net proxies: the upstream proxies of running sandboxes, as coffer-dial saw them last. netd queries
+ * coffer net proxies: the upstream proxies of running sandboxes, as coffer-dial saw them last. The guard queries
  * coffer-dial every second or two and stores the snapshot in the run's directory; this command only reads
  * it.
  */

@@ -481,7 +481,7 @@ static void on_launcher_message(struct watch *w, uint32_t events)
 		watch_wall(g);
 		return;
 	}
-	if (n == 2 && len == sizeof(word.m) && word.m.type == NET_ROOM && g->room[0] < 0) {
+	if (n == 2 && len == sizeof(word.m) && word.m.type == NET_CA_FILES && g->room[0] < 0) {
 		memcpy(g->room, fds, sizeof(g->room));
 		return;
 	}

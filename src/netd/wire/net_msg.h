@@ -11,13 +11,13 @@
 #define NET_MSG_TEXT 512
 
 enum net_msg_type {
-	NET_END = 1, /* to the guard: end both programs, fold their journals, reply NET_ENDED */
-	NET_ROOM,    /* to the guard: two files inside, to append the certificate to later */
-	NET_CA,	     /* the sandbox's CA: a memfd with the certificate (PEM), sealed */
-	NET_SAY,     /* a line for the terminal of `coffer run`; level: enum net_level */
-	NET_FAILED,  /* there is no network, with the reason: the sandbox must be ended */
-	NET_AGENT,   /* a new channel of the ssh-agent, after the vault was restarted */
-	NET_ENDED,   /* a memfd: members of the "network" object of the report, JSON */
+	NET_END = 1,  /* to the guard: end both programs, fold their journals, reply NET_ENDED */
+	NET_CA_FILES, /* to the guard: two files inside, to append the certificate to later */
+	NET_CA,	      /* the sandbox's CA: a memfd with the certificate (PEM), sealed */
+	NET_SAY,      /* a line for the terminal of `coffer run`; level: enum net_level */
+	NET_FAILED,   /* there is no network, with the reason: the sandbox must be ended */
+	NET_AGENT,    /* a new channel of the ssh-agent, after the vault was restarted */
+	NET_ENDED,    /* a memfd: members of the "network" object of the report, JSON */
 	/* A key is to sign, and its binding requires a person's approval (net_sign.h). `level` is the
 	 * launcher's ticket. */
 	NET_SIGN,	 /* to the guard: struct net_sign */

@@ -41,8 +41,8 @@
 #define SAID_MAX (VAULT_ASK_MAX + 8192)
 #define AGENT_FAILURE 5
 
-struct supervise_asker {
-	struct supervise_asker *next;
+struct supervise_agent_conn {
+	struct supervise_agent_conn *next;
 	struct supervision *sv;
 	struct chan *ch;
 	struct buf in;	 /* not a whole message yet, or one that waits for its turn */
@@ -56,7 +56,7 @@ struct supervise_asker {
 };
 
 static void send_next_to_vault(struct supervision *sv);
-static void accept_next_asker(struct supervision *sv);
+static void accept_next_agent_conn(struct supervision *sv);
 
 /* --- the vault ---------------------------------------------------------------------------------------------------- */
 
@@ -84,7 +84,7 @@ static int send_to_guard(struct supervision *sv, const void *data, size_t len)
 }
 
 /* Reports to the guard how the signature that was asked about ended, and forgets the message. */
-static void close_sign_ask(struct supervise_asker *a, enum net_msg_type how)
+static void close_sign_ask(struct supervise_agent_conn *a, enum net_msg_type how)
 {
 	const struct net_msg m = { .type = how, .level = a->ticket };
 
@@ -95,31 +95,31 @@ static void close_sign_ask(struct supervise_asker *a, enum net_msg_type how)
 	buf_clear(&a->last);
 }
 
-static struct supervise_asker *find_asker(struct supervision *sv, uint32_t chan)
+static struct supervise_agent_conn *find_agent_conn(struct supervision *sv, uint32_t chan)
 {
-	for (struct supervise_asker *a = sv->agent.askers; a; a = a->next) {
+	for (struct supervise_agent_conn *a = sv->agent.conns; a; a = a->next) {
 		if (a->ch && a->ch->id == chan)
 			return a;
 	}
 	return NULL;
 }
 
-/* Frees the asker. Its channel lives until init reports its end. */
-static void forget_asker(struct supervise_asker *a)
+/* Frees the connection. Its channel lives until init reports its end. */
+static void forget_agent_conn(struct supervise_agent_conn *a)
 {
 	struct supervision *sv = a->sv;
-	struct supervise_asker **p = &sv->agent.askers;
+	struct supervise_agent_conn **p = &sv->agent.conns;
 
 	while (*p != a)
 		p = &(*p)->next;
 	*p = a->next;
-	sv->agent.n_askers--;
+	sv->agent.n_conns--;
 	/* An approval whose message was sent to the vault already counts as used. */
 	close_sign_ask(a, !a->allowed				  ? NET_SIGN_DROP
 			  : a->ch && sv->agent.asked == a->ch->id ? NET_SIGN_TAKEN
 								  : NET_SIGN_UNUSED);
 	if (a->ch)
-		a->ch->asker = NULL;
+		a->ch->agent_conn = NULL;
 	/* If this message is lost, the vault forgets the connection a little later by itself. */
 	if (a->known && a->ch)
 		(void)!send_to_vault(sv, a->ch->id, false, NULL, 0);
@@ -128,17 +128,17 @@ static void forget_asker(struct supervise_asker *a)
 	free(a);
 }
 
-static void hang_up_asker(struct supervise_asker *a)
+static void hang_up_agent_conn(struct supervise_agent_conn *a)
 {
 	struct supervision *sv = a->sv;
 
 	proto_add_u32(&sv->init.out, PROTO_SIGNAL, a->ch->id, SIGHUP);
 	supervise_flush_init(sv);
-	forget_asker(a);
-	accept_next_asker(sv);
+	forget_agent_conn(a);
+	accept_next_agent_conn(sv);
 }
 
-static void reply_to_asker(struct supervise_asker *a, const void *data, size_t len)
+static void reply_to_agent_conn(struct supervise_agent_conn *a, const void *data, size_t len)
 {
 	uint8_t out[LENGTH + VAULT_ASK_MAX];
 	uint32_t be = __builtin_bswap32((uint32_t)len);
@@ -147,7 +147,7 @@ static void reply_to_asker(struct supervise_asker *a, const void *data, size_t l
 
 	if (len > VAULT_ASK_MAX || ch->in_closed || cost > ch->in_room ||
 	    conn_pending(&a->sv->init) > SUPERVISE_INIT_HIGH) {
-		hang_up_asker(a);
+		hang_up_agent_conn(a);
 		return;
 	}
 	memcpy(out, &be, LENGTH);
@@ -157,21 +157,21 @@ static void reply_to_asker(struct supervise_asker *a, const void *data, size_t l
 	supervise_flush_init(a->sv);
 }
 
-static void fail_request(struct supervise_asker *a)
+static void fail_request(struct supervise_agent_conn *a)
 {
 	static const uint8_t failure = AGENT_FAILURE;
 
-	reply_to_asker(a, &failure, 1);
+	reply_to_agent_conn(a, &failure, 1);
 }
 
 static void vault_is_gone(struct supervision *sv)
 {
-	struct supervise_asker *a = find_asker(sv, sv->agent.asked);
+	struct supervise_agent_conn *a = find_agent_conn(sv, sv->agent.asked);
 
 	loop_unwatch(&sv->loop, &sv->agent.w);
 	sv->agent.w.fd = fd_close(sv->agent.w.fd);
 	sv->agent.asked = 0;
-	for (struct supervise_asker *p = sv->agent.askers; p; p = p->next)
+	for (struct supervise_agent_conn *p = sv->agent.conns; p; p = p->next)
 		p->known = false;
 	if (a) {
 		close_sign_ask(a, NET_SIGN_UNUSED);
@@ -188,7 +188,8 @@ static void put_slice(struct json *j, const char *key, struct slice s)
 		json_bytes(j, key, s.p, s.len);
 }
 
-static void describe_signature(const struct vault_msg *m, const struct supervise_asker *a, struct buf *out)
+static void describe_signature(const struct vault_msg *m, const struct supervise_agent_conn *a,
+			       struct buf *out)
 {
 	struct json j = JSON_INIT(out);
 
@@ -263,7 +264,8 @@ static void on_refusals_timer(struct timer *t)
 }
 
 /* supervise_agent.E1: writes the log line for the vault's reply. Only on 0 may the reply be sent inside. */
-static int log_vault_reply(struct supervision *sv, const struct vault_msg *m, const struct supervise_asker *a)
+static int log_vault_reply(struct supervision *sv, const struct vault_msg *m,
+			   const struct supervise_agent_conn *a)
 {
 	autobuf struct buf b = BUF_INIT;
 
@@ -283,7 +285,7 @@ static int log_vault_reply(struct supervision *sv, const struct vault_msg *m, co
 /* --- approval by a person ------------------------------------------------------------------------------------------- */
 
 /* Denials by a person or by the ask server are few, so each is logged by itself and not counted. */
-static void log_denied_signature(struct supervise_asker *a, const char *why)
+static void log_denied_signature(struct supervise_agent_conn *a, const char *why)
 {
 	autobuf struct buf b = BUF_INIT;
 	struct json j = JSON_INIT(&b);
@@ -303,7 +305,7 @@ static void log_denied_signature(struct supervise_asker *a, const char *why)
 }
 
 /* supervise_agent.E5: the vault requires approval. Asks the guard; the request waits here, or fails without a guard. */
-static void hold_for_approval(struct supervise_asker *a, const struct vault_msg *m)
+static void hold_for_approval(struct supervise_agent_conn *a, const struct vault_msg *m)
 {
 	struct net_sign *s = &a->sign;
 
@@ -323,16 +325,16 @@ static void hold_for_approval(struct supervise_asker *a, const struct vault_msg 
 	a->allowed = false;
 }
 
-static struct supervise_asker *find_asker_by_ticket(struct supervision *sv, uint32_t ticket)
+static struct supervise_agent_conn *find_agent_conn_by_ticket(struct supervision *sv, uint32_t ticket)
 {
-	for (struct supervise_asker *a = sv->agent.askers; a; a = a->next) {
+	for (struct supervise_agent_conn *a = sv->agent.conns; a; a = a->next) {
 		if (ticket && a->ticket == ticket && !a->allowed)
 			return a;
 	}
 	return NULL;
 }
 
-static void deny_signature(struct supervise_asker *a, const char *why)
+static void deny_signature(struct supervise_agent_conn *a, const char *why)
 {
 	/* No report to the guard: the denial came from there, or the guard is gone. */
 	a->ticket = 0;
@@ -343,10 +345,10 @@ static void deny_signature(struct supervise_asker *a, const char *why)
 
 void supervise_agent_verdict(struct supervision *sv, uint32_t ticket, bool allow, const char *text)
 {
-	struct supervise_asker *a = find_asker_by_ticket(sv, ticket);
+	struct supervise_agent_conn *a = find_agent_conn_by_ticket(sv, ticket);
 	size_t n = strcspn(text, " ");
 
-	/* The asker has disconnected; its NET_SIGN_DROP may have crossed this verdict. The approval is returned unused. */
+	/* The program has disconnected; its NET_SIGN_DROP may have crossed this verdict. The approval is returned unused. */
 	if (!a) {
 		const struct net_msg m = { .type = NET_SIGN_UNUSED, .level = ticket };
 
@@ -364,22 +366,22 @@ void supervise_agent_verdict(struct supervision *sv, uint32_t ticket, bool allow
 
 void supervise_agent_unanswered(struct supervision *sv)
 {
-	struct supervise_asker *a, *next;
+	struct supervise_agent_conn *a, *next;
 
-	for (a = sv->agent.askers; a; a = next) {
+	for (a = sv->agent.conns; a; a = next) {
 		next = a->next;
 		if (!a->ticket || a->allowed)
 			continue;
 		deny_signature(a, "nobody can be asked: the sandbox's guard is gone");
-		/* A hang-up may have freed other askers: start again from the head. */
-		next = sv->agent.askers;
+		/* A hang-up may have freed other connections: start again from the head. */
+		next = sv->agent.conns;
 	}
 	send_next_to_vault(sv);
 }
 
 int supervise_agent_said(struct supervision *sv, const void *data, size_t len)
 {
-	struct supervise_asker *a;
+	struct supervise_agent_conn *a;
 	struct vault_msg m;
 
 	if (vault_msg_parse(VAULT_TO_CLIENT, data, len, 0, &m) < 0 || m.type != VAULT_SAID)
@@ -387,7 +389,7 @@ int supervise_agent_said(struct supervision *sv, const void *data, size_t len)
 	/* The end of a connection is answered as well, by an empty reply. */
 	if (m.num[0] != sv->agent.asked || m.text[0].len == 0)
 		return 0;
-	a = find_asker(sv, sv->agent.asked);
+	a = find_agent_conn(sv, sv->agent.asked);
 	sv->agent.asked = 0;
 	if (m.num[1] == VAULT_SAID_ASKS) {
 		if (a && a->allowed)
@@ -399,7 +401,7 @@ int supervise_agent_said(struct supervision *sv, const void *data, size_t len)
 	}
 	if (log_vault_reply(sv, &m, a) == 0 && a) {
 		close_sign_ask(a, m.num[1] == VAULT_SAID_SIGNED ? NET_SIGN_TAKEN : NET_SIGN_UNUSED);
-		reply_to_asker(a, m.text[0].p, m.text[0].len);
+		reply_to_agent_conn(a, m.text[0].p, m.text[0].len);
 	}
 	send_next_to_vault(sv);
 	return 0;
@@ -435,7 +437,7 @@ void supervise_agent_channel(struct supervision *sv, int fd)
 /* --- programs inside ---------------------------------------------------------------------------------------------- */
 
 /* The length of the first message if all of it has arrived; 0: not yet, negative: its length is not legal. */
-static long whole_message_length(const struct supervise_asker *a)
+static long whole_message_length(const struct supervise_agent_conn *a)
 {
 	uint32_t be;
 
@@ -448,15 +450,15 @@ static long whole_message_length(const struct supervise_asker *a)
 	return a->in.len - LENGTH >= be ? (long)be : 0;
 }
 
-/* 1: the message was sent to the vault; 0: there is none to send; negative: the request failed or the asker was hung up on. */
-static int forward_message(struct supervise_asker *a)
+/* 1: the message was sent to the vault; 0: there is none to send; negative: the request failed or the connection was hung up on. */
+static int forward_message(struct supervise_agent_conn *a)
 {
 	struct supervision *sv = a->sv;
 	long len = a->ticket ? 0 : whole_message_length(a);
 	int r;
 
 	if (len < 0) {
-		hang_up_asker(a);
+		hang_up_agent_conn(a);
 		return -EPIPE;
 	}
 	if (len == 0 && !a->allowed)
@@ -478,20 +480,20 @@ static int forward_message(struct supervise_asker *a)
 	return 1;
 }
 
-/* If the vault is idle, sends it the next waiting message. The asker that was served moves to the end of the list. */
+/* If the vault is idle, sends it the next waiting message. The connection that was served moves to the end of the list. */
 static void send_next_to_vault(struct supervision *sv)
 {
-	struct supervise_asker *a = sv->agent.askers, *next;
+	struct supervise_agent_conn *a = sv->agent.conns, *next;
 
 	for (; a && !sv->agent.asked; a = next) {
-		struct supervise_asker **p;
+		struct supervise_agent_conn **p;
 		int r = forward_message(a);
 
-		/* A hang-up may have freed other askers: start again from the head. */
-		next = r < 0 ? sv->agent.askers : a->next;
+		/* A hang-up may have freed other connections: start again from the head. */
+		next = r < 0 ? sv->agent.conns : a->next;
 		if (r <= 0)
 			continue;
-		for (p = &sv->agent.askers; *p != a; p = &(*p)->next)
+		for (p = &sv->agent.conns; *p != a; p = &(*p)->next)
 			;
 		*p = a->next;
 		for (; *p; p = &(*p)->next)
@@ -503,7 +505,7 @@ static void send_next_to_vault(struct supervision *sv)
 
 int supervise_agent_output(struct chan *ch, const struct frame *f)
 {
-	struct supervise_asker *a = ch->asker;
+	struct supervise_agent_conn *a = ch->agent_conn;
 	uint32_t cost = f->len + FRAME_HEAD;
 
 	if (!f->len || cost > ch->out_room || f->type == PROTO_STDERR)
@@ -516,7 +518,7 @@ int supervise_agent_output(struct chan *ch, const struct frame *f)
 	buf_add(&a->in, f->data, f->len);
 	/* supervise_agent.E2: more than one message may not be queued. */
 	if (buf_error(&a->in) || a->in.len > LENGTH + VAULT_ASK_MAX) {
-		hang_up_asker(a);
+		hang_up_agent_conn(a);
 		return 0;
 	}
 	send_next_to_vault(ch->sv);
@@ -528,9 +530,9 @@ void supervise_agent_started(struct chan *ch)
 	struct supervision *sv = ch->sv;
 
 	sv->agent.accepting = false;
-	if (ch->asker)
-		ch->asker->heard = clock_nsec(CLOCK_MONOTONIC);
-	accept_next_asker(sv);
+	if (ch->agent_conn)
+		ch->agent_conn->heard = clock_nsec(CLOCK_MONOTONIC);
+	accept_next_agent_conn(sv);
 }
 
 static void report_agent_down(struct supervision *sv, const struct proto_exit *x)
@@ -551,11 +553,11 @@ void supervise_agent_ended(struct chan *ch, const struct proto_exit *x)
 	struct supervision *sv = ch->sv;
 	bool waited = ch->state == CHAN_STARTING;
 
-	if (ch->asker)
-		forget_asker(ch->asker);
+	if (ch->agent_conn)
+		forget_agent_conn(ch->agent_conn);
 	supervise_chan_free(ch);
 	if (!waited) {
-		accept_next_asker(sv);
+		accept_next_agent_conn(sv);
 		return;
 	}
 	/* Accepting failed. ENOENT and EEXIST: init has no such socket, for good; other errors are retried after a pause. */
@@ -567,28 +569,28 @@ void supervise_agent_ended(struct chan *ch, const struct proto_exit *x)
 	loop_timer(&sv->loop, &sv->agent.t, clock_nsec(CLOCK_MONOTONIC) + PAUSE);
 }
 
-/* supervise_agent.E3: is there a place for one more asker? If not, hangs up on the one that was silent longest. */
-static bool has_asker_place(struct supervision *sv, uint64_t now)
+/* supervise_agent.E3: is there a place for one more connection? If not, hangs up on the one that was silent longest. */
+static bool has_agent_conn_place(struct supervision *sv, uint64_t now)
 {
-	struct supervise_asker *a, *best = NULL;
+	struct supervise_agent_conn *a, *best = NULL;
 
-	if (sv->agent.n_askers < PLACES && sv->n_chan < PROTO_CHANNELS - 1)
+	if (sv->agent.n_conns < PLACES && sv->n_chan < PROTO_CHANNELS - 1)
 		return true;
-	for (a = sv->agent.askers; a; a = a->next) {
+	for (a = sv->agent.conns; a; a = a->next) {
 		if (a->ch->id != sv->agent.asked && !a->ticket && (!best || a->heard < best->heard))
 			best = a;
 	}
-	/* Not hang_up_asker(), which would call back into this function. */
+	/* Not hang_up_agent_conn(), which would call back into this function. */
 	if (best && now - best->heard > SILENT) {
 		proto_add_u32(&sv->init.out, PROTO_SIGNAL, best->ch->id, SIGHUP);
 		supervise_flush_init(sv);
-		forget_asker(best);
+		forget_agent_conn(best);
 	}
-	return sv->agent.n_askers < PLACES && sv->n_chan < PROTO_CHANNELS - 1;
+	return sv->agent.n_conns < PLACES && sv->n_chan < PROTO_CHANNELS - 1;
 }
 
 /* supervise_agent.E3: a token bucket over new connections. */
-static bool rate_allows_asker(struct supervise_agent *g, uint64_t now)
+static bool rate_allows_agent_conn(struct supervise_agent *g, uint64_t now)
 {
 	g->places += (double)(now - g->places_at) * NEW_RATE / (double)NSEC_PER_SEC;
 	g->places = g->places > NEW_BURST ? NEW_BURST : g->places;
@@ -599,14 +601,15 @@ static bool rate_allows_asker(struct supervise_agent *g, uint64_t now)
 	return true;
 }
 
-static void accept_next_asker(struct supervision *sv)
+static void accept_next_agent_conn(struct supervision *sv)
 {
 	uint64_t now = clock_nsec(CLOCK_MONOTONIC);
-	struct supervise_asker *a;
+	struct supervise_agent_conn *a;
 
 	if (sv->agent.accepting || sv->ended || sv->killed || sv->gone)
 		return;
-	a = has_asker_place(sv, now) && rate_allows_asker(&sv->agent, now) ? calloc(1, sizeof(*a)) : NULL;
+	a = has_agent_conn_place(sv, now) && rate_allows_agent_conn(&sv->agent, now) ? calloc(1, sizeof(*a))
+										     : NULL;
 	if (a)
 		a->ch = supervise_chan_new(sv, NULL, 0);
 	if (!a || !a->ch) {
@@ -616,11 +619,11 @@ static void accept_next_asker(struct supervision *sv)
 	}
 	a->sv = sv;
 	a->heard = now;
-	a->next = sv->agent.askers;
-	sv->agent.askers = a;
-	sv->agent.n_askers++;
+	a->next = sv->agent.conns;
+	sv->agent.conns = a;
+	sv->agent.n_conns++;
 	sv->agent.accepting = true;
-	a->ch->asker = a;
+	a->ch->agent_conn = a;
 	a->ch->is_agent = true;
 	a->ch->id = ++sv->last_chan;
 	a->ch->state = CHAN_STARTING;
@@ -631,7 +634,7 @@ static void accept_next_asker(struct supervision *sv)
 
 static void on_accept_pause(struct timer *t)
 {
-	accept_next_asker(t->ctx);
+	accept_next_agent_conn(t->ctx);
 }
 
 void supervise_agent_begin(struct supervision *sv)
@@ -644,7 +647,7 @@ void supervise_agent_begin(struct supervision *sv)
 	sv->agent.places_at = clock_nsec(CLOCK_MONOTONIC);
 	if (sv->io->agent_fd >= 0)
 		supervise_agent_channel(sv, sv->io->agent_fd);
-	accept_next_asker(sv);
+	accept_next_agent_conn(sv);
 }
 
 void supervise_agent_close(struct supervision *sv)
@@ -655,8 +658,8 @@ void supervise_agent_close(struct supervision *sv)
 		loop_unwatch(&sv->loop, &sv->agent.w);
 		sv->agent.w.fd = fd_close(sv->agent.w.fd);
 	}
-	while (sv->agent.askers)
-		forget_asker(sv->agent.askers);
+	while (sv->agent.conns)
+		forget_agent_conn(sv->agent.conns);
 	loop_timer_off(&sv->loop, &sv->agent.t);
 	loop_timer_off(&sv->loop, &sv->agent.t_log);
 	log_refusals(sv);

@@ -46,7 +46,7 @@ struct client;
 struct port_conn;
 struct port_listener;
 struct supervision;
-struct supervise_asker;
+struct supervise_agent_conn;
 
 /* One command, or a connection of a port or of the ssh-agent. `client` is NULL for the main command, for a detached one
  * that was started, and for one whose client has disconnected; the last is being hung up on. */
@@ -59,11 +59,11 @@ struct chan {
 	enum chan_state state;
 	unsigned flags;
 	bool is_main;
-	bool detached;		       /* started with PROTO_F_DETACH: runs on without its client */
-	bool is_port;		       /* no command: a connection from outside (supervise_port.c) */
-	bool is_agent;		       /* no command: a program inside at the ssh-agent (supervise_agent.c) */
-	struct supervise_asker *asker; /* NULL when it was hung up on */
-	struct port_conn *port;	       /* NULL when the peer is gone */
+	bool detached; /* started with PROTO_F_DETACH: runs on without its client */
+	bool is_port;  /* no command: a connection from outside (supervise_port.c) */
+	bool is_agent; /* no command: a program inside at the ssh-agent (supervise_agent.c) */
+	struct supervise_agent_conn *agent_conn; /* NULL when it was hung up on */
+	struct port_conn *port;			 /* NULL when the peer is gone */
 	struct buf body;
 	uint32_t out_room; /* output that init may still send (proto.P3) */
 	uint32_t out_owed; /* output dropped, to be granted again */
@@ -104,9 +104,9 @@ struct supervise_refusal {
 
 struct supervise_agent {
 	struct watch w; /* the vault's channel; -1: there is none now */
-	struct supervise_asker *askers;
-	unsigned n_askers;
-	bool accepting;	    /* one of the askers is a PROTO_ACCEPT without a connection yet */
+	struct supervise_agent_conn *conns;
+	unsigned n_conns;
+	bool accepting;	    /* one of them is a PROTO_ACCEPT whose connection has not come yet */
 	uint32_t asked;	    /* the channel whose message the vault has; 0: none */
 	uint32_t last_id;   /* of messages to the vault */
 	double places;	    /* token bucket: connections that may be accepted now */
