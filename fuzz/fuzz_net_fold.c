@@ -11,16 +11,26 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static int on_event(void *ctx, const char *type, const struct buf *fields)
+static uint64_t last;
+
+static int on_event(void *ctx, enum net_from from, uint64_t off, const void *packed, size_t len)
 {
-	autobuf struct buf o = BUF_INIT;
+	autobuf struct buf o = BUF_INIT, fields = BUF_INIT;
+	const char *type;
+	enum net_ev ev;
 	json_t *parsed;
 
 	(void)ctx;
+	/* What it packs can be formatted, and each line ends beyond the one before. */
+	if (netd_event_format(packed, len, &ev, &fields) < 0 ||
+	    (from == NET_FROM_COUNT ? off != 0 : off <= last))
+		abort();
+	last = off ? off : last;
+	type = net_ev_log_type(ev);
 	if (!str_starts(type, "net.") && !str_starts(type, "secret."))
 		abort();
 	buf_addc(&o, '{');
-	buf_add(&o, fields->data, fields->len);
+	buf_add(&o, fields.data, fields.len);
 	buf_addc(&o, '}');
 	parsed = json_loadb(o.data, o.len, JSON_REJECT_DUPLICATES, NULL);
 	/* The names of the log's own members are not for others to give. */
@@ -35,19 +45,22 @@ static int on_event(void *ctx, const char *type, const struct buf *fields)
 static void fold(const uint8_t *data, size_t size, size_t cut)
 {
 	const struct net_fold_out out = { .event = on_event };
-	CLEANUP(net_fold_freep) struct net_fold *f = net_fold_new(1, &out);
+	static struct netd_report table;
+	CLEANUP(net_fold_freep) struct net_fold *f = net_fold_new(1, &out, &table);
 	autobuf struct buf report = BUF_INIT;
 	struct json j = JSON_INIT(&report);
 	size_t first = 0, second = 0;
 
-	if (!f || net_fold_feed(f, NET_FROM_EGRESS, (const char *)data, cut, false, 1, &first) < 0 ||
+	table = (struct netd_report){ 0 };
+	last = 0;
+	if (!f || net_fold_feed(f, NET_FROM_EGRESS, 0, (const char *)data, cut, false, 1, &first) < 0 ||
 	    first > cut || cut - first > NET_LINE_MAX)
 		abort();
-	if (net_fold_feed(f, NET_FROM_EGRESS, (const char *)data + first, size - first, true, 2, &second) <
-		    0 ||
+	if (net_fold_feed(f, NET_FROM_EGRESS, first, (const char *)data + first, size - first, true, 2,
+			  &second) < 0 ||
 	    first + second != size || net_fold_tick(f, 3, true) < 0 || net_fold_has_counts(f))
 		abort();
-	net_fold_report(f, &j);
+	netd_report_format(&table, &j);
 }
 
 static void compare(const char *line, size_t len)

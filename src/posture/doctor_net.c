@@ -84,7 +84,7 @@ void check_wall_guest(struct finding *f)
 
 void check_net_programs(struct finding *f)
 {
-	static const char *const names[] = { "coffer-egress", "coffer-dial" };
+	static const char *const names[] = { "coffer-egress", "coffer-dial", "coffer-netd" };
 	struct err e = ERR_INIT;
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
@@ -95,5 +95,5 @@ void check_net_programs(struct finding *f)
 			return;
 		}
 	}
-	finding_set(f, DOCTOR_OK, "coffer-egress and coffer-dial found");
+	finding_set(f, DOCTOR_OK, "coffer-egress, coffer-dial and coffer-netd found");
 }

@@ -26,7 +26,7 @@
 #include <termios.h>
 
 #define CA_WAIT_MS 60000
-#define END_WAIT_MS 15000
+#define END_WAIT_MS 30000 /* longer than the guard's own deadlines together (net.c, net_reader.c) */
 #define CLAIM_TRIES 12000 /* a minute */
 #define REPORT_MAX (4u << 20)
 
@@ -299,7 +299,7 @@ bool guard_net_end(struct guard *g, void (*say)(void *ctx, enum net_level level,
 		}
 		if (m.type == NET_ENDED) {
 			read_net_report(fd, ret_report);
-			return true;
+			return m.level == NET_ALL_LOGGED;
 		}
 	}
 }

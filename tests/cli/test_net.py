@@ -12,6 +12,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from coffertest import Tap, coffer_as, covering, descendants, identities, proc_stat  # noqa: E402
+from netbox import Sandbox, log, part  # noqa: E402
 from nettest import Internet, wait_for, why_not  # noqa: E402
 
 GOOD, EVIL = "good.example.test", "evil.example.test"
@@ -26,12 +27,6 @@ echo "port: $(curl_ http://GOOD/)"
 echo "addr: $(curl_ http://ADDR/)"
 echo "ca: ${SSL_CERT_FILE-none}"
 """
-
-
-def log(c, *types, sandbox=None):
-    args = ["--sandbox", sandbox] if sandbox else []
-    lines = [json.loads(line) for line in c("audit", "--json", *args).out.splitlines()]
-    return [e for e in lines if e["type"] in types]
 
 
 def file_of(c, name, text, mode=0o600):
@@ -225,33 +220,6 @@ def last_packet(tap, c):
            seen)
 
 
-class Sandbox:
-    """One that lasts, with a policy file, and what can be asked of it."""
-
-    def __init__(self, tap, c, net, *args):
-        self.tap, self.c, self.who = tap, c, c.who
-        r = c("run", "-d", "--name", "box", "-v", f"{net.ca}:/ca.pem", *args, "--", "sleep", "1000")
-        self.id = r.out.strip()
-        tap.eq(r.code, 0, f"{c.who}: the sandbox box starts in the background", r)
-
-    def get(self, url):
-        return self.c("exec", "box", "--", "curl", "-sS", "-m", "60", "--cacert", "/ca.pem", url)
-
-    def reaches(self, url):
-        return self.get(url).code == 0
-
-    def address(self, name):
-        return self.c("exec", "box", "--", "getent", "ahostsv4", name).out.split()[:1]
-
-    def log(self, *types):
-        return log(self.c, *types, sandbox=self.id)
-
-    def close(self):
-        r = self.c("stop", "--time", "1", "box")
-        self.tap.eq(r.code, 0, f"{self.who}: coffer stop ends the sandbox box", r)
-        self.c("rm", "box")
-
-
 def turn(link, to):
     """A link, as config management has it: a new one takes the place of the old."""
     owner = os.stat(os.path.dirname(link))
@@ -378,14 +346,6 @@ def inspected_later(tap, c, net, good, first_packet):
     box.close()
 
 
-def part(c, name):
-    """The pid of one of this sandbox's two programs, None when it is not there."""
-    for pid, text in descendants(os.getpid()):
-        if text.split(" ", 1)[1] == name[:15] and text[0] != "Z":
-            return pid
-    return None
-
-
 def deaths(tap, c, net, good, evil):
     who = c.who
     box = Sandbox(tap, c, net, "--allow", GOOD)
@@ -412,20 +372,20 @@ def deaths(tap, c, net, good, evil):
     box.close()
 
 
-def missing(tap, c, net, good):
+def missing(tap, c, net, good, name):
     """A helper that cannot be started ends the sandbox."""
     report = os.path.join(c.tmp, "report.json")
-    os.rename(os.path.join(c.bin, "coffer-dial"), os.path.join(c.bin, "away"))
+    os.rename(os.path.join(c.bin, name), os.path.join(c.bin, "away"))
     r = c("run", "--allow", GOOD, "--report", report, "-v", f"{net.ca}:/ca.pem", "--", "sh", "-c",
           f"curl -sS -m 60 --cacert /ca.pem {good.url}; sleep 100")
     with open(report, encoding="utf-8") as f:
         o = json.load(f)
-    tap.ok(r.code == 125 and o["cause"] == "network" and "coffer-dial" in r.err,
-           f"{c.who}: a missing coffer-dial ends a sandbox that uses the network, and is named", r, o)
-    tap.eq(log(c, "run.end")[-1]["cause"], "network", f"{c.who}: run.end has the cause network when coffer-dial is missing")
+    tap.ok(r.code == 125 and o["cause"] == "network" and name in r.err,
+           f"{c.who}: a missing {name} ends a sandbox that uses the network, and is named", r, o)
+    tap.eq(log(c, "run.end")[-1]["cause"], "network", f"{c.who}: run.end has the cause network when {name} is missing")
     r = c("run", "--allow", GOOD, "--", "echo", "no network wanted")
-    tap.eq((r.code, r.out), (0, "no network wanted\n"), f"{c.who}: a sandbox without network use runs without coffer-dial", r)
-    os.rename(os.path.join(c.bin, "away"), os.path.join(c.bin, "coffer-dial"))
+    tap.eq((r.code, r.out), (0, "no network wanted\n"), f"{c.who}: a sandbox without network use runs without {name}", r)
+    os.rename(os.path.join(c.bin, "away"), os.path.join(c.bin, name))
     os.unlink(report)
 
 
@@ -555,7 +515,8 @@ def main():
                     reload(tap, c, net, good, evil)
                     if who == "root":
                         reload_paths(tap, c, net, evil)
-                    missing(tap, c, net, good)
+                    for name in ("coffer-dial", "coffer-netd"):
+                        missing(tap, c, net, good, name)
                     killed_launcher(tap, c, net, good)
                     swept(tap, c, net, good)
                     started_again(tap, c, net, good, evil)

@@ -32,8 +32,8 @@ TOKEN = "ghp_" + base64.b32encode(os.urandom(24)).decode()[:36]
 PATIENCE = 120
 HOOK_KEY = "hook-" + base64.b32encode(os.urandom(20)).decode()
 API = "127.0.0.1:8787"
-KINDS = ("cofferd", "coffer-vault", "coffer-egress", "coffer-dial", "coffer-courier", "coffer-web", "coffer-init", "coffer-guard",
-         "coffer")
+KINDS = ("cofferd", "coffer-vault", "coffer-egress", "coffer-dial", "coffer-netd", "coffer-courier", "coffer-web", "coffer-init",
+         "coffer-guard", "coffer")
 COSTLY = ("cofferd", "coffer-init", "coffer-guard", "coffer")  # whose death ends a whole run, or all that was under way
 # $W is unique; a request's path is seen once only, if it arrives at all.
 LOAD = r"""

@@ -344,7 +344,7 @@ class Setup:
             write_sub_ids(identity.etc, identity.uid, identity.gid)
         # In a user namespace root's own files are nobody's: runsc is trusted there only if coffer comes from the same hand.
         installed = identity.engine == "gvisor" and identity.in_userns
-        for name in ("coffer", "coffer-init", "coffer-egress", "coffer-dial", "tests/escape/probe"):
+        for name in ("coffer", "coffer-init", "coffer-egress", "coffer-dial", "coffer-netd", "tests/escape/probe"):
             path = os.path.join(self.dir, "bin", os.path.basename(name))
             shutil.copy(os.path.join(build, name), path)
             if not installed or name.endswith("probe"):

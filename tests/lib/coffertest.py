@@ -374,7 +374,7 @@ class Coffer:
         self.work = os.path.join(self.dir, "work")
         os.chmod(self.dir, 0o755)
         os.mkdir(self.bin, 0o755)
-        for name in ("coffer", "coffer-init", "coffer-unpack", "coffer-egress", "coffer-dial",
+        for name in ("coffer", "coffer-init", "coffer-unpack", "coffer-egress", "coffer-dial", "coffer-netd",
                      "coffer-vault", "coffer-courier", "coffer-web", "cofferd"):
             if os.path.exists(os.path.join(build, name)):
                 shutil.copy(os.path.join(build, name), os.path.join(self.bin, name))

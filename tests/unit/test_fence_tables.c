@@ -7,6 +7,7 @@
 #include "courier/courier.h"
 #include "dial/dial_int.h"
 #include "egress/core/egress_fence.h"
+#include "netd/read/netd_fence.h"
 #include "sys/fence/seccomp.h"
 #include "tap.h"
 #include "vault/serve/vault_fence.h"
@@ -274,6 +275,17 @@ static bool make_tcp(void)
 	return socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0) >= 0;
 }
 
+static void check_netd(void)
+{
+	CHECK(attempt(&netd_fence, signal_parent) == DIED);
+	CHECK(attempt(&netd_fence, signal_self) == DID);
+	CHECK(attempt(&netd_fence, own_a_socket) == DIED);
+	CHECK(attempt(&netd_fence, change_flags) == DIED);
+	CHECK(attempt(&netd_fence, keep_alive) == DIED);
+	CHECK(attempt(&netd_fence, make_raw) == DIED);
+	CHECK(attempt(&netd_fence, make_tcp) == DIED);
+}
+
 static void check_courier(void)
 {
 	CHECK(attempt(&courier_fence, signal_parent) == DIED);
@@ -301,8 +313,8 @@ static void check_web(void)
 /* The rules that make up for Landlock on a kernel that has none: F1 of sys/fence/fence.h. */
 static void check_openers(void)
 {
-	static const struct fence *const all[] = { &egress_fence, &dial_fence, &courier_fence, &vault_fence,
-						   &web_fence };
+	static const struct fence *const all[] = { &egress_fence, &dial_fence, &courier_fence,
+						   &vault_fence,  &web_fence,  &netd_fence };
 
 	for (size_t i = 0; i < ARRAY_SIZE(all); i++) {
 		CHECKF(attempt(all[i], open_a_file) == DIED, "%s cannot open a file", all[i]->who);
@@ -327,6 +339,7 @@ int main(void)
 	check_vault();
 	check_courier();
 	check_web();
+	check_netd();
 	check_openers();
 	return tap_done();
 }

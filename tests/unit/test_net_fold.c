@@ -17,17 +17,26 @@ struct log {
 	char last_denied[64];
 };
 
-static int on_event(void *ctx, const char *type, const struct buf *fields)
+static struct netd_report table;
+
+static int on_event(void *ctx, enum net_from from, uint64_t off, const void *packed, size_t len)
 {
 	struct log *l = ctx;
-	autobuf struct buf o = BUF_INIT;
+	autobuf struct buf o = BUF_INIT, fields = BUF_INIT;
+	const char *type;
+	enum net_ev ev;
 	json_t *parsed;
 
 	if (l->refuse_after == 0)
 		return -ENOSPC;
 	if (l->refuse_after > 0)
 		l->refuse_after--;
-	buf_addf(&o, "{%s}", buf_cstr(fields));
+	if (netd_event_format(packed, len, &ev, &fields) < 0 || (from == NET_FROM_COUNT) != (off == 0)) {
+		CHECKF(false, "an event of the fold can be formatted, and only a count has no offset");
+		return 0;
+	}
+	type = net_ev_log_type(ev);
+	buf_addf(&o, "{%s}", buf_cstr(&fields));
 	parsed = json_loadb(o.data, o.len, JSON_REJECT_DUPLICATES, NULL);
 	if (!parsed) {
 		CHECKF(false, "the fields of an event are JSON: %s", o.data);
@@ -54,14 +63,15 @@ static struct net_fold *fold_new(struct log *l)
 	const struct net_fold_out out = { on_event, on_denied, l };
 
 	*l = (struct log){ .refuse_after = -1 };
-	return net_fold_new(T0, &out);
+	table = (struct netd_report){ 0 };
+	return net_fold_new(T0, &out, &table);
 }
 
 static size_t feed(struct net_fold *f, const char *text, uint64_t now)
 {
 	size_t taken = 0;
 
-	CHECK(net_fold_feed(f, NET_FROM_EGRESS, text, strlen(text), false, now, &taken) == 0);
+	CHECK(net_fold_feed(f, NET_FROM_EGRESS, 0, text, strlen(text), false, now, &taken) == 0);
 	return taken;
 }
 
@@ -89,7 +99,7 @@ static void test_lines(void)
 	CHECK(l.events == 6 && l.denied == 2); /* a name that does not exist is told to the terminal too */
 	CHECK(has(&l, "net.open {\"t\":6,\"c\":1,\"name\":\"a.test\",\"port\":443,\"decision\":\"allow\"}"));
 	CHECK_STR(l.last_denied, "evil.test:25");
-	net_fold_report(f, &j);
+	netd_report_format(&table, &j);
 	CHECK(strstr(report.data,
 		     "\"queries\":2,\"connections\":1,\"requests\":0,\"denied\":1,\"up\":10,\"down\":20"));
 	CHECKF(strstr(report.data, "{\"name\":\"nx.test\",\"queries\":1,"),
@@ -139,7 +149,7 @@ static void test_garbled(void)
 	CHECK(net_fold_tick(f, T0 + NET_FOLDED_NS, false) == 0 && l.events == 2);
 	CHECKF(l.counted == ARRAY_SIZE(bad) + 1, "each garbled line is counted once: %llu",
 	       (unsigned long long)l.counted);
-	CHECK(net_fold_feed(f, NET_FROM_DIAL, "cut", 3, true, T0, &taken) == 0 && taken == 3);
+	CHECK(net_fold_feed(f, NET_FROM_DIAL, 0, "cut", 3, true, T0, &taken) == 0 && taken == 3);
 	CHECK(net_fold_tick(f, T0, true) == 0 && has(&l, "net.garbled {\"from\":\"dial\",\"count\":1}"));
 	buf_release(&l.text);
 }
@@ -153,7 +163,7 @@ static void feed_many(struct net_fold *f, unsigned n, const char *decision, unsi
 		snprintf(line, sizeof(line),
 			 "{\"t\":1,\"ev\":\"open\",\"name\":\"n%u.test\",\"port\":443,\"decision\":\"%s\"}\n",
 			 i % names, decision);
-		if (net_fold_feed(f, NET_FROM_EGRESS, line, strlen(line), false, now, &taken) != 0 ||
+		if (net_fold_feed(f, NET_FROM_EGRESS, 0, line, strlen(line), false, now, &taken) != 0 ||
 		    taken != strlen(line))
 			CHECKF(false, "each line of the test is taken");
 	}
@@ -241,7 +251,7 @@ static void test_secrets(void)
 	CHECKF(l.events == NET_BURST + 3,
 	       "a use at another host and another use of the loud secret are not folded");
 	l.refuse_after = 0;
-	CHECK(net_fold_feed(f, NET_FROM_EGRESS, one, strlen(one), false, T0, &taken) == -ENOSPC &&
+	CHECK(net_fold_feed(f, NET_FROM_EGRESS, 0, one, strlen(one), false, T0, &taken) == -ENOSPC &&
 	      taken == 0);
 	l.refuse_after = -1;
 	CHECKF(feed(f, one, T0) == strlen(one) && has(&l, "secret.use {\"secret\":\"late\""),
@@ -320,15 +330,16 @@ static void test_pace(void)
 
 	f = fold_new(&l);
 	for (unsigned i = 0; i < NET_BURST_KEPT; i++) {
-		if (net_fold_feed(f, NET_FROM_EGRESS, one, strlen(one), false, T0, &taken) < 0 || !taken)
+		if (net_fold_feed(f, NET_FROM_EGRESS, 0, one, strlen(one), false, T0, &taken) < 0 || !taken)
 			CHECKF(false, "each line of a burst is taken");
 	}
 	CHECKF(feed(f, one, T0) == 0 && l.events == NET_BURST_KEPT, "lines over the pace stay unread");
 	CHECKF(feed(f, one, T0 + NSEC_PER_SEC) == strlen(one), "a line over the pace is read a second later");
 	for (unsigned i = 0; i < NET_RATE_KEPT; i++)
-		(void)!net_fold_feed(f, NET_FROM_EGRESS, one, strlen(one), false, T0 + NSEC_PER_SEC, &taken);
+		(void)!net_fold_feed(f, NET_FROM_EGRESS, 0, one, strlen(one), false, T0 + NSEC_PER_SEC,
+				     &taken);
 	CHECK(taken == 0);
-	CHECKF(net_fold_feed(f, NET_FROM_EGRESS, one, strlen(one), true, T0 + NSEC_PER_SEC, &taken) == 0 &&
+	CHECKF(net_fold_feed(f, NET_FROM_EGRESS, 0, one, strlen(one), true, T0 + NSEC_PER_SEC, &taken) == 0 &&
 		       taken == strlen(one),
 	       "all lines are read at the end of the run");
 	CHECKF(!net_fold_has_counts(f), "no event was folded at the end");
@@ -350,7 +361,7 @@ static void test_apart(void)
 	for (unsigned i = 0; i < NET_BURST_KEPT + 1; i++)
 		(void)feed(f, open, T0);
 	CHECKF(feed(f, open, T0) == 0 &&
-		       net_fold_feed(f, NET_FROM_DIAL, dial, strlen(dial), false, T0, &taken) == 0 &&
+		       net_fold_feed(f, NET_FROM_DIAL, 0, dial, strlen(dial), false, T0, &taken) == 0 &&
 		       taken == strlen(dial),
 	       "coffer-dial has its own pace beside coffer-egress");
 	l.events = 0;
@@ -371,11 +382,11 @@ static void test_who(void)
 	struct log l;
 
 	f = fold_new(&l);
-	CHECK(net_fold_feed(f, NET_FROM_DIAL, open, strlen(open), false, T0, &taken) == 0 &&
-	      net_fold_feed(f, NET_FROM_EGRESS, dial, strlen(dial), false, T0, &taken) == 0);
+	CHECK(net_fold_feed(f, NET_FROM_DIAL, 0, open, strlen(open), false, T0, &taken) == 0 &&
+	      net_fold_feed(f, NET_FROM_EGRESS, 0, dial, strlen(dial), false, T0, &taken) == 0);
 	CHECKF(l.events == 0, "a program is not believed about events of the other");
-	CHECK(net_fold_feed(f, NET_FROM_EGRESS, open, strlen(open), false, T0, &taken) == 0 &&
-	      net_fold_feed(f, NET_FROM_DIAL, dial, strlen(dial), false, T0, &taken) == 0);
+	CHECK(net_fold_feed(f, NET_FROM_EGRESS, 0, open, strlen(open), false, T0, &taken) == 0 &&
+	      net_fold_feed(f, NET_FROM_DIAL, 0, dial, strlen(dial), false, T0, &taken) == 0);
 	CHECK(l.events == 2 && net_fold_tick(f, T0, true) == 0 && l.counted == 2);
 	buf_release(&l.text);
 }
@@ -405,7 +416,7 @@ static void test_log_full(void)
 
 	f = fold_new(&l);
 	l.refuse_after = 1;
-	CHECK(net_fold_feed(f, NET_FROM_EGRESS, two, strlen(two), false, T0, &taken) == -ENOSPC);
+	CHECK(net_fold_feed(f, NET_FROM_EGRESS, 0, two, strlen(two), false, T0, &taken) == -ENOSPC);
 	CHECKF(taken == strlen(two) / 2, "only the lines that were written are taken when the log is full");
 	l.refuse_after = -1;
 	CHECK(feed(f, two + taken, T0) == strlen(two) - taken && l.events == 2);
@@ -427,7 +438,8 @@ static void test_holes(void)
 	struct log l;
 
 	f = fold_new(&l);
-	CHECK(net_fold_feed(f, NET_FROM_EGRESS, with_holes, sizeof(with_holes) - 1, true, T0, &taken) == 0);
+	CHECK(net_fold_feed(f, NET_FROM_EGRESS, 0, with_holes, sizeof(with_holes) - 1, true, T0, &taken) ==
+	      0);
 	CHECK(taken == sizeof(with_holes) - 1 && l.events == 2 && !net_fold_has_counts(f));
 	buf_release(&l.text);
 }
@@ -490,8 +502,56 @@ static void test_short_way(void)
 	CHECKF(good == 14, "14 of the lines are good: %u", good);
 }
 
+/* What a reader that is started again does with lines that an earlier one had begun with. */
+static void test_again(void)
+{
+	static const char kept[] =
+		"{\"ev\":\"open\",\"name\":\"a.test\",\"decision\":\"allow\",\"first\":1}\n",
+			  plain[] = "{\"ev\":\"open\",\"name\":\"b.test\",\"decision\":\"allow\"}\n";
+	CLEANUP(net_fold_freep) struct net_fold *f = NULL;
+	autobuf struct buf text = BUF_INIT;
+	size_t taken = 0;
+	struct log l;
+
+	f = fold_new(&l);
+	buf_adds(&text, kept);
+	buf_adds(&text, plain);
+	buf_adds(&text, kept);
+	net_fold_again(f, NET_FROM_EGRESS, 100 + sizeof(kept) - 1 + sizeof(plain) - 1);
+	CHECK(net_fold_feed(f, NET_FROM_EGRESS, 100, text.data, text.len, false, T0, &taken) == 0 &&
+	      taken == text.len);
+	CHECKF(l.events == 1, "of lines that may be in the log, only the new one has an event: %u", l.events);
+	CHECK(net_fold_tick(f, T0, true) == 0);
+	CHECKF(l.counted == 1 && has(&l, "\"name\":\"b.test\""),
+	       "a line that may have been counted only is counted again");
+	CHECKF(table.total.connections == 3, "lines that the report has not seen are counted in it: %llu",
+	       (unsigned long long)table.total.connections);
+	CHECK(net_fold_feed(f, NET_FROM_EGRESS, 100, text.data, text.len, false, T0, &taken) == 0);
+	CHECKF(table.total.connections == 3, "lines that the report has seen are not counted in it again");
+	buf_release(&l.text);
+}
+
+/* A line may have a long method in any event: its count must still be one that can be packed. */
+static void test_long_method(void)
+{
+	static const char line[] =
+		"{\"ev\":\"dns\",\"name\":\"a.test\",\"method\":\"0123456789012345678901234567890\"}\n";
+	CLEANUP(net_fold_freep) struct net_fold *f = NULL;
+	struct log l;
+
+	f = fold_new(&l);
+	for (unsigned i = 0; i < NET_BURST + 2; i++)
+		(void)feed(f, line, T0);
+	CHECK(net_fold_tick(f, T0, true) == 0);
+	CHECKF(l.counted == 2, "lookups with a method are counted as other lookups are: %llu",
+	       (unsigned long long)l.counted);
+	buf_release(&l.text);
+}
+
 int main(void)
 {
+	test_again();
+	test_long_method();
 	test_lines();
 	test_short_way();
 	test_garbled();

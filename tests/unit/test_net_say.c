@@ -2,6 +2,7 @@
 /* Lines for the terminal about what is denied: once each, repeated ones together, few, and harmless. */
 #include "base/fd.h"
 #include "ipc/fdpass.h"
+#include "netd/read/netd_say.h"
 #include "netd/serve/net_int.h"
 #include "tap.h"
 
@@ -10,6 +11,20 @@
 
 static struct net_guard g;
 static int launcher;
+static struct netd_say say;
+static uint64_t now = 1000;
+
+/* What coffer-netd sends is worded by the guard. */
+static void on_say(void *ctx, const struct netd_said *s)
+{
+	(void)ctx;
+	net_say_denied(&g, s);
+}
+
+static void say_line(const struct net_line *l)
+{
+	netd_say_line(&say, l, now);
+}
 
 /* The next line, "" when there is none. */
 static const char *heard(void)
@@ -38,16 +53,19 @@ static void test_lines(void)
 {
 	struct net_line l = line("evil.example", 443, "no rule allows evil.example:443");
 
-	net_say_denied(&g, &l);
+	say_line(&l);
 	CHECK_STR(heard(), "denied  evil.example:443  no rule allows evil.example:443  (coffer why)");
 	for (int i = 0; i < 7; i++)
-		net_say_denied(&g, &l);
+		say_line(&l);
 	CHECKF(!*heard(), "a repeated denial is not said at once");
-	CHECK(g.t_said.armed);
-	net_say_rest(&g);
+	CHECK(say.due);
+	netd_say_tick(&say, now, false);
+	CHECKF(!*heard(), "repetitions are said after a while");
+	now += NETD_SAY_TOGETHER;
+	netd_say_tick(&say, now, false);
 	CHECK_STR(heard(), "denied  evil.example:443  no rule allows evil.example:443  (7 more)");
-	CHECK(!*heard() && !g.t_said.armed);
-	net_say_rest(&g);
+	CHECK(!*heard() && !say.due);
+	netd_say_tick(&say, now, true);
 	CHECKF(!*heard(), "a number of repetitions is said once");
 }
 
@@ -57,26 +75,26 @@ static void test_kinds(void)
 
 	l.ev = NET_EV_DNS;
 	snprintf(l.what, sizeof(l.what), "AAAA");
-	net_say_denied(&g, &l);
+	say_line(&l);
 	CHECKF(!*heard(), "a denied name is said for A and not for AAAA");
 	snprintf(l.what, sizeof(l.what), "A");
-	net_say_denied(&g, &l);
+	say_line(&l);
 	CHECK_STR(heard(), "denied  asked.example  no rule allows it  (coffer why)");
 	l.ev = NET_EV_DIAL;
-	net_say_denied(&g, &l);
+	say_line(&l);
 	CHECKF(!*heard(), "a denial by dial is said only by egress");
 	l = line("api.example", 443, "the rule does not list POST /x");
 	l.ev = NET_EV_REQUEST;
 	snprintf(l.what, sizeof(l.what), "POST");
 	snprintf(l.path, sizeof(l.path), "/x");
-	net_say_denied(&g, &l);
+	say_line(&l);
 	CHECK_STR(heard(), "denied  POST api.example/x  the rule does not list POST /x  (coffer why)");
 	l = line("odd.example", 443, "the SNI is another");
 	l.ev = NET_EV_ALERT;
-	net_say_denied(&g, &l);
+	say_line(&l);
 	CHECK_STR(heard(), "alert  odd.example:443  the SNI is another  (coffer why)");
 	l = line("\033[31mred\nnext\xff", 1, "\033]0;title\007");
-	net_say_denied(&g, &l);
+	say_line(&l);
 	CHECKF(!strpbrk(heard(), "\033\n\007\xff"), "a denial has no byte that a terminal would act on");
 }
 
@@ -90,11 +108,11 @@ static void test_flood(void)
 
 		snprintf(name, sizeof(name), "n%d.example", i);
 		l = line(name, 443, "no");
-		net_say_denied(&g, &l);
+		say_line(&l);
 		said += *heard() != '\0';
 	}
 	CHECKF(said > 8 && said < 100, "a flood of 5000 names has few lines: %u", said);
-	net_say_rest(&g);
+	netd_say_tick(&say, now, true);
 	CHECKF(strstr(heard(), "more  (coffer net log)") != NULL, "the names without a line are counted");
 }
 
@@ -122,6 +140,8 @@ int main(void)
 		return 1;
 	g.w_launcher.fd = sv[0];
 	launcher = sv[1];
+	say.send = on_say;
+	netd_say_begin(&say, now);
 	test_lines();
 	test_kinds();
 	test_flood();

@@ -5,6 +5,7 @@
  */
 #include "netd/log/net_fold.h"
 
+#include "base/bucket.h"
 #include "base/clock.h"
 #include "base/str.h"
 #include "base/top.h"
@@ -12,12 +13,6 @@
 
 #include <errno.h>
 #include <stdlib.h>
-
-struct bucket {
-	uint64_t burst, rate; /* lines; lines a second */
-	uint64_t left;	      /* ns of credit: a line costs NSEC_PER_SEC / rate */
-	uint64_t at;
-};
 
 /* A row of lines that were only counted (net_fold.F2). */
 struct folded_row {
@@ -29,11 +24,6 @@ struct folded_row {
 	char what[sizeof((struct net_line){ 0 }.what)];
 	char path[sizeof((struct net_line){ 0 }.path)];
 	uint64_t count, up, down;
-};
-
-struct name_counts {
-	char name[NET_NAME_MAX + 1];
-	uint64_t queries, connections, requests, denied, up, down;
 };
 
 /* net_fold.F1: lines of one class share a bucket and a table of counts. */
@@ -63,41 +53,22 @@ struct net_fold {
 	bool is_last;
 	uint64_t due; /* when counts are written; 0: there are none */
 	uint64_t garbled[NET_FROM_COUNT];
-	bool skipping[NET_FROM_COUNT]; /* within a line that is too long */
-	struct name_counts *names;
-	size_t n_names;
-	struct name_counts rest, total;
-	uint64_t refused, alerts, lost_lines;
-	struct buf fields;
+	bool skipping[NET_FROM_COUNT];	/* within a line that is too long */
+	uint64_t again[NET_FROM_COUNT]; /* net_fold.F6 */
+	struct netd_report *report;
+	struct buf event;
 };
 
 static const char *const from_names[] = { [NET_FROM_EGRESS] = "egress", [NET_FROM_DIAL] = "dial" };
 
-static struct bucket bucket_new(uint64_t burst, uint64_t rate, uint64_t now)
-{
-	return (struct bucket){ burst, rate, burst * (NSEC_PER_SEC / rate), now };
-}
-
-static bool bucket_take(struct bucket *b, uint64_t now)
-{
-	const uint64_t cost = NSEC_PER_SEC / b->rate, most = b->burst * cost;
-	uint64_t gained = now > b->at ? now - b->at : 0;
-
-	b->left = gained > most - b->left ? most : b->left + gained;
-	b->at = now > b->at ? now : b->at;
-	if (b->left < cost)
-		return false;
-	b->left -= cost;
-	return true;
-}
-
-struct net_fold *net_fold_new(uint64_t now, const struct net_fold_out *out)
+struct net_fold *net_fold_new(uint64_t now, const struct net_fold_out *out, struct netd_report *report)
 {
 	struct net_fold *f = calloc(1, sizeof(*f));
 
 	if (!f)
 		return NULL;
 	f->out = *out;
+	f->report = report;
 	for (int i = 0; i < NET_FROM_COUNT; i++)
 		f->kept[i].pace = bucket_new(NET_BURST_KEPT, NET_RATE_KEPT, now);
 	f->table[SORT_PLAIN].bucket = bucket_new(NET_BURST, NET_RATE, now);
@@ -113,22 +84,29 @@ void net_fold_free(struct net_fold *f)
 		return;
 	for (int i = 0; i < SORT_COUNT; i++)
 		free(f->table[i].counted);
-	free(f->names);
-	buf_release(&f->fields);
+	buf_release(&f->event);
 	free(f);
 }
 
-static struct name_counts *find_name_counts(struct net_fold *f, const char *name)
+void net_fold_again(struct net_fold *f, enum net_from from, uint64_t logged)
 {
-	for (size_t i = 0; i < f->n_names; i++) {
-		if (str_eq(f->names[i].name, name))
-			return &f->names[i];
+	f->again[from] = logged;
+}
+
+/* The table is in memory that the guard can read but only this process writes; an earlier one may have died while it did. */
+static struct netd_counts *find_name_counts(struct netd_report *t, const char *name)
+{
+	struct netd_report_row *row;
+
+	for (size_t i = 0; i < t->n_names; i++) {
+		if (str_eq(t->names[i].name, name))
+			return &t->names[i].n;
 	}
-	if (!*name || VEC_DOUBLE(f->names, f->n_names, NET_NAMES) < 0)
-		return &f->rest;
-	f->names[f->n_names] = (struct name_counts){ 0 };
-	snprintf(f->names[f->n_names].name, sizeof(f->names[0].name), "%s", name);
-	return &f->names[f->n_names++];
+	if (!*name || t->n_names >= NETD_REPORT_NAMES)
+		return &t->rest;
+	row = &t->names[t->n_names++];
+	snprintf(row->name, sizeof(row->name), "%s", name);
+	return &row->n;
 }
 
 /* Sums may not use up the budget of lines with `first`. */
@@ -163,7 +141,7 @@ static bool is_lookup_outcome(const struct net_line *l)
 	return l->ev == NET_EV_DNS && l->first && l->decision != NET_ALLOWED;
 }
 
-static void count_name(struct name_counts *n, const struct net_line *l)
+static void count_name(struct netd_counts *n, const struct net_line *l)
 {
 	n->queries += l->ev == NET_EV_DNS && !is_lookup_outcome(l) ? l->count : 0;
 	n->connections += l->ev == NET_EV_OPEN && l->decision == NET_ALLOWED ? l->count : 0;
@@ -175,17 +153,22 @@ static void count_name(struct name_counts *n, const struct net_line *l)
 	}
 }
 
-static void count_for_report(struct net_fold *f, const struct net_line *l)
+/* `end`: the offset after the line, which an earlier process may have counted. */
+static void count_for_report(struct netd_report *t, enum net_from from, uint64_t end,
+			     const struct net_line *l)
 {
-	f->refused += l->ev == NET_EV_REFUSED ? l->count : 0;
-	f->alerts += l->ev == NET_EV_ALERT ? l->count : 0;
+	if (end <= t->seen[from])
+		return;
+	t->seen[from] = end;
+	t->refused += l->ev == NET_EV_REFUSED ? l->count : 0;
+	t->alerts += l->ev == NET_EV_ALERT ? l->count : 0;
 	/* egress has already reported what dial repeats; refused packets have no name. */
 	if (l->ev == NET_EV_DIAL || l->ev == NET_EV_REFUSED || l->ev == NET_EV_POLICY ||
 	    l->ev == NET_EV_RESPONSE || l->ev == NET_EV_PROXY || l->ev == NET_EV_SECRET ||
 	    l->ev == NET_EV_ISSUED)
 		return;
-	count_name(&f->total, l);
-	count_name(find_name_counts(f, l->name), l);
+	count_name(&t->total, l);
+	count_name(find_name_counts(t, l->name), l);
 }
 
 /* net_fold.F2: the path of a denial, or of a request that only reads, is ignored. */
@@ -270,20 +253,22 @@ static void count_line(struct net_fold *f, enum line_class class, const struct n
 	set_counts_due(f, now);
 }
 
-static int write_event(struct net_fold *f, const struct net_line *l)
-{
-	char type[32];
+/* A line of a journal: whose it is, and the offset after it. */
+struct line_at {
+	enum net_from from;
+	uint64_t end;
+};
 
-	if (l->ev == NET_EV_SECRET)
-		snprintf(type, sizeof(type), "secret.use");
-	else
-		snprintf(type, sizeof(type), l->ev == NET_EV_ISSUED ? "secret.%s" : "net.%s",
-			 net_ev_name(l->ev));
-	return f->out.event(f->out.ctx, type, &f->fields);
+static const struct line_at no_line = { NET_FROM_COUNT, 0 };
+
+static int write_event(struct net_fold *f, struct line_at at)
+{
+	return buf_error(&f->event) ? -ENOMEM
+				    : f->out.event(f->out.ctx, at.from, at.end, f->event.data, f->event.len);
 }
 
 /* net_fold.F5: its row, which counts nothing yet, records that it was written. 0: it was not the first. */
-static int write_first_use(struct net_fold *f, const struct net_line *l, uint64_t now)
+static int write_first_use(struct net_fold *f, struct line_at at, const struct net_line *l, uint64_t now)
 {
 	struct class_table *t = &f->table[SORT_SECRET];
 	const size_t before = t->n_counted;
@@ -294,7 +279,7 @@ static int write_first_use(struct net_fold *f, const struct net_line *l, uint64_
 	(void)find_folded_row(t, l);
 	if (t->n_counted == before)
 		return 0;
-	r = write_event(f, l);
+	r = write_event(f, at);
 	if (r < 0) {
 		t->n_counted = before;
 		return r;
@@ -304,49 +289,65 @@ static int write_first_use(struct net_fold *f, const struct net_line *l, uint64_
 }
 
 /* Writes an event of its own, or counts the line. */
-static int write_or_count(struct net_fold *f, enum line_class class, const struct net_line *l, uint64_t now)
+static int write_or_count(struct net_fold *f, enum line_class class, struct line_at at,
+			  const struct net_line *l, uint64_t now)
 {
 	int r;
 
 	if (bucket_take(&f->table[class].bucket, now))
-		return write_event(f, l);
-	r = write_first_use(f, l, now);
+		return write_event(f, at);
+	r = write_first_use(f, at, l, now);
 	if (r == 0)
 		count_line(f, class, l, now);
-	return r;
+	return r < 0 ? r : 0;
+}
+
+/* 1: the line comes too fast (net_fold.F0). */
+static int write_kept(struct net_fold *f, struct line_at at, const struct net_line *l, size_t len, bool last,
+		      uint64_t now)
+{
+	struct kept_budget *k = &f->kept[at.from];
+
+	if (!bucket_take(&k->pace, now) && !last && !f->is_last)
+		return 1;
+	*kept_bytes(k, l) += len;
+	return write_event(f, at);
+}
+
+/* What the terminal shows. */
+static bool is_denial(const struct net_line *l)
+{
+	return l->decision == NET_DENIED || l->ev == NET_EV_ALERT ||
+	       (l->decision == NET_ERROR && l->ev == NET_EV_DNS);
 }
 
 /* 1: the line comes too fast (net_fold.F0) and is not taken. */
-static int take_journal_line(struct net_fold *f, enum net_from from, const char *line, size_t len, bool last,
+static int take_journal_line(struct net_fold *f, struct line_at at, const char *line, size_t len, bool last,
 			     uint64_t now)
 {
-	struct kept_budget *k = &f->kept[from];
+	const bool again = at.end <= f->again[at.from];
 	struct net_line l;
 	enum line_class class;
 	int r;
 
-	buf_clear(&f->fields);
-	r = net_line_parse(line, len, &l, &f->fields);
-	if (r < 0 || !may_write_event(from, l.ev)) {
-		f->garbled[from]++;
+	buf_clear(&f->event);
+	r = net_line_parse(line, len, &l, &f->event);
+	if (r < 0 || !may_write_event(at.from, l.ev)) {
+		f->garbled[at.from]++;
 		set_counts_due(f, now);
 		return 0;
 	}
-	class = classify_line(k, &l);
-	if (class != SORT_KEPT) {
-		r = write_or_count(f, class, &l, now);
-	} else if (!bucket_take(&k->pace, now) && !last && !f->is_last) {
-		return 1;
-	} else {
-		*kept_bytes(k, &l) += f->fields.len;
-		r = write_event(f, &l);
-	}
-	if (r < 0)
+	class = classify_line(&f->kept[at.from], &l);
+	r = 0;
+	if (!again)
+		r = class == SORT_KEPT ? write_kept(f, at, &l, len, last, now)
+				       : write_or_count(f, class, at, &l, now);
+	else if (class != SORT_KEPT)
+		count_line(f, class, &l, now);
+	if (r != 0)
 		return r;
-	count_for_report(f, &l);
-	if ((l.decision == NET_DENIED || l.ev == NET_EV_ALERT ||
-	     (l.decision == NET_ERROR && l.ev == NET_EV_DNS)) &&
-	    f->out.denied)
+	count_for_report(f->report, at.from, at.end, &l);
+	if (!again && is_denial(&l) && f->out.denied)
 		f->out.denied(f->out.ctx, &l);
 	return 0;
 }
@@ -371,8 +372,8 @@ static size_t take_incomplete_line(struct net_fold *f, enum net_from from, size_
 	return len;
 }
 
-int net_fold_feed(struct net_fold *f, enum net_from from, const char *data, size_t len, bool last,
-		  uint64_t now, size_t *ret_taken)
+int net_fold_feed(struct net_fold *f, enum net_from from, uint64_t off, const char *data, size_t len,
+		  bool last, uint64_t now, size_t *ret_taken)
 {
 	size_t at = 0;
 	int r = 0;
@@ -392,7 +393,8 @@ int net_fold_feed(struct net_fold *f, enum net_from from, const char *data, size
 		if (f->skipping[from])
 			f->skipping[from] = false;
 		else
-			r = take_journal_line(f, from, line, (size_t)(nl - line), last, now);
+			r = take_journal_line(f, (struct line_at){ from, off + (size_t)(nl - data) + 1 },
+					      line, (size_t)(nl - line), last, now);
 		if (r == 0)
 			at += (size_t)(nl - line) + 1;
 	}
@@ -401,59 +403,83 @@ int net_fold_feed(struct net_fold *f, enum net_from from, const char *data, size
 }
 
 /* The member that held `what` (net_line.h) in a line of this event. */
-static const char *what_member_name(enum net_ev ev)
+static enum net_member member_of_what(enum net_ev ev, const char *what)
 {
-	return ev == NET_EV_DNS	      ? "qtype"
-	       : ev == NET_EV_REFUSED ? "proto"
-	       : ev == NET_EV_ALERT   ? "kind"
-				      : "method";
+	const enum net_member m = ev == NET_EV_DNS	 ? NET_M_QTYPE
+				  : ev == NET_EV_REFUSED ? NET_M_PROTO
+				  : ev == NET_EV_ALERT	 ? NET_M_KIND
+							 : NET_M_METHOD;
+
+	/* A line may have had it as a method in any event, and a method may be longer. */
+	return net_member_takes_text(m, what, strlen(what)) ? m : NET_M_METHOD;
+}
+
+static void add_text(struct net_fold *f, enum net_member m, const char *text)
+{
+	netd_event_text(&f->event, m, text, strlen(text));
+}
+
+/* A sum of what lines claim may be larger than a member may be. */
+static void add_count(struct net_fold *f, enum net_member m, uint64_t n)
+{
+	netd_event_number(&f->event, m, n > INT64_MAX ? INT64_MAX : (int64_t)n);
+}
+
+static void add_row_members(struct net_fold *f, const struct folded_row *c)
+{
+	add_text(f, NET_M_EV, net_ev_name(c->ev));
+	add_text(f, NET_M_NAME, c->name);
+	add_count(f, NET_M_PORT, c->port);
+	add_text(f, NET_M_DECISION, net_decision_name(c->decision));
+	if (*c->secret)
+		add_text(f, NET_M_SECRET, c->secret);
+	if (*c->what)
+		add_text(f, member_of_what(c->ev, c->what), c->what);
+	if (*c->path)
+		add_text(f, NET_M_PATH, c->path);
+}
+
+static int add_others_members(struct net_fold *f, enum line_class class)
+{
+	autobuf struct buf top = BUF_INIT;
+
+	netd_event_bool(&f->event, NET_M_OTHERS, true);
+	if (class == SORT_ALERT)
+		add_text(f, NET_M_EV, net_ev_name(NET_EV_ALERT));
+	else if (class == SORT_SECRET)
+		add_text(f, NET_M_EV, net_ev_name(NET_EV_SECRET));
+	else if (class == SORT_DENIED)
+		add_text(f, NET_M_DECISION, net_decision_name(NET_DENIED));
+	top_format(&f->table[class].top, &top);
+	if (top.len)
+		add_text(f, NET_M_TOP, top.data);
+	return buf_error(&top);
 }
 
 static int write_folded_row(struct net_fold *f, enum line_class class, const struct folded_row *c,
 			    bool others)
 {
-	autobuf struct buf top = BUF_INIT;
-	struct json j = JSON_INIT(&f->fields);
+	int r = 0;
 
-	buf_clear(&f->fields);
-	if (!others) {
-		json_str(&j, "ev", net_ev_name(c->ev));
-		json_str(&j, "name", c->name);
-		json_u64(&j, "port", c->port);
-		json_str(&j, "decision", net_decision_name(c->decision));
-		if (*c->secret)
-			json_str(&j, "secret", c->secret);
-		if (*c->what)
-			json_str(&j, what_member_name(c->ev), c->what);
-		if (*c->path)
-			json_str(&j, "path", c->path);
-	} else {
-		json_bool(&j, "others", true);
-		if (class == SORT_ALERT)
-			json_str(&j, "ev", net_ev_name(NET_EV_ALERT));
-		else if (class == SORT_SECRET)
-			json_str(&j, "ev", net_ev_name(NET_EV_SECRET));
-		else if (class == SORT_DENIED)
-			json_str(&j, "decision", net_decision_name(NET_DENIED));
-		top_format(&f->table[class].top, &top);
-		if (top.len)
-			json_str(&j, "top", buf_cstr(&top));
-	}
-	json_u64(&j, "count", c->count);
-	json_u64(&j, "up", c->up);
-	json_u64(&j, "down", c->down);
-	return buf_error(&f->fields) || buf_error(&top) ? -ENOMEM
-							: f->out.event(f->out.ctx, "net.folded", &f->fields);
+	buf_clear(&f->event);
+	netd_event_begin(&f->event, NET_EV_FOLDED);
+	if (others)
+		r = add_others_members(f, class);
+	else
+		add_row_members(f, c);
+	add_count(f, NET_M_COUNT, c->count);
+	add_count(f, NET_M_UP, c->up);
+	add_count(f, NET_M_DOWN, c->down);
+	return r < 0 ? r : write_event(f, no_line);
 }
 
 static int write_garbled_count(struct net_fold *f, enum net_from from)
 {
-	struct json j = JSON_INIT(&f->fields);
-
-	buf_clear(&f->fields);
-	json_str(&j, "from", from_names[from]);
-	json_u64(&j, "count", f->garbled[from]);
-	return buf_error(&f->fields) ? -ENOMEM : f->out.event(f->out.ctx, "net.garbled", &f->fields);
+	buf_clear(&f->event);
+	netd_event_begin(&f->event, NET_EV_GARBLED);
+	add_text(f, NET_M_FROM, from_names[from]);
+	add_count(f, NET_M_COUNT, f->garbled[from]);
+	return write_event(f, no_line);
 }
 
 static int write_class_counts(struct net_fold *f, enum line_class class)
@@ -491,7 +517,7 @@ int net_fold_tick(struct net_fold *f, uint64_t now, bool all)
 			continue;
 		r = write_garbled_count(f, (enum net_from)i);
 		if (r == 0) {
-			f->lost_lines += f->garbled[i];
+			f->report->garbled += f->garbled[i];
 			f->garbled[i] = 0;
 		}
 	}
@@ -503,35 +529,4 @@ int net_fold_tick(struct net_fold *f, uint64_t now, bool all)
 bool net_fold_has_counts(const struct net_fold *f)
 {
 	return f->due != 0;
-}
-
-static void add_name_counts(struct json *j, const struct name_counts *n)
-{
-	json_u64(j, "queries", n->queries);
-	json_u64(j, "connections", n->connections);
-	json_u64(j, "requests", n->requests);
-	json_u64(j, "denied", n->denied);
-	json_u64(j, "up", n->up);
-	json_u64(j, "down", n->down);
-}
-
-void net_fold_report(const struct net_fold *f, struct json *j)
-{
-	add_name_counts(j, &f->total);
-	json_u64(j, "refused_packets", f->refused);
-	json_u64(j, "alerts", f->alerts);
-	json_u64(j, "garbled", f->lost_lines);
-	json_arr(j, "names");
-	for (size_t i = 0; i < f->n_names; i++) {
-		json_obj(j, NULL);
-		json_str(j, "name", f->names[i].name);
-		add_name_counts(j, &f->names[i]);
-		json_end_obj(j);
-	}
-	json_end_arr(j);
-	if (f->rest.queries || f->rest.connections || f->rest.denied || f->rest.requests) {
-		json_obj(j, "other_names");
-		add_name_counts(j, &f->rest);
-		json_end_obj(j);
-	}
 }

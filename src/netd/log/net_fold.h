@@ -20,6 +20,8 @@
  * F3  A malformed line (net_line.h), or one that this program may not write, is counted and reported as
  *     "net.garbled" at the same interval: coffer-egress cannot report connections of coffer-dial.
  * F4  An event that cannot be written stops the folding: no byte after it is taken.
+ * F6  Of lines that may be in the log already (net_fold_again()), those of F0 have no event again, and the others are counted: after a
+ *     restart no line of F0 is in the log twice, and counts are at least what happened.
  * F5  Of the uses of a secret without a token, the first for each secret and host is still an event of its
  *     own, in each interval of F2, for NET_KEYS of them: no flood hides where a secret went.
  */
@@ -27,8 +29,8 @@
 #define NETD_NET_FOLD_H
 
 #include "base/buf.h"
-#include "base/json.h"
 #include "netd/log/net_line.h"
+#include "netd/wire/netd_report.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -36,7 +38,7 @@
 
 #define NET_BURST_KEPT 16000u
 #define NET_RATE_KEPT 500u
-#define NET_KEPT_BYTES (3ULL << 30) /* LEDGER_BYTES, and what the log adds to each line */
+#define NET_KEPT_BYTES (3ULL << 30) /* of lines: LEDGER_BYTES, and room */
 #define NET_BURST 4000u
 #define NET_RATE 5u
 #define NET_BURST_DENIED 1000u
@@ -45,35 +47,38 @@
 #define NET_RATE_ALERT 1u
 #define NET_KEYS 256u
 #define NET_FOLDED_NS (10 * 1000000000ULL)
-#define NET_NAMES 512u /* for the report; the rest is one row */
-
-enum net_from { NET_FROM_EGRESS, NET_FROM_DIAL, NET_FROM_COUNT };
 
 struct net_fold;
 
 struct net_fold_out {
-	/* Writes one event into the log. Negative: it was not written (F4). */
-	int (*event)(void *ctx, const char *type, const struct buf *fields);
+	/* Writes one event, packed as netd_event.h does, into the log: that of the line of `from` which ends at `off`, or with
+	 * NET_FROM_COUNT a count. Negative: it was not written (F4). */
+	int (*event)(void *ctx, enum net_from from, uint64_t off, const void *packed, size_t len);
 	/* Each denial and alert, for the terminal; may be NULL. */
 	void (*denied)(void *ctx, const struct net_line *l);
 	void *ctx;
 };
 
-/* `now` is CLOCK_MONOTONIC ns, here and below. NULL: out of memory. */
-struct net_fold *net_fold_new(uint64_t now, const struct net_fold_out *out) MUST_CHECK;
+/* `now` is CLOCK_MONOTONIC ns, here and below. What was counted for the report goes to *report, which outlives this and may
+ * have counts already. NULL: out of memory. */
+struct net_fold *net_fold_new(uint64_t now, const struct net_fold_out *out,
+			      struct netd_report *report) MUST_CHECK;
 void net_fold_free(struct net_fold *f);
 static inline void net_fold_freep(struct net_fold **f)
 {
 	net_fold_free(*f);
 }
 
+/* Lines of `from` that end at or before `logged` may be in the log already (F6). */
+void net_fold_again(struct net_fold *f, enum net_from from, uint64_t logged);
+
 /*
- * Takes the complete lines of `data`, with `last` also the rest after them. NULs between lines are skipped:
+ * Takes the complete lines of `data`, which is at `off` of the journal, with `last` also the rest after them. NULs between lines are skipped:
  * they are where lines were punched out. *ret_taken is the number of bytes done; without an error the rest is
  * incomplete, or too fast (F0), which `last` ignores. A negative errno is that of event().
  */
-int net_fold_feed(struct net_fold *f, enum net_from from, const char *data, size_t len, bool last,
-		  uint64_t now, size_t *ret_taken) MUST_CHECK;
+int net_fold_feed(struct net_fold *f, enum net_from from, uint64_t off, const char *data, size_t len,
+		  bool last, uint64_t now, size_t *ret_taken) MUST_CHECK;
 
 /* The programs have ended: the rest of their journals is bounded, and from now on nothing is too fast. */
 void net_fold_last(struct net_fold *f);
@@ -83,8 +88,5 @@ int net_fold_tick(struct net_fold *f, uint64_t now, bool all) MUST_CHECK;
 
 /* Are there counts that net_fold_tick() will have to write? */
 bool net_fold_has_counts(const struct net_fold *f);
-
-/* Members of the report's "network" object: counts, and rows by name. */
-void net_fold_report(const struct net_fold *f, struct json *j);
 
 #endif

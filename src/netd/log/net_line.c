@@ -5,23 +5,10 @@
  */
 #include "netd/log/net_line.h"
 
-#include "base/json.h"
 #include "base/str.h"
-#include "base/top.h"
 
 #include <assert.h>
 #include <jansson.h>
-
-/* json.h and jansson share the prefix json_, but the functions used here do not collide. */
-
-static const char *const ev_names[] = {
-	[NET_EV_DNS] = "dns",	      [NET_EV_OPEN] = "open",	      [NET_EV_CLOSE] = "close",
-	[NET_EV_REQUEST] = "request", [NET_EV_RESPONSE] = "response", [NET_EV_DIAL] = "dial",
-	[NET_EV_SECRET] = "secret",   [NET_EV_PROXY] = "proxy",	      [NET_EV_REFUSED] = "refused",
-	[NET_EV_ALERT] = "alert",     [NET_EV_POLICY] = "policy",     [NET_EV_GARBLED] = "garbled",
-	[NET_EV_ISSUED] = "issued",
-};
-static_assert(ARRAY_SIZE(ev_names) == NET_EV_COUNT, "a name for each");
 
 static const char *const decision_names[] = {
 	[NET_NO_DECISION] = "",
@@ -31,144 +18,58 @@ static const char *const decision_names[] = {
 };
 static_assert(ARRAY_SIZE(decision_names) == NET_DECISION_COUNT, "a name for each");
 
-const char *net_ev_name(enum net_ev ev)
-{
-	return ev_names[ev];
-}
-
 const char *net_decision_name(enum net_decision d)
 {
 	return decision_names[d];
 }
 
-/* The members that a line may have, in the order in which the log gets them. */
-enum line_key {
-	K_T,
-	K_C,
-	K_R,
-	K_NAME,
-	K_SECRET,
-	K_HOST,
-	K_ADDR,
-	K_PORT,
-	K_PROTO,
-	K_QTYPE,
-	K_METHOD,
-	K_PATH,
-	K_ACT,
-	K_DEPTH,
-	K_DECISION,
-	K_SAID,
-	K_ASK,
-	K_RULE,
-	K_WHY,
-	K_GENERATION,
-	K_DIGEST,
-	K_STATUS,
-	K_PROXY,
-	K_POOL,
-	K_STATE,
-	K_UP,
-	K_DOWN,
-	K_MS,
-	K_HOW,
-	K_COUNT,
-	K_AGAIN,
-	K_TOP,
-	K_KIND,
-	K_TEXT,
-	K_SRC,
-	K_SEEN,
-	K_WOULD_DENY,
-	K_FIRST,
-	KEY_COUNT
-};
-
-static const struct {
-	const char *name;
-	char type; /* s: text up to `max` bytes; u: number up to `max`; i: also negative; b: boolean */
-	uint64_t max;
-} line_keys[] = {
-	[K_T] = { "t", 'u', INT64_MAX },
-	[K_C] = { "c", 'u', INT64_MAX },
-	[K_R] = { "r", 'u', INT64_MAX },
-	[K_NAME] = { "name", 's', NET_NAME_MAX },
-	[K_SECRET] = { "secret", 's', 255 },
-	[K_HOST] = { "host", 's', NET_NAME_MAX },
-	[K_ADDR] = { "addr", 's', 64 },
-	[K_PORT] = { "port", 'u', UINT16_MAX },
-	[K_PROTO] = { "proto", 's', 32 },
-	[K_QTYPE] = { "qtype", 's', 16 },
-	[K_METHOD] = { "method", 's', 32 },
-	[K_PATH] = { "path", 's', NET_PATH_MAX },
-	[K_ACT] = { "act", 's', 400 },
-	[K_DEPTH] = { "depth", 's', 16 },
-	[K_DECISION] = { "decision", 's', 16 },
-	[K_SAID] = { "said", 's', 8 },
-	[K_ASK] = { "ask", 's', 64 },
-	[K_RULE] = { "rule", 's', 512 },
-	[K_WHY] = { "why", 's', 512 },
-	[K_GENERATION] = { "generation", 'u', UINT32_MAX },
-	[K_DIGEST] = { "digest", 's', 80 },
-	[K_STATUS] = { "status", 'i', INT32_MAX },
-	[K_PROXY] = { "proxy", 's', 128 },
-	[K_POOL] = { "pool", 's', 64 },
-	[K_STATE] = { "state", 's', 32 },
-	[K_UP] = { "up", 'u', INT64_MAX },
-	[K_DOWN] = { "down", 'u', INT64_MAX },
-	[K_MS] = { "ms", 'u', INT64_MAX },
-	[K_HOW] = { "how", 's', 256 },
-	[K_COUNT] = { "count", 'u', INT64_MAX },
-	[K_AGAIN] = { "again", 'u', INT64_MAX },
-	[K_TOP] = { "top", 's', TOP_FORMAT_MAX },
-	[K_KIND] = { "kind", 's', 64 },
-	[K_TEXT] = { "text", 's', 1024 },
-	[K_SRC] = { "src", 's', 64 },
-	[K_SEEN] = { "seen", 's', NET_NAME_MAX },
-	[K_WOULD_DENY] = { "would_deny", 'b', 1 },
-	[K_FIRST] = { "first", 'u', 1 },
-};
-static_assert(ARRAY_SIZE(line_keys) == KEY_COUNT, "a row for each");
+/* The place of `ev` beside the members of a line. */
+#define EV_PLACE NET_M_LINES
+#define PLACES (NET_M_LINES + 1)
 
 /* A member's value as in the line, or as jansson read it. */
 struct net_value {
-	char type; /* as in line_keys; a number is always i; 0: absent */
+	char type; /* s: text; i: number; b: boolean; 0: absent */
 	const char *text;
 	size_t len;
 	int64_t n; /* of b: 0 or 1 */
 };
 
-static int find_value_name(const char *const *names, size_t n, const struct net_value *v)
+static bool value_is_named(const struct net_value *v, const char *name)
 {
-	for (size_t i = 0; i < n; i++) {
-		if (strlen(names[i]) == v->len && memcmp(names[i], v->text, v->len) == 0)
-			return (int)i;
+	return strlen(name) == v->len && memcmp(name, v->text, v->len) == 0;
+}
+
+static int find_ev(const struct net_value *v)
+{
+	for (int i = 0; v->type == 's' && i < NET_EV_LINES; i++) {
+		if (value_is_named(v, net_ev_name((enum net_ev)i)))
+			return i;
 	}
 	return -EBADMSG;
 }
 
-static bool member_is_valid(enum line_key k, const struct net_value *v)
+static int find_decision(const struct net_value *v)
 {
-	if (line_keys[k].type == 's')
-		return v->type == 's' && v->len <= line_keys[k].max;
-	if (line_keys[k].type == 'b')
-		return v->type == 'b';
-	if (v->type != 'i')
-		return false;
-	if (v->n < 0)
-		return line_keys[k].type == 'i' && v->n >= -(int64_t)line_keys[k].max;
-	return (uint64_t)v->n <= line_keys[k].max;
+	if (!v->type)
+		return NET_NO_DECISION;
+	for (int i = 0; i < NET_DECISION_COUNT; i++) {
+		if (value_is_named(v, decision_names[i]))
+			return i;
+	}
+	return -EBADMSG;
 }
 
-/* KEY_COUNT stands for `ev`. */
-static int find_line_key(const char *name, size_t len)
+static bool member_is_valid(enum net_member m, const struct net_value *v)
 {
-	for (int k = 0; k < KEY_COUNT; k++) {
-		if (line_keys[k].name[0] == name[0] && strlen(line_keys[k].name) == len &&
-		    memcmp(line_keys[k].name, name, len) == 0)
-			return k;
-	}
-	return len == 2 && memcmp(name, "ev", 2) == 0 ? KEY_COUNT : -EBADMSG;
+	return v->type == 's'	? net_member_takes_text(m, v->text, v->len)
+	       : v->type == 'b' ? net_member_takes_bool(m)
+				: v->type == 'i' && net_member_takes_number(m, v->n);
+}
+
+static int find_place(const char *name, size_t len)
+{
+	return len == 2 && memcmp(name, "ev", 2) == 0 ? EV_PLACE : net_member_find(name, len);
 }
 
 /* The end of a text of printable ASCII without escapes; NULL: another form. */
@@ -211,7 +112,7 @@ static const char *scan_value(const char *p, const char *end, struct net_value *
  * Scans a line in the form that our programs usually write: known members, each once, numbers and plain
  * texts, no blanks. Anything else is not refused but left to jansson. v has one more place, for `ev`.
  */
-static bool scan_plain_line(const char *line, size_t len, struct net_value v[KEY_COUNT + 1])
+static bool scan_plain_line(const char *line, size_t len, struct net_value v[PLACES])
 {
 	const char *p = line, *end = line + len, *close;
 	int k;
@@ -223,7 +124,7 @@ static bool scan_plain_line(const char *line, size_t len, struct net_value v[KEY
 		close = p < end && *p == '"' ? end_of_plain_text(p + 1, end) : NULL;
 		if (!close || close == p + 1 || close + 1 == end || close[1] != ':')
 			return false;
-		k = find_line_key(p + 1, (size_t)(close - p - 1));
+		k = find_place(p + 1, (size_t)(close - p - 1));
 		if (k < 0 || v[k].type)
 			return false;
 		p = scan_value(close + 2, end, &v[k]);
@@ -240,14 +141,14 @@ static struct net_value value_from_json(const json_t *j)
 	return (struct net_value){ .type = json_is_boolean(j) ? 'b' : '?', .n = json_is_true(j) };
 }
 
-static int take_json_members(json_t *o, struct net_value v[KEY_COUNT + 1])
+static int take_json_members(json_t *o, struct net_value v[PLACES])
 {
 	const char *name;
 	json_t *value;
 
 	json_object_foreach(o, name, value)
 	{
-		int k = find_line_key(name, strlen(name));
+		int k = find_place(name, strlen(name));
 
 		if (k < 0)
 			return k;
@@ -277,65 +178,62 @@ static bool value_is_star(const struct net_value *v)
 }
 
 /* Checks types and lengths, and that the event is known. */
-static int check_line_members(const struct net_value v[KEY_COUNT + 1], int *ret_ev, int *ret_decision)
+static int check_line_members(const struct net_value v[PLACES], int *ret_ev, int *ret_decision)
 {
-	for (int k = 0; k < KEY_COUNT; k++) {
-		if (v[k].type && !member_is_valid((enum line_key)k, &v[k]))
+	for (int m = 0; m < NET_M_LINES; m++) {
+		if (v[m].type && !member_is_valid((enum net_member)m, &v[m]))
 			return -EBADMSG;
 	}
-	*ret_ev =
-		v[KEY_COUNT].type == 's' ? find_value_name(ev_names, NET_EV_COUNT, &v[KEY_COUNT]) : -EBADMSG;
-	*ret_decision = v[K_DECISION].type
-				? find_value_name(decision_names, NET_DECISION_COUNT, &v[K_DECISION])
-				: NET_NO_DECISION;
+	*ret_ev = find_ev(&v[EV_PLACE]);
+	*ret_decision = find_decision(&v[NET_M_DECISION]);
 	return *ret_ev < 0 || *ret_decision < 0 ? -EBADMSG : 0;
 }
 
 /* Sets every member: the struct is as large as a line and is not cleared first. */
-static void fill_net_line(struct net_line *l, const struct net_value v[KEY_COUNT + 1])
+static void fill_net_line(struct net_line *l, const struct net_value v[PLACES])
 {
-	const struct net_value *name = v[K_NAME].len ? &v[K_NAME] : first_net_value(&v[K_HOST], &v[K_ADDR]);
+	const struct net_value *name =
+		v[NET_M_NAME].len ? &v[NET_M_NAME] : first_net_value(&v[NET_M_HOST], &v[NET_M_ADDR]);
 
 	copy_value_text(l->name, sizeof(l->name), name);
-	copy_value_text(l->secret, sizeof(l->secret), &v[K_SECRET]);
-	copy_value_text(
-		l->what, sizeof(l->what),
-		first_net_value(&v[K_METHOD],
-				first_net_value(&v[K_QTYPE], first_net_value(&v[K_PROTO], &v[K_KIND]))));
-	copy_value_text(l->path, sizeof(l->path), &v[K_PATH]);
-	copy_value_text(l->why, sizeof(l->why), first_net_value(&v[K_WHY], &v[K_TEXT]));
-	l->port = (uint16_t)v[K_PORT].n;
-	l->up = (uint64_t)v[K_UP].n;
-	l->down = (uint64_t)v[K_DOWN].n;
-	l->count = v[K_COUNT].type ? (uint64_t)v[K_COUNT].n : 1;
-	l->first = v[K_FIRST].n != 0;
+	copy_value_text(l->secret, sizeof(l->secret), &v[NET_M_SECRET]);
+	copy_value_text(l->what, sizeof(l->what),
+			first_net_value(&v[NET_M_METHOD],
+					first_net_value(&v[NET_M_QTYPE],
+							first_net_value(&v[NET_M_PROTO], &v[NET_M_KIND]))));
+	copy_value_text(l->path, sizeof(l->path), &v[NET_M_PATH]);
+	copy_value_text(l->why, sizeof(l->why), first_net_value(&v[NET_M_WHY], &v[NET_M_TEXT]));
+	l->port = (uint16_t)v[NET_M_PORT].n;
+	l->up = (uint64_t)v[NET_M_UP].n;
+	l->down = (uint64_t)v[NET_M_DOWN].n;
+	l->count = v[NET_M_COUNT].type ? (uint64_t)v[NET_M_COUNT].n : 1;
+	l->first = v[NET_M_FIRST].n != 0;
 	/* A name "*" that was looked up is no sum. */
-	l->is_sum = v[K_COUNT].type && value_is_star(v[K_KIND].type ? &v[K_KIND] : name);
+	l->is_sum = v[NET_M_COUNT].type && value_is_star(v[NET_M_KIND].type ? &v[NET_M_KIND] : name);
 }
 
-static void add_line_members(struct buf *out, const struct net_value v[KEY_COUNT + 1])
+static void pack_line(struct buf *out, enum net_ev ev, const struct net_value v[PLACES])
 {
-	struct json j = JSON_INIT(out);
-
-	for (int k = 0; k < KEY_COUNT; k++) {
-		if (v[k].type == 's')
-			json_strn(&j, line_keys[k].name, v[k].text, v[k].len);
-		else if (v[k].type == 'b')
-			json_bool(&j, line_keys[k].name, v[k].n);
-		else if (v[k].type)
-			json_i64(&j, line_keys[k].name, v[k].n);
+	netd_event_begin(out, ev);
+	for (int m = 0; m < NET_M_LINES; m++) {
+		if (v[m].type == 's')
+			netd_event_text(out, (enum net_member)m, v[m].text, v[m].len);
+		else if (v[m].type == 'b')
+			netd_event_bool(out, (enum net_member)m, v[m].n);
+		else if (v[m].type)
+			netd_event_number(out, (enum net_member)m, v[m].n);
 	}
 }
 
-static int finish_line(const struct net_value v[KEY_COUNT + 1], struct net_line *ret, struct buf *fields)
+static int finish_line(const struct net_value v[PLACES], struct net_line *ret, struct buf *event)
 {
 	int ev, decision, r = check_line_members(v, &ev, &decision);
 
 	if (r < 0)
 		return r;
-	add_line_members(fields, v);
-	if (buf_error(fields))
-		return buf_error(fields);
+	pack_line(event, (enum net_ev)ev, v);
+	if (buf_error(event))
+		return buf_error(event);
 	ret->ev = (enum net_ev)ev;
 	ret->decision = (enum net_decision)decision;
 	fill_net_line(ret, v);
@@ -347,10 +245,10 @@ static void drop_json(json_t **o)
 	json_decref(*o);
 }
 
-int net_line_parse_any(const char *line, size_t len, struct net_line *ret, struct buf *fields)
+int net_line_parse_any(const char *line, size_t len, struct net_line *ret, struct buf *event)
 {
 	CLEANUP(drop_json) json_t *o = NULL;
-	struct net_value v[KEY_COUNT + 1] = { 0 };
+	struct net_value v[PLACES] = { 0 };
 	int r;
 
 	if (len > NET_LINE_MAX)
@@ -360,14 +258,14 @@ int net_line_parse_any(const char *line, size_t len, struct net_line *ret, struc
 	if (!o || !json_is_object(o))
 		return -EBADMSG;
 	r = take_json_members(o, v);
-	return r < 0 ? r : finish_line(v, ret, fields);
+	return r < 0 ? r : finish_line(v, ret, event);
 }
 
-int net_line_parse(const char *line, size_t len, struct net_line *ret, struct buf *fields)
+int net_line_parse(const char *line, size_t len, struct net_line *ret, struct buf *event)
 {
-	struct net_value v[KEY_COUNT + 1] = { 0 };
+	struct net_value v[PLACES] = { 0 };
 
 	if (len <= NET_LINE_MAX && scan_plain_line(line, len, v))
-		return finish_line(v, ret, fields);
-	return net_line_parse_any(line, len, ret, fields);
+		return finish_line(v, ret, event);
+	return net_line_parse_any(line, len, ret, event);
 }

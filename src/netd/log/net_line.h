@@ -8,31 +8,12 @@
 #define NETD_NET_LINE_H
 
 #include "base/buf.h"
+#include "netd/wire/netd_event.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #define NET_LINE_MAX 4096 /* bytes without the newline */
-#define NET_NAME_MAX 255
-#define NET_PATH_MAX 1024
-
-enum net_ev {
-	NET_EV_DNS,
-	NET_EV_OPEN,
-	NET_EV_CLOSE,
-	NET_EV_REQUEST,
-	NET_EV_RESPONSE,
-	NET_EV_SECRET, /* a secret was used for a request */
-	NET_EV_ISSUED, /* a server issued a credential, and it was kept */
-	NET_EV_DIAL,
-	NET_EV_PROXY,
-	NET_EV_REFUSED,
-	NET_EV_ALERT,
-	NET_EV_POLICY,
-	NET_EV_GARBLED, /* the program could not write a line as it was */
-	NET_EV_COUNT
-};
-const char *net_ev_name(enum net_ev ev); /* "dns", "open", … */
 
 enum net_decision { NET_NO_DECISION, NET_ALLOWED, NET_DENIED, NET_ERROR, NET_DECISION_COUNT };
 const char *net_decision_name(enum net_decision d); /* "", "allow", "deny", "error" */
@@ -52,13 +33,13 @@ struct net_line {
 };
 
 /*
- * `len` bytes without the newline. 0: *ret is filled in and the checked members are added to *fields as JSON
- * members without braces; otherwise -EBADMSG (or -ENOMEM), and neither is changed.
+ * `len` bytes without the newline. 0: *ret is filled in and the checked event is added to *event as netd_event.h packs it, its
+ * members in the order of that table; otherwise -EBADMSG (or -ENOMEM), and neither is changed.
  */
-int net_line_parse(const char *line, size_t len, struct net_line *ret, struct buf *fields) MUST_CHECK;
+int net_line_parse(const char *line, size_t len, struct net_line *ret, struct buf *event) MUST_CHECK;
 
 /* The same with a JSON parser alone; net_line_parse() uses it for lines in another form than our programs
  * write. */
-int net_line_parse_any(const char *line, size_t len, struct net_line *ret, struct buf *fields) MUST_CHECK;
+int net_line_parse_any(const char *line, size_t len, struct net_line *ret, struct buf *event) MUST_CHECK;
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The loop of the guard's network part (net.h): starts both programs with the first packet, restarts them,
+ * The loop of the guard's network part (net.h): starts the programs with the first packet, restarts them,
  * and ends them with the run. It may not read a byte of the sandbox's traffic.
  */
 #include "netd/serve/net.h"
@@ -22,10 +22,6 @@
 #include <sys/wait.h>
 
 #define IDLE (500 * NSEC_PER_MSEC)
-#define BACKOFF_FIRST (100 * NSEC_PER_MSEC)
-#define BACKOFF_MOST (5 * NSEC_PER_SEC)
-#define LIVED_LONG (30 * NSEC_PER_SEC) /* after this long a death counts as the first again */
-#define TRIES 6			       /* starts in a row that never became ready: give up on the network */
 #define QUEUED_MAX (32 << 10)
 #define QUIT_WITHIN (2 * NSEC_PER_SEC)
 #define READY_AT_END (5 * NSEC_PER_SEC)
@@ -72,18 +68,6 @@ void net_audit(struct net_guard *g, const char *type, const struct buf *fields)
 		net_fail(g, "network events cannot be written to the audit log");
 }
 
-static int on_fold_event(void *ctx, const char *type, const struct buf *fields)
-{
-	const struct net_guard *g = ctx;
-
-	return audit_append(g->c.audit, type, g->c.spec->id, fields, NULL);
-}
-
-static void on_fold_denied(void *ctx, const struct net_line *l)
-{
-	net_say_denied(ctx, l);
-}
-
 static void log_net_state(struct net_guard *g, const char *type, const char *part, const char *why)
 {
 	autobuf struct buf b = BUF_INIT;
@@ -112,14 +96,7 @@ void net_up(struct net_guard *g)
 
 static void restart_later(struct net_guard *g)
 {
-	uint64_t now = clock_nsec(CLOCK_MONOTONIC);
-
-	if (g->up_since && now - g->up_since > LIVED_LONG)
-		g->backoff = 0;
-	g->backoff = !g->backoff		     ? BACKOFF_FIRST
-		     : g->backoff * 2 > BACKOFF_MOST ? BACKOFF_MOST
-						     : g->backoff * 2;
-	loop_timer(&g->loop, &g->t_start, now + g->backoff);
+	loop_timer(&g->loop, &g->t_start, net_proc_start_again_at(&g->backoff, g->up_since));
 }
 
 void net_down(struct net_guard *g, struct net_proc *p, const char *why)
@@ -142,34 +119,12 @@ void net_down(struct net_guard *g, struct net_proc *p, const char *why)
 			net_say(g, NET_LEVEL_WARN, "the network is down and is being restarted: %s: %s",
 				net_part_name(p->part), text);
 	}
-	if (!g->is_up && ++g->tries >= TRIES) {
+	if (!g->is_up && ++g->tries >= NET_TRIES) {
 		net_fail(g, "%s cannot be started: %s", net_part_name(p->part), text);
 		return;
 	}
 	g->is_up = false;
 	restart_later(g);
-}
-
-static void describe_proc_end(const struct net_proc *p, const siginfo_t *si, char out[320])
-{
-	if (p->why[0])
-		snprintf(out, 320, "%s", p->why);
-	else if (si->si_pid == 0)
-		snprintf(out, 320, "it ended with an unknown status");
-	else if (si->si_code == CLD_EXITED)
-		snprintf(out, 320, "it ended with status %d", si->si_status);
-	else
-		snprintf(out, 320, "it was killed by signal %d (%s)", si->si_status,
-			 strsignal(si->si_status));
-}
-
-/* A child that cannot be waited for has ended too. */
-static bool proc_has_ended(const struct net_proc *p, siginfo_t *ret)
-{
-	*ret = (siginfo_t){ 0 };
-	if (p->pid < 0)
-		return false;
-	return waitid(P_PIDFD, (id_t)p->w_pid.fd, ret, WEXITED | WNOHANG | WNOWAIT) < 0 || ret->si_pid != 0;
 }
 
 static void on_proc_end(struct watch *w, uint32_t events)
@@ -180,9 +135,9 @@ static void on_proc_end(struct watch *w, uint32_t events)
 
 	(void)events;
 	/* dial ends when egress does, and its end may be noticed first. */
-	if (p->part == NET_DIAL && proc_has_ended(egress, &si))
+	if (p->part == NET_DIAL && net_proc_has_ended(egress, &si))
 		p = egress;
-	if (!proc_has_ended(p, &si))
+	if (!net_proc_has_ended(p, &si))
 		return;
 	/* Its error message may still be in the socket, and explains more than an exit status. */
 	if (p->w_ctl.events) {
@@ -190,24 +145,8 @@ static void on_proc_end(struct watch *w, uint32_t events)
 		if (p->pid < 0)
 			return;
 	}
-	describe_proc_end(p, &si, why);
+	net_proc_describe_end(p, &si, why);
 	net_down(p->g, p, why);
-}
-
-/* Stores our end of a control socket in *p and returns the other. */
-static int make_control_socket(struct net_proc *p, struct err *e)
-{
-	int sv[2];
-
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv) < 0)
-		return err_sys(e, -errno, "cannot make a socket pair");
-	if (fd_set_nonblock(sv[0], true) < 0) {
-		fd_close(sv[0]);
-		fd_close(sv[1]);
-		return err_sys(e, -errno, "cannot make a socket pair");
-	}
-	p->w_ctl.fd = sv[0];
-	return sv[1];
 }
 
 static int watch_program(struct net_proc *p, struct err *e)
@@ -223,7 +162,7 @@ static int watch_program(struct net_proc *p, struct err *e)
 static int start_egress(struct net_guard *g, int link, struct err *e)
 {
 	struct net_proc *p = &g->proc[NET_EGRESS];
-	autoclose int journal = -1, list = -1, vault = -1, ctl = make_control_socket(p, e);
+	autoclose int journal = -1, list = -1, vault = -1, ctl = net_proc_socket(p, e);
 	const int *w = wall_fds(&g->wall);
 	int fds[EGRESS_FD_END] = { 0 };
 	int r = ctl < 0 ? ctl : net_journal_open(g, NET_EGRESS, &journal, e);
@@ -250,7 +189,7 @@ static int start_egress(struct net_guard *g, int link, struct err *e)
 static int start_dial(struct net_guard *g, int link, struct err *e)
 {
 	struct net_proc *p = &g->proc[NET_DIAL];
-	autoclose int journal = -1, list = -1, vault = -1, ctl = make_control_socket(p, e);
+	autoclose int journal = -1, list = -1, vault = -1, ctl = net_proc_socket(p, e);
 	autoclose int resolv = ctl < 0 ? -1 : hostfiles_resolv(e);
 	int fds[DIAL_FD_END] = { 0 };
 	int r = ctl < 0 ? ctl : resolv < 0 ? resolv : net_journal_open(g, NET_DIAL, &journal, e);
@@ -334,14 +273,20 @@ static void on_start_timer(struct timer *t)
 	struct err e = ERR_INIT;
 	int r = prepare_shared_files(g, &e);
 
+	/* All three are started before we wait for one of them. */
+	if (r == 0)
+		r = net_reader_begin(g, &e);
 	if (r == 0)
 		r = start_missing_programs(g, &e);
+	if (r == 0)
+		r = net_reader_started(g, &e);
 	if (r == 0) {
 		g->started = true;
 		return;
 	}
 	/* A program that is missing now will be missing in a moment too. */
-	if (g->proc[NET_EGRESS].exe < 0 || g->proc[NET_DIAL].exe < 0 || ++g->tries >= TRIES)
+	if (g->proc[NET_EGRESS].exe < 0 || g->proc[NET_DIAL].exe < 0 || g->reader.proc.exe < 0 ||
+	    ++g->tries >= NET_TRIES)
 		net_fail(g, "%s", e.msg);
 	else
 		restart_later(g);
@@ -358,7 +303,6 @@ void net_start_now(struct net_guard *g)
 	g->t_stats = (struct timer){ .fn = net_ctl_stats, .ctx = g };
 	if (policy_needs_proxies(g->c.plan->cp.policy))
 		loop_timer(&g->loop, &g->t_stats, clock_nsec(CLOCK_MONOTONIC) + NSEC_PER_SEC);
-	net_journal_begin(g);
 	on_start_timer(&g->t_start);
 }
 
@@ -441,24 +385,22 @@ static void end_network(struct net_guard *g)
 	net_ask_close(g);
 	net_vault_end(g);
 	wall_release(&g->wall);
-	if (g->started)
-		net_journal_fold(g, true);
-	net_say_rest(g);
+	net_reader_finish(g);
 	free(g->broken);
 	g->broken = NULL;
+	g->is_over = net_journal_is_read(g);
 	net_journal_remove(g);
 	net_cgroup_close(g);
 	(void)unlinkat(g->dir, NET_STATS_DIAL, 0);
 	(void)unlinkat(g->dir, NET_STATS_EGRESS, 0);
-	g->is_over = true;
 }
 
 static void send_network_ended(struct net_guard *g)
 {
-	autoclose int report = net_journal_report(g);
+	autoclose int report = net_reader_report(g);
 
 	/* A launcher that is gone does not need it. */
-	(void)!net_launcher_send(g, NET_ENDED, 0, "", report);
+	(void)!net_launcher_send(g, NET_ENDED, g->is_over ? NET_ALL_LOGGED : NET_LEFT_OVER, "", report);
 }
 
 /* Accepts the wall (once), files for the certificate, requests to sign, and the end. On anything else, or end
@@ -514,35 +456,40 @@ static void on_guard_idle(struct timer *t)
 	 * program is looked for again, and reported, when it is needed. */
 	for (int i = 0; i < NET_PARTS; i++)
 		(void)!net_proc_open(&g->proc[i], NULL);
+	(void)!net_proc_open(&g->reader.proc, NULL);
 	net_ask_listen(g);
 	g->calls.idle(g->calls.ctx);
 }
 
+static void net_proc_init(struct net_proc *p, struct net_guard *g, enum net_part part)
+{
+	*p = (struct net_proc){ .g = g,
+				.part = part,
+				.exe = -1,
+				.report = -1,
+				.pid = -1,
+				.w_pid = WATCH_INIT,
+				.w_ctl = WATCH_INIT };
+}
+
 static int net_guard_open(struct net_guard *g, int launcher)
 {
-	const struct net_fold_out out = { .event = on_fold_event, .denied = on_fold_denied, .ctx = g };
 	struct err e = ERR_INIT;
 
 	for (int i = 0; i < NET_PARTS; i++) {
-		g->proc[i] = (struct net_proc){ .g = g,
-						.part = (enum net_part)i,
-						.exe = -1,
-						.report = -1,
-						.pid = -1,
-						.w_pid = WATCH_INIT,
-						.w_ctl = WATCH_INIT };
+		net_proc_init(&g->proc[i], g, (enum net_part)i);
 		g->journal[i].fd = -1;
 	}
+	net_proc_init(&g->reader.proc, g, NET_READER);
+	g->reader.report = -1;
 	for (int i = 0; i < WALL_FDS; i++)
 		g->w_wall[i] = WATCH_INIT;
 	g->t_start = (struct timer){ .fn = on_start_timer, .ctx = g };
 	g->t_idle = (struct timer){ .fn = on_guard_idle, .ctx = g };
-	g->fold = net_fold_new(clock_nsec(CLOCK_MONOTONIC), &out);
 	g->w_launcher = (struct watch){ .fd = launcher, .fn = on_launcher_message, .ctx = g };
 	g->w_sandbox = (struct watch){ .fd = g->c.sandbox, .fn = on_sandbox_dead, .ctx = g };
 	g->dir = openat(g->c.st->runs_fd, g->c.spec->id, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-	if (g->dir < 0 || !g->fold || loop_open(&g->loop, &e) < 0 ||
-	    loop_watch(&g->loop, &g->w_launcher, EPOLLIN) < 0)
+	if (g->dir < 0 || loop_open(&g->loop, &e) < 0 || loop_watch(&g->loop, &g->w_launcher, EPOLLIN) < 0)
 		return -ENOMEM;
 	if (loop_watch(&g->loop, &g->w_sandbox, EPOLLIN) < 0)
 		return -ENOMEM;

@@ -25,7 +25,7 @@ static int on_ask_event(void *ctx, const char *type, const struct buf *fields, u
 {
 	struct net_guard *g = ctx;
 	/* Events before the question are logged before it: people are shown them as context. */
-	int r = str_eq(type, "ask.new") && g->fold ? net_journal_catch_up(g) : 0;
+	int r = str_eq(type, "ask.new") ? net_reader_catch_up(g) : 0;
 
 	return r < 0 ? r : audit_append_seq(g->c.audit, type, g->c.spec->id, fields, ret_seq, NULL);
 }

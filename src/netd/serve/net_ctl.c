@@ -136,7 +136,7 @@ static int take_ctl_message(struct net_proc *p, uint32_t type, const char *text,
 		if (p->part != NET_EGRESS || len)
 			return -EPROTO;
 		/* Many messages may be queued; one fold covers everything there is. */
-		net_journal_soon(p->g);
+		net_reader_soon(p->g);
 		return 0;
 	case CTL_ASK:
 	case CTL_ASK_DROP:

@@ -5,7 +5,9 @@
  *   net.c           the loop, messages of the launcher, up and down
  *   net_proc.c      starting and ending one of the two programs
  *   net_ctl.c       their control sockets, and the watchdog
- *   net_journal.c   their journals: from the files through net_fold.h into the log
+ *   net_journal.c   their journals: the files, and how much of them is still to be read
+ *   net_reader.c    coffer-netd, which reads the journals, and what it says on the way into the log
+ *   net_finish.c    the journals of a run whose guard is gone
  *   net_reload.c    changes of a policy file
  *   net_say.c       lines for the terminal
  *   net_ask.c       the ask server of a run with a network: questions of coffer-egress
@@ -21,23 +23,24 @@
 #include "egress/wire/fds.h"
 #include "egress/wire/hostfiles.h"
 #include "ipc/loop.h"
-#include "netd/log/net_fold.h"
 #include "netd/serve/net.h"
 #include "netd/wire/net_sign.h"
+#include "netd/wire/netd_proto.h"
 #include "sandbox/wall/wall.h"
 #include "sys/memfile.h"
 
+#include <signal.h>
 #include <sys/types.h>
 
-#define NET_SAY_KEYS 64
 #define NET_UNREAD_MAX 16
-#define NET_SAID_MAX (NET_NAME_MAX + 96)
+#define NET_TRIES 6 /* starts in a row that never became ready: give up on the network */
 
-enum net_part { NET_EGRESS, NET_DIAL, NET_PARTS };
+/* NET_READER is coffer-netd, which is no part of the network itself. */
+enum net_part { NET_EGRESS, NET_DIAL, NET_PARTS, NET_READER = NET_PARTS };
 
 struct net_guard;
 
-/* One of the two programs. */
+/* One of the programs. */
 struct net_proc {
 	struct net_guard *g;
 	enum net_part part;
@@ -57,16 +60,26 @@ struct net_proc {
 };
 
 struct net_journal {
-	int fd;	      /* ours, to read and to punch holes; -1: none */
-	uint64_t off; /* folded up to this offset */
+	int fd; /* ours, to punch holes; -1: none */
 	uint64_t punched;
 };
 
-/* A reported denial: repetitions are counted and reported together. */
-struct net_said {
-	char key[NET_SAID_MAX + 8];
-	char line[NET_MSG_TEXT];
-	uint64_t more;
+/* coffer-netd, as the guard sees it: hostile. */
+struct net_reader {
+	struct net_proc proc;
+	struct netd_peer peer;
+	int report; /* netd_report.h; -1: none */
+	bool begun, log_failed;
+	bool told_down;	      /* the log has netd.down, and no netd.up since */
+	unsigned tries;	      /* starts in a row that never became ready */
+	uint64_t backoff;     /* ns */
+	uint64_t since;	      /* CLOCK_MONOTONIC ns: when it became ready */
+	uint64_t asked;	      /* CLOCK_MONOTONIC ns of the oldest request without an answer; 0: none */
+	uint64_t checked;     /* CLOCK_MONOTONIC ns: when it was last asked whether it is alive */
+	struct timer t_start; /* after a death */
+	struct timer t_check; /* is it alive, and are the journals short? */
+	struct timer t_pace;  /* it has used up its pace */
+	struct timer t_look;  /* there is something to look at */
 };
 
 struct net_guard {
@@ -98,23 +111,14 @@ struct net_guard {
 	uint64_t up_since; /* CLOCK_MONOTONIC ns */
 	struct timer t_start, t_ping, t_stats;
 
-	struct net_fold *fold;
 	struct net_journal journal[NET_PARTS];
-	struct timer t_fold;
-	uint64_t active;    /* CLOCK_MONOTONIC ns of the last journal line */
-	uint64_t caught_up; /* CLOCK_MONOTONIC ns of when counts were last written for a question */
+	struct net_reader reader;
 
 	struct watch w_notify;
 	struct timer t_reload, t_look;
 	char *broken; /* why the file is broken now; NULL: it is not */
 	unsigned looks;
 	uint64_t files_seen; /* checksum of the state of the policy's files when they were read */
-
-	struct net_said said[NET_SAY_KEYS];
-	size_t n_said;
-	uint64_t unsaid; /* denials without a row */
-	struct timer t_said;
-	uint64_t line_tokens, line_at;
 
 	struct askserve serve;
 	uint64_t ask_said;		 /* number of the last question that was reported */
@@ -144,6 +148,13 @@ int net_launcher_send(struct net_guard *g, enum net_msg_type type, uint32_t leve
 		      int fd) MUST_CHECK;
 
 /* net_proc.c */
+/* Makes a control socket: stores our end, which does not block, in *p and returns the other. */
+int net_proc_socket(struct net_proc *p, struct err *e) MUST_CHECK;
+/* When one that has died is started again, as CLOCK_MONOTONIC ns. `up_since`: when it became ready; 0: it did not. */
+uint64_t net_proc_start_again_at(uint64_t *backoff, uint64_t up_since);
+/* Has it ended? A child that cannot be waited for has. */
+bool net_proc_has_ended(const struct net_proc *p, siginfo_t *ret);
+void net_proc_describe_end(const struct net_proc *p, const siginfo_t *si, char out[320]);
 const char *net_part_name(enum net_part p); /* "coffer-egress" */
 int net_proc_open(struct net_proc *p, struct err *e) MUST_CHECK;
 /* Starts it: fds[n] becomes descriptor n; -1: /dev/null. Entries below 3 are ignored. */
@@ -163,19 +174,35 @@ void net_ctl_ping(struct timer *t);
 void net_ctl_stats(struct timer *t);
 
 /* net_journal.c */
+/* Makes both files, once. */
+int net_journal_make(struct net_guard *g, struct err *e) MUST_CHECK;
+/* For a program to append to. */
 int net_journal_open(struct net_guard *g, enum net_part p, int *ret_fd, struct err *e) MUST_CHECK;
-/* Folds NET_FOLD_TURN bytes of each and the rest of one read; with `last`, when nobody writes any more,
- * everything. */
-#define NET_FOLD_TURN (1u << 20)
-void net_journal_fold(struct net_guard *g, bool last);
-/* Events up to now are in the log when this returns, up to NET_FOLD_TURN bytes and the counts. Negative: they
- * could not be written. */
-int net_journal_catch_up(struct net_guard *g) MUST_CHECK;
+/* For coffer-netd to read. */
+int net_journal_open_read(struct net_guard *g, enum net_part p, int *ret_fd, struct err *e) MUST_CHECK;
+uint64_t net_journal_size(const struct net_journal *j);
+/* Everything before `upto` is in the log: gives it back to the disk. */
+void net_journal_punch(struct net_journal *j, uint64_t upto);
+/* Is more of it unread than a program that writes events leaves? */
 bool net_journal_is_flooded(const struct net_guard *g, enum net_part p);
-void net_journal_begin(struct net_guard *g);
-void net_journal_soon(struct net_guard *g); /* in this iteration of the loop */
+bool net_journal_is_read(const struct net_guard *g); /* all of both */
+/* Removes those that are read. */
 void net_journal_remove(struct net_guard *g);
-int net_journal_report(struct net_guard *g); /* a memfd */
+extern const char *const net_journal_names[NET_PARTS];
+
+/* net_reader.c */
+/* Starts coffer-netd, once; net_reader_started() then waits until it has been executed. */
+int net_reader_begin(struct net_guard *g, struct err *e) MUST_CHECK;
+int net_reader_started(struct net_guard *g, struct err *e) MUST_CHECK;
+void net_reader_soon(struct net_guard *g); /* a line must reach the log at once */
+/* Events up to now are in the log when this returns, up to a turn of coffer-netd, or it is down and the log says so. Negative: they
+ * could not be written. */
+int net_reader_catch_up(struct net_guard *g) MUST_CHECK;
+/* Nobody writes the journals any more: all of them come into the log, as far as coffer-netd does its part; it has ended then. */
+void net_reader_finish(struct net_guard *g);
+int net_reader_report(struct net_guard *g); /* a memfd */
+/* Writes an event that coffer-netd packed into the log, under the run's id. -EPROTO: it is not valid. */
+int net_reader_log(const struct net_config *c, const void *packed, size_t len) MUST_CHECK;
 
 /* net_reload.c */
 void net_reload_watch(struct net_guard *g);
@@ -191,8 +218,7 @@ int net_widen_begin(struct net_guard *g, struct err *e) MUST_CHECK; /* applies t
 
 /* net_say.c */
 void net_say(struct net_guard *g, enum net_level level, const char *fmt, ...) PRINTF_LIKE(3, 4);
-void net_say_denied(struct net_guard *g, const struct net_line *l);
-void net_say_rest(struct net_guard *g);
+void net_say_denied(struct net_guard *g, const struct netd_said *s);
 
 /* net_ask.c */
 int net_ask_open(struct net_guard *g, struct err *e) MUST_CHECK;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Starts coffer-egress and coffer-dial: descriptors at fixed numbers, nothing else open, no environment, not
+ * Starts coffer-egress, coffer-dial and coffer-netd: descriptors at fixed numbers, nothing else open, no environment, not
  * as the host's root, and with resource limits, because input from inside the sandbox determines their usage.
  * They confine themselves further before they read a byte.
  */
@@ -19,18 +19,25 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#define MEMORY_MAX (512ULL << 20) /* of both together, including the kernel's memory for their sockets */
+#define MEMORY_MAX (512ULL << 20) /* of all together, including the kernel's memory for their sockets */
 #define PIDS_MAX 16
 #define JOURNAL_MAX (64ULL << 30) /* offsets only grow; folded bytes take no space */
 #define NOFILE_MAX 65536
-#define OWN_ID 65533 /* within the run's block of ids: never the command's */
+#define BACKOFF_FIRST (100 * NSEC_PER_MSEC)
+#define BACKOFF_MOST (5 * NSEC_PER_SEC)
+#define LIVED_LONG (30 * NSEC_PER_SEC) /* after this long a death counts as the first again */
+/* Within the run's block of ids: never the command's. What reads the journals is apart from what writes them. */
+#define TRAFFIC_ID 65533
+#define READER_ID 65532
 
 static const struct {
 	const char *name;
 	uint64_t data; /* RLIMIT_DATA in bytes */
+	uint32_t id;
 } programs[] = {
-	[NET_EGRESS] = { "coffer-egress", 384ULL << 20 },
-	[NET_DIAL] = { "coffer-dial", 192ULL << 20 },
+	[NET_EGRESS] = { "coffer-egress", 384ULL << 20, TRAFFIC_ID },
+	[NET_DIAL] = { "coffer-dial", 192ULL << 20, TRAFFIC_ID },
+	[NET_READER] = { "coffer-netd", 64ULL << 20, READER_ID },
 };
 
 const char *net_part_name(enum net_part p)
@@ -74,9 +81,25 @@ void net_cgroup_close(struct net_guard *g)
 }
 
 /* Never the host's root: an id of the run's own block, which nobody else has. */
-static uint32_t program_uid(const struct ids *ids)
+static uint32_t program_uid(const struct ids *ids, enum net_part part)
 {
-	return ids->out_uid >= IDS_BLOCK ? ids->out_uid + OWN_ID : 65534;
+	return ids->out_uid >= IDS_BLOCK ? ids->out_uid + programs[part].id : 65534;
+}
+
+int net_proc_socket(struct net_proc *p, struct err *e)
+{
+	int sv[2];
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv) < 0)
+		return err_sys(e, -errno, "cannot make a socket pair");
+	if (fd_set_nonblock(sv[0], true) < 0) {
+		fd_close(sv[0]);
+		fd_close(sv[1]);
+		return err_sys(e, -errno, "cannot make a socket pair");
+	}
+	p->w_ctl.fd = fd_close(p->w_ctl.fd);
+	p->w_ctl.fd = sv[0];
+	return sv[1];
 }
 
 int net_proc_start(struct net_proc *p, const int *fds, size_t n, struct err *e)
@@ -90,7 +113,7 @@ int net_proc_start(struct net_proc *p, const int *fds, size_t n, struct err *e)
 				 .argv = argv,
 				 .fds = given,
 				 .n_fds = n,
-				 .id = program_uid(&p->g->c.spec->ids),
+				 .id = program_uid(&p->g->c.spec->ids, p->part),
 				 .ignore = SPAWN_SIGNAL(SIGPIPE) | SPAWN_SIGNAL(SIGXFSZ),
 				 .limits = limits,
 				 .n_limits = ARRAY_SIZE(limits),
@@ -138,6 +161,37 @@ int net_proc_started(struct net_proc *p, struct err *e)
 	if (r < 0)
 		net_proc_kill(p);
 	return r;
+}
+
+uint64_t net_proc_start_again_at(uint64_t *backoff, uint64_t up_since)
+{
+	const uint64_t now = clock_nsec(CLOCK_MONOTONIC);
+
+	if (up_since && now - up_since > LIVED_LONG)
+		*backoff = 0;
+	*backoff = !*backoff ? BACKOFF_FIRST : *backoff * 2 > BACKOFF_MOST ? BACKOFF_MOST : *backoff * 2;
+	return now + *backoff;
+}
+
+bool net_proc_has_ended(const struct net_proc *p, siginfo_t *ret)
+{
+	*ret = (siginfo_t){ 0 };
+	if (p->pid < 0)
+		return false;
+	return waitid(P_PIDFD, (id_t)p->w_pid.fd, ret, WEXITED | WNOHANG | WNOWAIT) < 0 || ret->si_pid != 0;
+}
+
+void net_proc_describe_end(const struct net_proc *p, const siginfo_t *si, char out[320])
+{
+	if (p->why[0])
+		snprintf(out, 320, "%s", p->why);
+	else if (si->si_pid == 0)
+		snprintf(out, 320, "it ended with an unknown status");
+	else if (si->si_code == CLD_EXITED)
+		snprintf(out, 320, "it ended with status %d", si->si_status);
+	else
+		snprintf(out, 320, "it was killed by signal %d (%s)", si->si_status,
+			 strsignal(si->si_status));
 }
 
 void net_proc_kill(struct net_proc *p)

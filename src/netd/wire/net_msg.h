@@ -17,7 +17,7 @@ enum net_msg_type {
 	NET_SAY,      /* a line for the terminal of `coffer run`; level: enum net_level */
 	NET_FAILED,   /* there is no network, with the reason: the sandbox must be ended */
 	NET_AGENT,    /* a new channel of the ssh-agent, after the vault was restarted */
-	NET_ENDED,    /* a memfd: members of the "network" object of the report, JSON */
+	NET_ENDED,    /* a memfd: members of the "network" object of the report, JSON; level: enum net_end */
 	/* A key is to sign, and its binding requires a person's approval (net_sign.h). `level` is the
 	 * launcher's ticket. */
 	NET_SIGN,	 /* to the guard: struct net_sign */
@@ -31,6 +31,9 @@ enum net_msg_type {
 };
 
 enum net_level { NET_LEVEL_NOTE, NET_LEVEL_WARN };
+
+/* Is everything that the network did in the log, or is there a journal for net_finish()? */
+enum net_end { NET_ALL_LOGGED, NET_LEFT_OVER };
 
 /* The subject of a NET_SAY line, so that lines about one subject can be merged. */
 #define NET_SAY_PLAIN 0u	/* not counted: the text is the whole line */
