@@ -85,7 +85,7 @@ static void deny_foreign_verdict(struct exch *e, const char *what)
 	e->verdict.need = 0;
 	snprintf(
 		e->verdict.why, sizeof(e->verdict.why),
-		"this rule accepts only secrets that coffer inserts; the request has a credential of its own (%s)",
+		"this rule accepts only secrets that coffer inserts; the request has credentials of its own (%s)",
 		what);
 	e->verdict.hint = "Send the request without it.";
 }
