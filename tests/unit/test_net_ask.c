@@ -136,6 +136,43 @@ static void test_unread(void)
 	close(theirs);
 }
 
+/* An answer that waits for a changed policy: sent once that is compiled, given back if its coffer-egress is gone by then. */
+static void test_held(void)
+{
+	struct {
+		struct ctl_head h;
+		struct ctl_answer a;
+	} m;
+
+	CHECK(start_egress(false));
+	ask(20, "/held");
+	CHECK(fdpass_recv(theirs, &m, sizeof(m), NULL, 0) == 0 && m.h.type == CTL_ASKED);
+	g.ask_held = true;
+	CHECK(approve("4") == 0 && view("4").state == ASK_SPENT);
+	CHECKF(fdpass_recv(theirs, &m, sizeof(m), NULL, 0) == -EAGAIN, "a held answer is not sent yet");
+	net_ask_release(&g);
+	CHECKF(fdpass_recv(theirs, &m, sizeof(m), NULL, 0) == 0 && m.h.type == CTL_ANSWER &&
+		       m.a.ticket == 20 && m.a.allow == CTL_YES,
+	       "a held answer is sent when the policy is compiled");
+	net_ask_release(&g);
+	CHECKF(fdpass_recv(theirs, &m, sizeof(m), NULL, 0) == -EAGAIN, "a held answer is sent once");
+	ask(21, "/held");
+	CHECK(fdpass_recv(theirs, &m, sizeof(m), NULL, 0) == 0 && m.h.type == CTL_ASKED);
+	g.ask_held = true;
+	CHECK(approve("5") == 0 && view("5").state == ASK_SPENT);
+	net_proc_kill(&g.proc[NET_EGRESS]);
+	net_ask_egress_gone(&g);
+	close(theirs);
+	CHECKF(view("5").state == ASK_PARKED, "a held answer is given back when coffer-egress is gone");
+	CHECK(start_egress(false));
+	net_ask_release(&g);
+	CHECKF(fdpass_recv(theirs, &m, sizeof(m), NULL, 0) == -EAGAIN,
+	       "a restarted coffer-egress gets no answer of the one before");
+	net_proc_kill(&g.proc[NET_EGRESS]);
+	net_ask_egress_gone(&g);
+	close(theirs);
+}
+
 /* However often it happens, no place in the list stays taken. */
 static void test_places(void)
 {
@@ -147,7 +184,7 @@ static void test_places(void)
 			break;
 		snprintf(path, sizeof(path), "/p%llu", (unsigned long long)i);
 		ask(100 + i, path);
-		snprintf(id, sizeof(id), "%llu", (unsigned long long)(4 + i));
+		snprintf(id, sizeof(id), "%llu", (unsigned long long)(6 + i));
 		if (view(id).state != ASK_PENDING || approve(id) < 0) {
 			CHECKF(false, "question %llu is pending and can be approved", (unsigned long long)i);
 			break;
@@ -254,6 +291,7 @@ int main(void)
 	test_taken();
 	g.is_up = true;
 	test_unread();
+	test_held();
 	test_places();
 	net_ask_close(&g);
 	test_not_spawned();

@@ -96,8 +96,8 @@ int main(void)
 	__asm__ volatile("" : : "r"(control) : "memory");
 	free(control);
 	CHECK(fd >= 0 && write_file(fd, word));
-	mem = net_give_proxies(&cp, &e);
-	CHECKF(mem >= 0 && lseek(mem, 0, SEEK_END) > (off_t)LINES * 20,
+	mem = memfile_make("proxy-sets", NULL, 0, false, &e);
+	CHECKF(mem >= 0 && net_give_proxies(mem, &cp, &e) == 0 && lseek(mem, 0, SEEK_END) > (off_t)LINES * 20,
 	       "the memory file of the process is readable %s", e.msg);
 	CHECKF(count_in_heap(word) == 0, "no credential is left in freed memory: %u are",
 	       count_in_heap(word));

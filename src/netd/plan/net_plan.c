@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compiles --net, --allow and --policy into a policy, for the first time and after each change of a file.
- * Refuses policy files that the sandbox could write.
+ * Compiles --net, --allow and --policy into a policy, and takes over what another process has compiled after a change of a
+ * file. Must not put a policy in force that the sandbox could write.
  */
 #include "netd/plan/net_plan.h"
 #include "base/clock.h"
@@ -74,12 +74,12 @@ static int check_policy_place(const struct net_plan *p, const char *file, struct
 	return check_hard_links(p, file, e);
 }
 
-static int check_policy_places(const struct net_plan *p, const struct config_policy *cp, struct err *e)
+static int check_policy_places(const struct net_plan *p, const struct strv *files, struct err *e)
 {
 	int r = 0;
 
-	for (size_t i = 0; r == 0 && i < cp->files.n; i++)
-		r = check_policy_place(p, cp->files.v[i], e);
+	for (size_t i = 0; r == 0 && i < files->n; i++)
+		r = check_policy_place(p, files->v[i], e);
 	return r;
 }
 
@@ -163,31 +163,99 @@ int net_plan_grant(struct net_plan *p, struct spec *s, int run_fd, struct err *e
 	return 0;
 }
 
-int net_plan_compile(struct net_plan *p, struct err *e)
+/* Puts the policy in force, with the granted rules; `bytes`: those that it uses in place. Takes over both, on failure
+ * neither. */
+static int replace_policy(struct net_plan *p, struct config_policy *cp, struct buf *bytes, struct err *e)
 {
-	const struct config_policy_args a = net_plan_args(p);
-	struct config_policy cp = { 0 };
-	char before[sizeof(p->base)], base[sizeof(p->base)];
-	int r = config_policy_load(&a, &cp, e);
+	char base[sizeof(p->base)];
+	bool same;
+	int r;
 
+	format_policy_digest(cp->policy, base);
+	r = p->widen.n ? add_granted_rules(p, cp->policy, e) : 0;
 	if (r < 0)
 		return r;
-	format_policy_digest(cp.policy, base);
-	r = check_policy_places(p, &cp, e);
-	r = r < 0 || !p->widen.n ? r : add_granted_rules(p, cp.policy, e);
-	if (r < 0) {
-		config_policy_release(&cp);
-		return r;
-	}
-	memcpy(before, p->base, sizeof(before));
+	same = str_eq(p->base, base);
 	config_policy_release(&p->cp);
-	p->cp = cp;
+	buf_release(&p->bytes);
+	p->cp = *cp;
+	p->bytes = *bytes;
+	*bytes = BUF_INIT;
 	memcpy(p->base, base, sizeof(base));
 	update_policy_facts(p);
-	if (str_eq(before, base))
+	if (same)
 		return 0;
 	p->generation++;
 	return 1;
+}
+
+int net_plan_load(const struct net_plan *p, struct config_policy *ret, bool *ret_same, struct err *e)
+{
+	const struct config_policy_args a = net_plan_args(p);
+	char base[sizeof(p->base)];
+	int r = config_policy_load(&a, ret, e);
+
+	if (r < 0)
+		return r;
+	format_policy_digest(ret->policy, base);
+	*ret_same = str_eq(base, p->base);
+	return 0;
+}
+
+int net_plan_compile(struct net_plan *p, struct err *e)
+{
+	struct config_policy cp = { 0 };
+	struct buf none = BUF_INIT;
+	bool same = false;
+	int r = net_plan_load(p, &cp, &same, e);
+
+	if (r < 0)
+		return r;
+	r = check_policy_places(p, &cp.files, e);
+	r = r < 0 ? r : replace_policy(p, &cp, &none, e);
+	if (r < 0)
+		config_policy_release(&cp);
+	return r;
+}
+
+/* The places are judged here, with this process's own rights: the one that read the files has fewer, and may have been
+ * taken over by them. It cannot leave out the file of the command line. */
+static int check_compiled_places(const struct net_plan *p, const struct net_compiled *c, struct err *e)
+{
+	autofree char *real = p->file ? realpath(p->file, NULL) : NULL;
+	int r = real ? check_policy_place(p, real, e) : 0;
+
+	return r < 0 ? r : check_policy_places(p, &c->files, e);
+}
+
+static void take_compiled_files(struct config_policy *cp, struct net_compiled *c)
+{
+	strv_release(&cp->files);
+	cp->files = c->files;
+	c->files = STRV_INIT;
+}
+
+int net_plan_adopt(struct net_plan *p, struct net_compiled *c, struct err *e)
+{
+	struct config_policy cp = { 0 };
+	int r;
+
+	if (c->outcome == NET_COMPILED_BROKEN)
+		return err_set(e, -EINVAL, "%s", c->error);
+	r = check_compiled_places(p, c, e);
+	if (r < 0)
+		return r;
+	if (c->outcome == NET_COMPILED_SAME) {
+		take_compiled_files(&p->cp, c);
+		return 0;
+	}
+	r = policy_unpack(net_compiled_bundle(c), c->bundle_len, &cp.policy, e);
+	r = r < 0 ? r : replace_policy(p, &cp, &c->bytes, e);
+	if (r < 0)
+		config_policy_release(&cp);
+	else
+		take_compiled_files(&p->cp, c);
+	return r;
 }
 
 /* The path as named, and its real path. */
@@ -245,6 +313,7 @@ void net_plan_release(struct net_plan *p)
 	free(p->real);
 	free(p->profile);
 	config_policy_release(&p->cp);
+	buf_release(&p->bytes);
 	net_secrets_release(&p->secrets);
 	*p = NET_PLAN_INIT;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The plan of a run's network: the policy compiled from the command line, the policy file and earlier grants,
- * before there is a sandbox. The launcher makes it; the guard compiles it anew when a file changes. Nothing
- * here opens a connection or starts a process.
+ * before there is a sandbox. The launcher makes it. When a file changes a child of the guard compiles it
+ * (net_plan_load()), and the guard adopts the checked result (net_plan_adopt()): the guard itself parses no file of a
+ * policy. Nothing here opens a connection or starts a process.
  */
 #ifndef NETD_NET_PLAN_H
 #define NETD_NET_PLAN_H
@@ -12,6 +13,7 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "config/policy_file.h"
+#include "netd/plan/net_compiled.h"
 #include "netd/plan/net_secret.h"
 #include "sandbox/spec/spec.h"
 
@@ -29,7 +31,8 @@ struct net_plan {
 	struct strv resolvers;	 /* --resolver as typed */
 	char *file;		 /* --policy, the path as given, absolute: its links may change; NULL: none */
 	char *real;		 /* its real path when the run began */
-	struct config_policy cp; /* compiled; generation 1 */
+	struct config_policy cp; /* compiled; generation 1. An adopted one has only `policy` and `files` */
+	struct buf bytes;	 /* the result that an adopted policy uses in place */
 	struct strv read_from;	 /* paths that the sandbox may write: no policy may be read from there */
 	struct strv conflicts;	 /* ineffective options, and notes about secrets; reported at the start */
 	char digest[72];	 /* "sha256:…" */
@@ -45,8 +48,15 @@ struct net_plan {
 #define NET_PLAN_INIT ((struct net_plan){ .mode = -1, .secrets = NET_SECRETS_INIT })
 
 /* Compiles the plan's policy anew; on failure the plan is unchanged. 1: the policy has changed, 0: it has
- * not. */
+ * not. For the launcher, before there is a sandbox. */
 int net_plan_compile(struct net_plan *p, struct err *e) MUST_CHECK;
+/* For the process that the guard has compile: parses the files and changes nothing. *ret_same: this is the policy of
+ * `base`. */
+int net_plan_load(const struct net_plan *p, struct config_policy *ret, bool *ret_same,
+		  struct err *e) MUST_CHECK;
+/* For the guard: puts that process's result in force, and takes from it what it needs. Returns as
+ * net_plan_compile(). */
+int net_plan_adopt(struct net_plan *p, struct net_compiled *c, struct err *e) MUST_CHECK;
 /* Applies the rules in `widen` to the current policy, without reading a file. Returns as above; on failure
  * the policy is unchanged. */
 int net_plan_widen(struct net_plan *p, struct err *e) MUST_CHECK;

@@ -227,7 +227,7 @@ static int prepare_shared_files(struct net_guard *g, struct err *e)
 	if (r >= 0 && g->ca < 0)
 		r = g->ca = memfile_make("ca", NULL, 0, false, e);
 	if (r >= 0 && g->proxy_sets < 0 && policy_needs_proxies(g->c.plan->cp.policy))
-		r = g->proxy_sets = net_give_proxies(&g->c.plan->cp, e);
+		r = g->proxy_sets = net_compile_credentials(g, e);
 	if (r < 0)
 		return r;
 	if (g->store < 0)
@@ -372,6 +372,7 @@ static void end_network(struct net_guard *g)
 		return;
 	g->ending = true;
 	loop_timer_off(&g->loop, &g->t_start);
+	net_compile_stop(g);
 	/* A program that has started may have taken the packets already. */
 	if (!e->ready && (e->pid >= 0 || has_refused_packets(g)))
 		wait_for_ready(g, e);

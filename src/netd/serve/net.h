@@ -12,7 +12,8 @@
  * G3  Journals are hostile until checked line by line (net_fold.h); a run's traffic cannot push other events
  *     out of the log.
  * G4  A policy file that is broken after a change grants nothing: the policy in force stays, and that is
- *     reported. A program that does not take a new bundle is ended and restarted with it.
+ *     reported. So is one that the process which compiles it (net_compile.h) does not bring to an end. A program that
+ *     does not take a new bundle is ended and restarted with it.
  * G5  If the programs cannot be started at all the sandbox is ended (cause "network"); there is no way around
  *     them.
  *

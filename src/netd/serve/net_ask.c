@@ -15,6 +15,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define HELD_MOST (10 * NSEC_PER_SEC)
+
 static const enum ask_kind kind_of_message[] = {
 	[ASKMSG_CONNECT] = ASK_CONNECT, [ASKMSG_REQUEST] = ASK_REQUEST, [ASKMSG_GRAPHQL] = ASK_GRAPHQL,
 	[ASKMSG_GIT] = ASK_GIT,		[ASKMSG_SECRET] = ASK_SECRET,	[ASKMSG_WIDEN] = ASK_WIDEN,
@@ -91,23 +93,54 @@ static void on_waiter_answer(void *ctx, uint64_t waiter, bool allow, const char 
 		send_egress_answer(g, &a);
 }
 
+void net_ask_release(struct net_guard *g)
+{
+	struct ctl_answer a;
+
+	loop_timer_off(&g->loop, &g->t_held);
+	g->ask_held = false;
+	for (size_t at = 0; at + sizeof(a) <= g->ask_queue.len; at += sizeof(a)) {
+		memcpy(&a, g->ask_queue.data + at, sizeof(a));
+		send_egress_answer(g, &a);
+	}
+	buf_release(&g->ask_queue);
+}
+
+static void on_held_timer(struct timer *t)
+{
+	net_ask_release(t->ctx);
+}
+
 /*
  * Held requests are decided by the new policy first: coffer-egress gets the policy before the answers, for
  * which nobody waits there any more then. Otherwise a request that was let through and not sent yet would be
- * cut off by the change.
+ * cut off by the change. The policy is compiled meanwhile, but people do not wait for that without end.
  */
 static void on_always_answer(void *ctx, bool before)
 {
 	struct net_guard *g = ctx;
+
+	if (before) {
+		g->ask_held = true;
+		return;
+	}
+	if (!g->t_held.armed) {
+		g->t_held = (struct timer){ .fn = on_held_timer, .ctx = g };
+		loop_timer(&g->loop, &g->t_held, clock_nsec(CLOCK_MONOTONIC) + HELD_MOST);
+	}
+	if (!net_reload_now(g))
+		net_ask_release(g);
+}
+
+/* A coffer-egress that is gone was told none of the held answers, and the next one has tickets of its own. */
+static void take_back_held_answers(struct net_guard *g)
+{
 	struct ctl_answer a;
 
-	g->ask_held = before;
-	if (before)
-		return;
-	net_reload_now(g);
 	for (size_t at = 0; at + sizeof(a) <= g->ask_queue.len; at += sizeof(a)) {
 		memcpy(&a, g->ask_queue.data + at, sizeof(a));
-		send_egress_answer(g, &a);
+		if (a.allow == CTL_YES)
+			(void)!asks_unused(g->serve.asks, asks_clock(), a.ticket);
 	}
 	buf_release(&g->ask_queue);
 }
@@ -187,14 +220,17 @@ void net_ask_listen(struct net_guard *g)
 void net_ask_close(struct net_guard *g)
 {
 	loop_timer_off(&g->loop, &g->t_unread);
+	loop_timer_off(&g->loop, &g->t_held);
 	askserve_close(&g->serve);
 	buf_release(&g->ask_queue);
 }
 
 void net_ask_egress_gone(struct net_guard *g)
 {
-	if (g->serve.asks)
-		asks_drop_range(g->serve.asks, asks_clock(), 1, NET_SIGN_WAITER - 1);
+	if (!g->serve.asks)
+		return;
+	take_back_held_answers(g);
+	asks_drop_range(g->serve.asks, asks_clock(), 1, NET_SIGN_WAITER - 1);
 }
 
 void net_ask_new_policy(struct net_guard *g)

@@ -9,7 +9,6 @@
 #include "netd/read/netd_fence.h"
 #include "netd/read/netd_read.h"
 #include "netd/serve/net_int.h"
-#include "sys/fence/caps.h"
 #include "sys/spawn.h"
 
 #include <errno.h>
@@ -72,9 +71,6 @@ _Noreturn static void be_reader(int sock, const int read_fd[NET_PARTS], pid_t pa
 	journal[NET_FROM_DIAL] = read_fd[NET_DIAL] < 0 ? -1 : NETD_FD_DIAL;
 	netd_prepare();
 	spawn_plain_signals(SPAWN_SIGNAL(SIGPIPE));
-	/* The launcher may hold capabilities without the one that fence_up() needs to give up others. */
-	if (caps_give_up_all(&e) < 0)
-		_exit(125);
 	spawn_die_with(parent);
 	if (fence_up(&netd_fence, &e) < 0)
 		_exit(125);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory files for coffer-egress and coffer-dial: policy bundle and credentials of proxies, sealed if they
- * are read-only.
+ * What coffer-egress and coffer-dial get in memory files: the policy bundle, and the credentials of proxies. The guard must
+ * not read the latter: the process that compiles the policy does (net_compile_child.c).
  */
 #include "base/fd.h"
 #include "netd/serve/net_int.h"
@@ -70,12 +70,15 @@ static int add_proxy_credentials(struct buf *b, const struct config_proxy_secret
 	return buf_error(b) ? err_set(e, -ENOMEM, "out of memory") : 0;
 }
 
-int net_give_proxies(const struct config_policy *cp, struct err *e)
+int net_give_proxies(int fd, const struct config_policy *cp, struct err *e)
 {
 	CLEANUP(wipe_buffer) struct buf b = { .wipe = true };
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < cp->n_proxy_secrets; i++)
 		r = add_proxy_credentials(&b, &cp->proxy_secrets[i], e);
-	return r < 0 ? r : memfile_make("proxy-sets", buf_cstr(&b), b.len, true, e);
+	if (r < 0)
+		return r;
+	r = b.len ? fd_write_all(fd, b.data, b.len) : 0;
+	return r < 0 ? err_sys(e, r, "cannot hand over the proxies' credentials") : 0;
 }

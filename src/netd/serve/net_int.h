@@ -9,6 +9,7 @@
  *   net_reader.c    coffer-netd, which reads the journals, and what it says on the way into the log
  *   net_finish.c    the journals of a run whose guard is gone
  *   net_reload.c    changes of a policy file
+ *   net_compile.c   compiling a changed policy in a child (net_compile.h)
  *   net_say.c       lines for the terminal
  *   net_ask.c       the ask server of a run with a network: questions of coffer-egress
  *   net_widen.c     rules that a person granted on top of the policy
@@ -39,6 +40,7 @@
 enum net_part { NET_EGRESS, NET_DIAL, NET_PARTS, NET_READER = NET_PARTS };
 
 struct net_guard;
+struct net_compiler; /* net_compile.c */
 
 /* One of the programs. */
 struct net_proc {
@@ -118,7 +120,10 @@ struct net_guard {
 	struct timer t_reload, t_look;
 	char *broken; /* why the file is broken now; NULL: it is not */
 	unsigned looks;
-	uint64_t files_seen; /* checksum of the state of the policy's files when they were read */
+	uint64_t files_seen;	       /* checksum of the state of the policy's files before they were read */
+	struct net_compiler *compiler; /* NULL: none is compiling */
+	struct timer t_compile;
+	unsigned n_let_go; /* killed ones that have not ended yet */
 
 	struct askserve serve;
 	uint64_t ask_said;		 /* number of the last question that was reported */
@@ -127,6 +132,7 @@ struct net_guard {
 	size_t n_unread;
 	bool ask_held; /* answers are held in ask_queue: an array of struct ctl_answer */
 	struct buf ask_queue;
+	struct timer t_held;
 	bool plan_stored;
 
 	struct watch w_vault; /* coffer-vault's pidfd */
@@ -206,10 +212,22 @@ int net_reader_log(const struct net_config *c, const void *packed, size_t len) M
 
 /* net_reload.c */
 void net_reload_watch(struct net_guard *g);
-/* The plan's policy differs from the one with digest `before`: logs that, then gives it to both programs. */
-int net_policy_changed(struct net_guard *g, const char *before, struct err *e) MUST_CHECK;
-/* Checks at once whether the file has changed. */
-void net_reload_now(struct net_guard *g);
+/* The plan's policy differs from the one with digest `before`: logs that, then gives it to both programs. With the
+ * proxies' credentials, which it takes over; NULL: they are the same. */
+int net_policy_changed(struct net_guard *g, const char *before, int *credentials, struct err *e) MUST_CHECK;
+/* The end of a compile: its result, or NULL and the error. Takes over the result, and the descriptor of the proxies'
+ * credentials if it needs it. */
+void net_reload_compiled(struct net_guard *g, struct net_compiled *result, int *credentials, struct err *e);
+/* Compiles the policy at once, in case the file has changed. False: there is none; otherwise net_ask_release() follows. */
+bool net_reload_now(struct net_guard *g);
+
+/* net_compile.c */
+/* Starts to compile, in the place of an earlier one; net_reload_compiled() follows, within this call if it cannot be
+ * started. */
+void net_compile_start(struct net_guard *g);
+void net_compile_stop(struct net_guard *g);
+/* The credentials of the plan's proxies, in a sealed memory file: waits for a child of its own to read them. */
+int net_compile_credentials(struct net_guard *g, struct err *e) MUST_CHECK;
 
 /* net_widen.c: the callbacks of struct askserve_owner. */
 int net_widen_check(struct net_guard *g, const char *rule, struct buf *canon, struct err *e) MUST_CHECK;
@@ -226,6 +244,7 @@ void net_ask_listen(struct net_guard *g); /* idempotent */
 void net_ask_close(struct net_guard *g);
 void net_ask_egress_gone(struct net_guard *g);
 void net_ask_new_policy(struct net_guard *g);
+void net_ask_release(struct net_guard *g); /* sends the answers that were held for a changed policy */
 /* Takes CTL_ASK and its kin. */
 int net_ask_take(struct net_guard *g, uint32_t type, const char *data, size_t len) MUST_CHECK;
 
@@ -248,6 +267,7 @@ int net_vault_give_dial(struct net_guard *g, int *ret_list, int *ret_channel, st
 
 /* net_give.c */
 int net_give_bundle(struct net_guard *g, struct err *e) MUST_CHECK;
-int net_give_proxies(const struct config_policy *cp, struct err *e) MUST_CHECK;
+/* In the process that compiles: writes the credentials of the policy's proxies to fd. */
+int net_give_proxies(int fd, const struct config_policy *cp, struct err *e) MUST_CHECK;
 
 #endif

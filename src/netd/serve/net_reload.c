@@ -3,7 +3,8 @@
  * Reloads the policy when its files change. Each file, and each link on the way, is watched by its directory,
  * because editors replace files. That misses a replaced parent directory and writes by other machines to a
  * shared file system, so the state of the paths is also compared every few seconds. A file that is broken or
- * missing after a change grants nothing new: the old policy stays in force, and that is reported.
+ * missing after a change grants nothing new: the old policy stays in force, and that is reported. Nothing here opens
+ * or parses such a file: a child does (net_compile.h).
  */
 #include "base/clock.h"
 #include "base/fd.h"
@@ -65,25 +66,24 @@ static void send_bundle(struct net_guard *g)
 	}
 }
 
-static int make_new_bundle(struct net_guard *g, struct err *e)
+static int make_new_bundle(struct net_guard *g, int *credentials, struct err *e)
 {
-	int fd;
+	int r = net_give_bundle(g, e);
 
-	if (policy_needs_proxies(g->c.plan->cp.policy)) {
-		fd = net_give_proxies(&g->c.plan->cp, e);
-		if (fd < 0)
-			return fd;
+	if (r < 0 || !policy_needs_proxies(g->c.plan->cp.policy))
+		return r;
+	if (credentials) {
 		fd_close(g->proxy_sets);
-		g->proxy_sets = fd;
-		if (!g->t_stats.armed && g->started)
-			loop_timer(&g->loop, &g->t_stats, clock_nsec(CLOCK_MONOTONIC) + NSEC_PER_SEC);
+		g->proxy_sets = TAKE_FD(*credentials);
 	}
-	return net_give_bundle(g, e);
+	if (!g->t_stats.armed && g->started)
+		loop_timer(&g->loop, &g->t_stats, clock_nsec(CLOCK_MONOTONIC) + NSEC_PER_SEC);
+	return 0;
 }
 
-int net_policy_changed(struct net_guard *g, const char *before, struct err *e)
+int net_policy_changed(struct net_guard *g, const char *before, int *credentials, struct err *e)
 {
-	int r = make_new_bundle(g, e);
+	int r = make_new_bundle(g, credentials, e);
 
 	if (r < 0)
 		return r;
@@ -121,22 +121,11 @@ static uint64_t checksum_files(const struct strv *files)
 	return sum;
 }
 
-/* If the set of files has changed, or one changed meanwhile, the next check finds a difference and reads
- * everything again. */
-static int compile_and_remember(struct net_guard *g, struct err *e)
-{
-	uint64_t first = checksum_files(&g->c.plan->cp.files);
-	int r = net_plan_compile(g->c.plan, e);
-
-	g->files_seen = checksum_files(&g->c.plan->cp.files) == first ? first : 0;
-	return r;
-}
-
 /* A broken policy may wait for a file that is on no list yet, because only the new policy names it. */
 static void on_files_timer(struct timer *t)
 {
 	struct net_guard *g = t->ctx;
-	bool again = g->broken && ++g->looks % LOOKS_BROKEN == 0;
+	bool again = g->broken && !g->compiler && ++g->looks % LOOKS_BROKEN == 0;
 
 	if (again || checksum_files(&g->c.plan->cp.files) != g->files_seen)
 		loop_timer(&g->loop, &g->t_reload, clock_nsec(CLOCK_MONOTONIC) + SETTLE);
@@ -146,15 +135,33 @@ static void on_files_timer(struct timer *t)
 static void on_reload_timer(struct timer *t)
 {
 	struct net_guard *g = t->ctx;
+
+	g->files_seen = checksum_files(&g->c.plan->cp.files);
+	net_compile_start(g);
+}
+
+/* If the set of files has changed, or one changed meanwhile, the next check finds a difference and reads
+ * everything again. */
+static int adopt_and_remember(struct net_guard *g, struct net_compiled *result, struct err *e)
+{
+	int r = result ? net_plan_adopt(g->c.plan, result, e) : e->code;
+
+	if (checksum_files(&g->c.plan->cp.files) != g->files_seen)
+		g->files_seen = 0;
+	return r;
+}
+
+static void put_result_in_force(struct net_guard *g, struct net_compiled *result, int *credentials,
+				struct err *e)
+{
 	struct net_plan *p = g->c.plan;
 	char before[sizeof(p->digest)];
-	struct err e = ERR_INIT;
 	int r;
 
 	memcpy(before, p->digest, sizeof(before));
-	r = compile_and_remember(g, &e);
+	r = adopt_and_remember(g, result, e);
 	if (r < 0) {
-		refuse_broken_policy(g, &e);
+		refuse_broken_policy(g, e);
 		return;
 	}
 	if (g->broken && r == 0)
@@ -165,16 +172,22 @@ static void on_reload_timer(struct timer *t)
 		net_reload_watch(g); /* the same rules may come from other files */
 		return;
 	}
-	r = net_policy_changed(g, before, &e);
+	r = net_policy_changed(g, before, credentials, e);
 	if (r < 0) {
 		/* Both programs still have the old policy: the next change is compared with that. */
 		memcpy(p->digest, before, sizeof(before));
 		p->base[0] = '\0';
-		refuse_broken_policy(g, &e);
+		refuse_broken_policy(g, e);
 		return;
 	}
 	net_say(g, NET_LEVEL_NOTE, "the policy was changed");
 	net_reload_watch(g);
+}
+
+void net_reload_compiled(struct net_guard *g, struct net_compiled *result, int *credentials, struct err *e)
+{
+	put_result_in_force(g, result, credentials, e);
+	net_ask_release(g);
 }
 
 static bool is_policy_file_name(const struct net_plan *p, const char *name)
@@ -247,10 +260,11 @@ void net_reload_watch(struct net_guard *g)
 		loop_timer(&g->loop, &g->t_look, clock_nsec(CLOCK_MONOTONIC) + LOOK);
 }
 
-void net_reload_now(struct net_guard *g)
+bool net_reload_now(struct net_guard *g)
 {
 	if (g->w_notify.fd < 0)
-		return;
+		return false;
 	loop_timer_off(&g->loop, &g->t_reload);
 	on_reload_timer(&g->t_reload);
+	return true;
 }

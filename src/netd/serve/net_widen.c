@@ -94,7 +94,7 @@ int net_widen_apply(struct net_guard *g, struct err *e)
 	swap_lists(&p->widen_by, &ids);
 	r = r < 0 ? r : net_plan_widen(p, e);
 	if (r == 1) {
-		r = net_policy_changed(g, before, e);
+		r = net_policy_changed(g, before, NULL, e);
 		if (r == 0) {
 			report_rules(g, &ids, &p->widen_by, "is open now: a person granted it", &p->widen);
 			report_rules(g, &p->widen_by, &ids, "is closed again", &rules);

@@ -9,6 +9,7 @@
 #include "sys/fence/caps.h"
 
 #include <errno.h>
+#include <linux/capability.h>
 #include <sys/prctl.h>
 
 #if SANITIZED
@@ -47,7 +48,11 @@ static int drop_fence_caps(const struct fence *f, struct err *e)
 	uint64_t have = 0;
 	int r = caps_effective(&have, e);
 
-	return r == 0 && have ? caps_drop_all_but(have & f->caps, e) : r;
+	if (r < 0 || !have)
+		return r;
+	/* Without SETPCAP the bounding set stays as it is: with no_new_privs no exec gains from it. */
+	return have & (1ULL << CAP_SETPCAP) ? caps_drop_all_but(have & f->caps, e)
+					    : caps_give_up(have & f->caps, e);
 }
 
 static int apply_landlock(const struct fence *f, struct err *e)

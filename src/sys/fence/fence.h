@@ -6,7 +6,8 @@
  * Invariants
  *  F1  All steps succeed, or there is an error and the program ends before it has read an untrusted byte. Only Landlock
  *      may be missing, on a kernel without it, and only where `no_landlock` is NULL: there the filter has no call that
- *      opens a file, or the process has a root of its own already.
+ *      opens a file, or opens them for reading only and Landlock would allow that for all, or the process has a root of
+ *      its own already.
  *  F2  Nothing is gained: limits only go down, and a capability is kept only where it was held.
  *  F3  In every case: no core dump, no process but root's can trace it or read its memory, exec gains no privilege,
  *      and no memory is mapped as code.
@@ -16,8 +17,8 @@
  *  2.  not dumpable: /proc/self belongs to root from here on, so id maps must have been written before. Giving
  *      up capabilities does not undo it; a change of identity would.
  *  3.  no_new_privs: without it Landlock and the filter are refused to every process but root's.
- *  4.  capabilities: needs SETPCAP, prctl() and capset(). A process without capabilities cannot empty its bounding
- *      set, but after step 3 it never gains one.
+ *  4.  capabilities: needs prctl() and capset(). A process without SETPCAP cannot empty its bounding set, but after step 3
+ *      it never gains one.
  *  5.  Landlock: opens its paths, with no more right than the program will have itself.
  *  6.  the filter: last, for it has none of the calls above.
  *
