@@ -41,6 +41,17 @@ static bool is_repository(const char *s, size_t len)
 	return true;
 }
 
+/* Would the first of several names be taken for a host? */
+static bool begins_with_host(const char *s, size_t len)
+{
+	const char *slash = memchr(s, '/', len);
+	const size_t n = slash ? (size_t)(slash - s) : 0;
+
+	return n && (memchr(s, '.', n) || memchr(s, ':', n) || (n == 9 && memcmp(s, "localhost", 9) == 0));
+}
+
+/* The short form of a name on Docker Hub: without the host, and without "library/" before a single name. What is left must be read
+ * as the same name again, so nothing is left out where the rest would begin with a host. */
 static const char *shorten_repository(const char *repo, size_t *len)
 {
 	static const char *const fronts[] = { "docker.io/", "index.docker.io/" };
@@ -48,12 +59,13 @@ static const char *shorten_repository(const char *repo, size_t *len)
 	for (size_t i = 0; i < 2; i++) {
 		size_t n = strlen(fronts[i]);
 
-		if (*len > n && memcmp(repo, fronts[i], n) == 0) {
+		if (*len > n && memcmp(repo, fronts[i], n) == 0 && !begins_with_host(repo + n, *len - n)) {
 			repo += n;
 			*len -= n;
+			break;
 		}
 	}
-	if (*len > 8 && memcmp(repo, "library/", 8) == 0) {
+	if (*len > 8 && memcmp(repo, "library/", 8) == 0 && !memchr(repo + 8, '/', *len - 8)) {
 		repo += 8;
 		*len -= 8;
 	}
