@@ -124,6 +124,8 @@ static void test_deaf(void)
 	while (sent < 10000 && net_launcher_send(&g, NET_SAY, NET_LEVEL_WARN, "x", -1) == 0)
 		sent++;
 	CHECKF(sent < 10000, "lines for a deaf launcher are dropped after %d", sent);
+	CHECKF(sent > (int)NETD_SAID_KEYS / 2, "a burst of lines waits for a launcher that is slow: %d",
+	       sent);
 	CHECKF(net_launcher_send(&g, NET_FAILED, 0, "why", -1) == 0,
 	       "a failure still fits into the full queue of a deaf launcher");
 }

@@ -22,7 +22,7 @@
 #include <sys/wait.h>
 
 #define IDLE (500 * NSEC_PER_MSEC)
-#define QUEUED_MAX (32 << 10)
+#define QUEUED_MAX (128 << 10) /* of 208 KiB: a burst of lines fits, and the rest is for important messages */
 #define QUIT_WITHIN (2 * NSEC_PER_SEC)
 #define READY_AT_END (5 * NSEC_PER_SEC)
 #define QUIT_STEP (50 * NSEC_PER_MSEC)
