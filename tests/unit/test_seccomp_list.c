@@ -26,9 +26,8 @@ static const struct seccomp_rule rules[] = {
 enum { DIED = -1, NO_FILTER = 250 };
 
 /* 0, an errno, or DIED by the filter. */
-static int attempt(bool filtered, const long a[7])
+static int attempt_by(const struct seccomp_list *l, const long a[7])
 {
-	struct seccomp_list l = { calls, ARRAY_SIZE(calls), rules, ARRAY_SIZE(rules) };
 	struct sock_filter insns[SECCOMP_LIST_MAX];
 	struct err e = ERR_INIT;
 	int status = 0;
@@ -40,9 +39,9 @@ static int attempt(bool filtered, const long a[7])
 	if (pid == 0) {
 		long r;
 
-		if (filtered && (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
-				 seccomp_list_compile(&l, insns, ARRAY_SIZE(insns), &n, &e) < 0 ||
-				 seccomp_install(insns, n, &e) < 0))
+		if (l && (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
+			  seccomp_list_compile(l, insns, ARRAY_SIZE(insns), &n, &e) < 0 ||
+			  seccomp_install(insns, n, &e) < 0))
 			_exit(NO_FILTER);
 		r = syscall(a[0], a[1], a[2], a[3], a[4], a[5], a[6]);
 		syscall(SYS_exit_group, r == -1 ? (long)errno : 0L);
@@ -52,6 +51,13 @@ static int attempt(bool filtered, const long a[7])
 	if (WIFSIGNALED(status))
 		return WTERMSIG(status) == SIGSYS ? DIED : NO_FILTER;
 	return WEXITSTATUS(status);
+}
+
+static int attempt(bool filtered, const long a[7])
+{
+	const struct seccomp_list l = { calls, ARRAY_SIZE(calls), rules, ARRAY_SIZE(rules) };
+
+	return attempt_by(filtered ? &l : NULL, a);
 }
 
 static const struct {
@@ -74,6 +80,38 @@ static const struct {
 	{ "code", { SYS_mmap, 0, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0 }, DIED },
 };
 
+/* The same rules in a list that forbids: what they had allowed ends the process, and all else is possible. */
+static void check_forbids(void)
+{
+	static const uint16_t no_calls[] = { SYS_getppid };
+	const struct seccomp_list l = { no_calls,	   ARRAY_SIZE(no_calls), rules,
+					ARRAY_SIZE(rules), .aborts = true,	 .forbids = true };
+	static const struct {
+		const char *what;
+		long call[7];
+		int inside;
+	} forbidden[] = {
+		{ "a call on it", { SYS_getppid }, DIED },
+		{ "another", { SYS_getpid }, 0 },
+		{ "arguments that fit a rule", { SYS_socket, AF_UNIX, SOCK_STREAM, 0 }, DIED },
+		{ "arguments that do not", { SYS_socket, AF_UNIX, SOCK_DGRAM, 0 }, 0 },
+		{ "the second of two rules", { SYS_fcntl, 1, F_GETFD }, DIED },
+		{ "neither", { SYS_fcntl, 1, F_SETFD, 0 }, 0 },
+		{ "code in memory",
+		  { SYS_mmap, 0, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0 },
+		  0 },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(forbidden); i++)
+		CHECKF(attempt_by(&l, forbidden[i].call) == forbidden[i].inside,
+		       "a list that forbids judges the call: %s: %s", forbidden[i].what,
+		       forbidden[i].inside == DIED ? "the end" : "possible");
+#if defined(__x86_64__)
+	CHECKF(attempt_by(&l, (const long[7]){ 0x40000000 | 39 }) == DIED,
+	       "a list that forbids ends the process at a call of x32");
+#endif
+}
+
 static void check_size(void)
 {
 	struct seccomp_list l = { calls, ARRAY_SIZE(calls), rules, ARRAY_SIZE(rules) };
@@ -90,6 +128,7 @@ static void check_size(void)
 int main(void)
 {
 	check_size();
+	check_forbids();
 	for (size_t i = 0; i < ARRAY_SIZE(acts); i++) {
 		CHECKF(attempt(false, acts[i].call) == 0,
 		       "control: the call is possible without the list: %s", acts[i].what);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The allowlist of seccomp_list.h as a linear sequence of comparisons. A search tree is not worth it: these programs start
- * seldom and live long, and the kernel caches the numbers that are always allowed. Every other call ends the process.
+ * seldom and live long, and the kernel caches the numbers that are always allowed. What neither a call nor a rule decides gets
+ * the opposite of what they give: an allowlist must not let anything else through.
  */
 #include "sys/fence/seccomp_list.h"
 
@@ -71,7 +72,7 @@ static void add_arch_check(struct prog *p)
 }
 
 /* A call that does not match continues after the rule, with the number loaded again. */
-static void add_rule_check(struct prog *p, const struct seccomp_rule *r)
+static void add_rule_check(struct prog *p, const struct seccomp_rule *r, uint32_t verdict)
 {
 	size_t n = 0;
 	uint8_t left;
@@ -86,7 +87,7 @@ static void add_rule_check(struct prog *p, const struct seccomp_rule *r)
 		add_stmt(p, BPF_ALU | BPF_AND | BPF_K, r->must[i].mask);
 		add_jump(p, BPF_JEQ, r->must[i].value, 0, left);
 	}
-	add_return(p, SECCOMP_RET_ALLOW);
+	add_return(p, verdict);
 	load_word(p, offsetof(struct seccomp_data, nr));
 }
 
@@ -94,20 +95,21 @@ int seccomp_list_compile(const struct seccomp_list *l, struct sock_filter *insns
 			 struct err *e)
 {
 	const struct seccomp_rule self = { SYS_tgkill, { SECCOMP_IS(0, getpid()) } };
+	const uint32_t listed = l->forbids ? SECCOMP_RET_KILL_PROCESS : SECCOMP_RET_ALLOW;
 	struct prog p = { insns, cap, 0 };
 
 	add_arch_check(&p);
 	for (size_t i = 0; i < l->n_calls; i++) {
 		add_jump(&p, BPF_JEQ, l->calls[i], 0, 1);
-		add_return(&p, SECCOMP_RET_ALLOW);
+		add_return(&p, listed);
 	}
-	for (size_t i = 0; i < ARRAY_SIZE(memory); i++)
-		add_rule_check(&p, &memory[i]);
-	if (l->aborts)
-		add_rule_check(&p, &self);
+	for (size_t i = 0; !l->forbids && i < ARRAY_SIZE(memory); i++)
+		add_rule_check(&p, &memory[i], listed);
+	if (l->aborts && !l->forbids)
+		add_rule_check(&p, &self, listed);
 	for (size_t i = 0; i < l->n_rules; i++)
-		add_rule_check(&p, &l->rules[i]);
-	add_return(&p, SECCOMP_RET_KILL_PROCESS);
+		add_rule_check(&p, &l->rules[i], listed);
+	add_return(&p, l->forbids ? SECCOMP_RET_ALLOW : SECCOMP_RET_KILL_PROCESS);
 	if (p.n > cap)
 		return err_set(e, -ENOSPC, "the list of system calls is too long");
 	*ret_n = p.n;

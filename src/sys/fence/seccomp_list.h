@@ -4,6 +4,9 @@
  * Everything else, another architecture's calls included, ends the process at once. Memory may be mapped, but never as
  * code.
  *
+ * A list that forbids is the other way round: its calls end the process, and so do another architecture's; every other
+ * call is allowed. It is for a process that still executes programs, which inherit it.
+ *
  * Arguments are compared as their low 32 bits, which is all that the kernel reads of those that are ints.
  */
 #ifndef SYS_SECCOMP_LIST_H
@@ -68,10 +71,11 @@ struct seccomp_list {
 	size_t n_calls;
 	const struct seccomp_rule *rules;
 	size_t n_rules;
-	bool aborts; /* allows tgkill(), which abort() needs, but only to this process */
+	bool aborts;  /* allows tgkill(), which abort() needs, but only to this process */
+	bool forbids; /* the calls and rules are those that end the process */
 };
 
-#define SECCOMP_LIST_MAX 512
+#define SECCOMP_LIST_MAX 1024
 
 /* Pure, but for this process's id. -ENOSPC when `cap` is too small. */
 int seccomp_list_compile(const struct seccomp_list *l, struct sock_filter *insns, size_t cap, size_t *ret_n,
