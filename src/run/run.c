@@ -166,7 +166,8 @@ static int keep_userns(struct run *r, struct err *e)
 	const struct spec *s = r->spec;
 	char path[48];
 
-	if (s->ids.host_root || !s->ids.range || (s->ws_mode != WS_EPHEMERAL && !s->over[0]))
+	if (s->ids.host_root || !s->ids.range ||
+	    (s->ws_mode != WS_EPHEMERAL && !s->over[0] && !spec_has_root_layer(s)))
 		return 0;
 	snprintf(path, sizeof(path), "/proc/%d/ns/user", r->er.pid);
 	r->userns = open(path, O_RDONLY | O_CLOEXEC);

@@ -46,6 +46,23 @@ def by_launcher(tap, c):
     tap.eq(runs(c), [], "an ephemeral run leaves no run directory")
 
 
+def in_root_layer(tap, c):
+    """The layer over a root file system is wiped at the end too, whatever the workspace is."""
+    busybox = shutil.which("busybox")
+    if not busybox:
+        tap.skip("a root layer with files of subordinate ids", "busybox is not installed")
+        return
+    root = os.path.join(c.dir, "root")
+    for d in (root, os.path.join(root, "bin")):
+        os.mkdir(d, 0o755)
+        c.own(d)
+    shutil.copy(busybox, os.path.join(root, "bin", "busybox"))
+    r = c("run", *CAPS, "--root", root, "--", "/bin/busybox", "sh", "-c",
+          "b=/bin/busybox; $b mkdir -p /x/y && $b touch /x/y/f && $b chmod 700 /x /x/y && $b chown -hR 1:1 /x && echo resists")
+    tap.eq((r.code, r.out, r.err), (0, "resists\n", ""), "a run over a root file system makes files that resist removal, and ends without an error", r)
+    tap.eq(runs(c), [], "the launcher wipes a root layer of subordinate ids")
+
+
 def start_and_wait(c):
     p = c.popen("run", *CAPS, "--ephemeral", "--", "sh", "-c", RESIST + "; sleep 600")
     if p.stdout.readline() != b"resists\n":
@@ -112,7 +129,7 @@ def main():
     with Coffer("user", user=user or (TEST_UID, TEST_UID)) as c:
         if not user:
             c.have_sub_ids()
-        for part in (control, by_launcher, by_guard, by_sweep):
+        for part in (control, by_launcher, in_root_layer, by_guard, by_sweep):
             part(tap, c)
         if shutil.which("runsc"):
             fallback(tap, c)
