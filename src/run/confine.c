@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Confining the launcher. See confine.h for what it keeps. There is no way back, and no byte from inside may
- * be read before it.
+ * Confining the launcher, in the two phases of confine.h, which says what it keeps. There is no way back, and no byte from
+ * inside may be read before it.
  */
 #include "run/confine.h"
 
+#include "run/launcher_fence.h"
 #include "sys/fence/caps.h"
 #include "sys/fence/landlock.h"
 
@@ -15,7 +16,25 @@
 
 #define CAP_BIT(c) (1ULL << (c))
 
-int confine_launcher(const struct run *r, struct err *e)
+int confine_beforehand(struct err *e)
+{
+	/* A process without capabilities may install a list only with it. */
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		return err_sys(e, -errno, "cannot confine the launcher");
+	return seccomp_list_install(&launcher_never, e);
+}
+
+/* Last of all: the list has none of the calls that the other steps make. */
+static int leave_listed_calls(const struct run *r, bool asks, struct err *e)
+{
+	const struct launcher_needs needs = { .userns = r->userns, .asks = asks };
+	struct launcher_calls c;
+
+	launcher_calls(&c, &needs);
+	return seccomp_list_install(&c.list, e);
+}
+
+int confine_launcher(const struct run *r, bool asks, struct err *e)
 {
 	struct landlock_rule rules[5 + CGROUP_CTL_COUNT] = {
 		{ r->st->path, LANDLOCK_WRITE },
@@ -43,7 +62,7 @@ int confine_launcher(const struct run *r, struct err *e)
 		if (r->cgroup_host.usable[c])
 			rules[n++] = (struct landlock_rule){ r->cgroup_host.parent[c], LANDLOCK_WRITE };
 	}
-	if (prctl(PR_SET_DUMPABLE, 0) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+	if (prctl(PR_SET_DUMPABLE, 0) < 0)
 		return err_sys(e, -errno, "cannot confine the launcher");
 	/* An ordinary user has no capability, and no_new_privs keeps it so. */
 	ret = caps_effective(&have, e);
@@ -54,5 +73,5 @@ int confine_launcher(const struct run *r, struct err *e)
 	/* ABI 6 can forbid signals to processes outside the domain. The sandbox is outside it, and must be killed: so at most
 	 * ABI 5 is used. */
 	ret = landlock_apply_abi(abi < 5 ? abi : 5, rules, n, e);
-	return ret < 0 ? ret : 0;
+	return ret < 0 ? ret : leave_listed_calls(r, asks, e);
 }

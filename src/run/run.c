@@ -221,7 +221,7 @@ static int announce_start(struct execution *x, struct err *e)
 	return r < 0 ? r : 0;
 }
 
-/* Step 8. The layers that are measured are opened first: the command may later close the way to them. */
+/* Step 8, phase 2 of confine.h. The layers that are measured are opened first: the command may later close the way to them. */
 static int open_watched_and_confine(struct execution *x, struct err *e)
 {
 	int upper = run_layers_watched(x->r->spec, "upper");
@@ -229,7 +229,7 @@ static int open_watched_and_confine(struct execution *x, struct err *e)
 
 	x->usage_fd = upper >= 0 ? upper : root_upper;
 	x->usage2_fd = upper >= 0 ? root_upper : -1;
-	return confine_launcher(x->r, e);
+	return confine_launcher(x->r, x->r->net && x->io->prompt, e);
 }
 
 static int on_lasting(void *ctx, struct err *e)
@@ -445,14 +445,16 @@ static void execution_release(struct execution *x)
  *   3  spawn       From here two processes work at once. The child makes namespaces, root file system and network, then
  *                  waits for step 7. No foreign code runs in it.
  *   4  guard told  It can now kill the child, even where no control group holds it. Before step 7, so that the guard
- *                  knows every child that can get as far as a command.
+ *                  knows every child that can get as far as a command. Then the first phase of step 8: calls that no
+ *                  launcher makes end it from here on. Not earlier, or the sandbox and newuidmap would inherit that.
  *   5  layers,     They are complete and in force before the child goes on. A limit that was named and cannot be
  *      limits      enforced ends the start here.
  *   6  run.start   In the audit log before the child goes on; a start that cannot be logged does not happen (run.U2).
  *                  A sandbox of the warm pool has no command yet: its start is logged in step 13.
  *   7  go          The child gets its trees and joins the control group. The last step for which the launcher needs more
  *                  than step 8 leaves it.
- *   8  confine     The launcher gives up its privileges, before it reads a byte from inside (run.U4).
+ *   8  confine     The launcher gives up its privileges and most system calls, before it reads a byte from inside
+ *                  (run.U4). It executes nothing from here on, and what it forks inherits the list.
  *   9  command     Into init's stream, while the child still builds. Nobody reads it before coffer-init does, and by then
  *                  all fences of the child are up (run.U5).
  *  10  CA          Where TLS is inspected: the wall goes to the guard, and the certificate comes back for the child.
@@ -488,6 +490,9 @@ int run_execute(struct run *r, struct run_io *io, struct err *e)
 		ret = guard_tell(&x.guard, r->er.pid, r->er.pidfd, &s->ids, e);
 	if (ret == 0)
 		ret = keep_userns(r, e);
+	/* The first phase of 8: everything that must not inherit it has been made. */
+	if (ret == 0)
+		ret = confine_beforehand(e);
 	/* 5 layers, limits */
 	if (ret == 0)
 		ret = run_layers_complete(r, e);

@@ -289,11 +289,14 @@ int cli_mcp_box_start(const struct mcp_box *b, const struct mcp_box_cmd *c, bool
 
 int cli_mcp_box_wait(struct mcp_box_run *r, struct mcp_box_end *ret, struct err *e)
 {
-	int got = fd_read_exact(r->end, ret, sizeof(*ret));
+	int got = fd_read_exact(r->end, ret, sizeof(*ret)), status = 0;
 
 	r->end = fd_close(r->end);
-	while (waitpid(r->pid, NULL, 0) < 0 && errno == EINTR)
+	while (waitpid(r->pid, &status, 0) < 0 && errno == EINTR)
 		;
+	if (got < 0 && WIFSIGNALED(status))
+		return err_set(e, -EIO, "the sandbox's launcher was killed by signal %d (%s)",
+			       WTERMSIG(status), strsignal(WTERMSIG(status)));
 	if (got < 0)
 		return err_set(e, -EIO, "the sandbox's launcher died");
 	if (ret->code < 0) {

@@ -304,6 +304,19 @@ static int run_here(struct run_args *a, const struct run_line *l, int ready_fd)
 	return removed ? removed : code;
 }
 
+/* A launcher that was killed, for example for a system call that it may not make (confine.C4), has printed nothing. */
+static int report_launcher_end(int status)
+{
+	struct err e = ERR_INIT;
+
+	if (WIFEXITED(status))
+		return WEXITSTATUS(status) ? WEXITSTATUS(status) : EXIT_OURS;
+	err_set(&e, -EIO,
+		"the sandbox's launcher was killed by signal %d (%s) before the command was started",
+		WTERMSIG(status), strsignal(WTERMSIG(status)));
+	return say_error(&e);
+}
+
 /* Forks the launcher of a detached sandbox. The child writes the run's id into a pipe once the command
  * was started; if it ends without doing so, it has printed the reason, and its exit code is returned. */
 static int start_detached(struct run_args *a, const struct run_line *l, char id[RUN_ID_LEN + 1])
@@ -332,7 +345,7 @@ static int start_detached(struct run_args *a, const struct run_line *l, char id[
 		return 0;
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
-	return WIFEXITED(status) && WEXITSTATUS(status) ? WEXITSTATUS(status) : EXIT_OURS;
+	return report_launcher_end(status);
 }
 
 static int run_detached(struct run_args *a, const struct run_line *l)
