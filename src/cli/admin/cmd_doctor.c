@@ -5,6 +5,8 @@
 #include "base/cleanup.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "cli/admin/doctor_processes.h"
+#include "cli/core/docs.h"
 #include "cli/core/say.h"
 #include "cli/core/verb.h"
 
@@ -13,10 +15,11 @@
 
 #define EXIT_CANNOT_RUN 1
 
-enum { OPT_JSON = 1, OPT_VERBOSE };
+enum { OPT_JSON = 1, OPT_VERBOSE, OPT_PROCESSES };
 
 static const struct opt doctor_opts[] = {
-	{ "json", 0, NULL, "print one JSON object, with the fixes for every distribution", OPT_JSON },
+	{ "processes", 0, NULL, "list the processes of Cofferdam and what confines each", OPT_PROCESSES },
+	{ "json", 0, NULL, "print JSON, with the fixes for every distribution", OPT_JSON },
 	{ "verbose", 'v', NULL, "explain each check, also those that pass", OPT_VERBOSE },
 };
 
@@ -124,7 +127,7 @@ static int cmd_doctor(int argc, char **argv)
 	CLEANUP(doctor_release) struct doctor d = { 0 };
 	autobuf struct buf out = BUF_INIT;
 	struct err e = ERR_INIT;
-	bool as_json = false, verbose = false;
+	bool as_json = false, verbose = false, processes = false;
 	const char *value;
 	int id, r;
 
@@ -133,11 +136,16 @@ static int cmd_doctor(int argc, char **argv)
 			return verb_print_help(&verb_doctor);
 		as_json = as_json || id == OPT_JSON;
 		verbose = verbose || id == OPT_VERBOSE;
+		processes = processes || id == OPT_PROCESSES;
 	}
 	if (id == 0 && p.index < p.argc)
 		id = err_set(&e, -EINVAL, "doctor takes no arguments");
+	if (id == 0 && processes && verbose)
+		id = err_set(&e, -EINVAL, "--verbose explains checks, and --processes makes none");
 	if (id < 0)
 		return say_usage(&verb_doctor, &e);
+	if (processes)
+		return cli_doctor_processes(as_json);
 	if (doctor_run(&d, &e) < 0)
 		return say_error(&e);
 	if (as_json)
@@ -153,7 +161,7 @@ static int cmd_doctor(int argc, char **argv)
 const struct verb verb_doctor = {
 	.name = "doctor",
 	.group = VERB_HOST,
-	.synopsis = "[--json] [-v]",
+	.synopsis = "[--processes] [--json] [-v]",
 	.help = "check what this machine supports, and how to fix what is missing",
 	.opts = doctor_opts,
 	.n_opts = ARRAY_SIZE(doctor_opts),
@@ -167,5 +175,14 @@ const struct verb verb_doctor = {
 		"work), followed by what was found. After *warn* and *fail* it also shows the effect, "
 		"and the commands that fix it on this distribution.\n"
 		"\n"
-		"The exit code is 0 if coffer run can work, otherwise 1.",
+		"The exit code is 0 if coffer run can work, otherwise 1.\n"
+		"\n"
+		"With *--processes* it makes no check, and lists the processes of Cofferdam that run now, in "
+		"sandboxes and outside: the kind of each, its user, capabilities, seccomp mode, namespaces, "
+		"sockets, and the files that it has open for writing, as the kernel shows them, and what its "
+		"kind may open and whose bytes it reads. Who may not look into a process learns less about it: "
+		"such a part is *not visible to this user*, and root sees all. Landlock is never visible; what "
+		"the code of a kind does is marked as declared. A process is known by the file that it executes, "
+		"by the state directory or by its parent, never by its name alone, and *unknown* where there is "
+		"no more than a name. " DOCS_PROCESSES " has the keys of the JSON array.",
 };

@@ -8,6 +8,7 @@
 #define DOCS_DIR COFFER_DOCDIR
 #define DOCS_EGRESS DOCS_DIR "/doc/egress.md"
 #define DOCS_NOTIFY DOCS_DIR "/doc/notify.md"
+#define DOCS_PROCESSES DOCS_DIR "/doc/processes.md"
 #define DOCS_SECRETS DOCS_DIR "/doc/secrets.md"
 #define DOCS_TRIGGERS DOCS_DIR "/doc/triggers.md"
 #define DOCS_UI DOCS_DIR "/doc/ui.md"
