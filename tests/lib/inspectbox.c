@@ -15,6 +15,7 @@
 #include "base/str.h"
 #include "egress/core/control.h"
 #include "egress/core/flow_int.h"
+#include "egress/core/intake.h"
 #include "egress/exchange/inspect.h"
 
 #include <arpa/inet.h>
@@ -251,6 +252,7 @@ int main(int argc, char **argv)
 	set_times(&((struct inspect *)eg.inspector->ctx)->times, getenv("INSPECTBOX_TIMES"));
 	set_ledger(&eg.ledger, getenv("INSPECTBOX_LEDGER"));
 	write_ca(argv[4]);
+	eg.intake = &intake_sockets;
 	for (int i = 0; i < n_targets; i++)
 		listen_on(&eg, i);
 	sigemptyset(&set);

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Accepts every TCP connection of the sandbox, whatever address and port it was made to; getsockname() tells
- * both.
+ * The wall's sockets (intake.h): accepts every TCP connection of the sandbox, whatever address and port it was
+ * made to; getsockname() tells both. Judges nothing.
  *
- *  1. A connection that cannot be kept is reset at once, never left in the backlog to time out.
- *  2. Running out of descriptors neither ends the process nor makes it spin: a spare descriptor is closed to
- *  accept and reset the connection, and where even that does not help, the listener pauses for a moment.
+ * Running out of descriptors neither ends the process nor makes it spin: a spare descriptor is closed to
+ * accept and reset the connection, and where even that does not help, the listener pauses for a moment.
  */
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "egress/core/dns_serve.h"
 #include "egress/core/flow_int.h"
+#include "egress/core/intake.h"
+#include "egress/wire/fds.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -29,14 +31,6 @@ struct acceptor {
 	struct acceptor *next;
 };
 
-static void reset_and_close(int fd)
-{
-	const struct linger now = { .l_onoff = 1 };
-
-	(void)!setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
-	fd_close(fd);
-}
-
 static void on_listener_rested(struct timer *t)
 {
 	struct acceptor *a = t->ctx;
@@ -45,19 +39,17 @@ static void on_listener_rested(struct timer *t)
 		loop_timer(&a->eg->loop, t, a->eg->now + REST_MS * NSEC_PER_MSEC);
 }
 
-/* Rule 2: no descriptor is free. */
 static void shed_connection(struct acceptor *a)
 {
 	struct egress *eg = a->eg;
 	int fd = -1;
 
-	eg->stats.shed++;
-	egress_alert(eg, "descriptors", NULL, "no descriptor is free: connections are turned away");
+	intake_no_descriptor(eg);
 	if (eg->spare_fd >= 0) {
 		eg->spare_fd = fd_close(eg->spare_fd);
 		fd = accept4(a->w.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 		if (fd >= 0)
-			reset_and_close(fd);
+			intake_turn_away(fd);
 		eg->spare_fd = dup(a->w.fd);
 	}
 	if (fd < 0) {
@@ -66,62 +58,18 @@ static void shed_connection(struct acceptor *a)
 	}
 }
 
-/* A client on these ports would understand more than a reset. */
-static bool is_http_port(uint16_t port)
-{
-	return port == 80 || port == 443;
-}
-
-static void judge_new_flow(struct flow *f)
-{
-	struct addr own = egress_names_own(&f->eg->names);
-	struct policy_verdict v;
-
-	if (addr_eq(&f->addr, &own) && f->port == 80) {
-		page_begin(f);
-		return;
-	}
-	flow_judge(f, &v);
-	if (!policy_may_allow(&v)) {
-		if (is_http_port(f->port))
-			peek_refused(f, &v);
-		else
-			flow_refuse(f, &v, FLOW_REFUSE_RESET, 0, v.why, NULL);
-		return;
-	}
-	if (v.depth != POLICY_TUNNEL) {
-		peek_begin(f, &v);
-		return;
-	}
-	f->depth = POLICY_TUNNEL;
-	flow_open(f, &v);
-}
-
 static void accept_connection(struct acceptor *a, int fd)
 {
-	struct egress *eg = a->eg;
 	struct sockaddr_storage sa;
 	socklen_t len = sizeof(sa);
 	struct addr asked;
 	uint16_t port;
-	struct flow *f;
 
-	eg->stats.opened++;
-	if (eg->n_flows >= eg->max_flows) {
-		eg->stats.shed++;
-		egress_alert(eg, "connections", NULL, "%u connections are open: more are turned away",
-			     eg->n_flows);
-		reset_and_close(fd);
-		return;
-	}
-	if (getsockname(fd, (struct sockaddr *)&sa, &len) < 0 ||
-	    addr_from_sockaddr(&sa, len, &asked, &port) < 0) {
-		reset_and_close(fd);
-		return;
-	}
-	f = flow_new(eg, fd, &asked, port);
-	if (f)
-		judge_new_flow(f);
+	if (!intake_has_room(a->eg) || getsockname(fd, (struct sockaddr *)&sa, &len) < 0 ||
+	    addr_from_sockaddr(&sa, len, &asked, &port) < 0)
+		intake_turn_away(fd);
+	else
+		intake_take(a->eg, fd, &asked, port);
 }
 
 static void on_tcp_listener(struct watch *w, uint32_t events)
@@ -166,7 +114,7 @@ int accept_open(struct egress *eg, int fd, struct err *e)
 	return r < 0 ? err_sys(e, r, "cannot accept connections") : 0;
 }
 
-void accept_close(struct egress *eg)
+static void accept_close(struct egress *eg)
 {
 	while (eg->acceptors) {
 		struct acceptor *next = eg->acceptors->next;
@@ -179,3 +127,24 @@ void accept_close(struct egress *eg)
 	}
 	eg->spare_fd = fd_close(eg->spare_fd);
 }
+
+static int open_given_sockets(struct egress *eg, uint32_t mask, struct err *e)
+{
+	int r = 0;
+
+	for (int fd = EGRESS_FD_TCP4; r == 0 && fd <= EGRESS_FD_TCP6; fd++)
+		r = mask & FDS_BIT(fd) ? accept_open(eg, fd, e) : 0;
+	for (int fd = EGRESS_FD_DNS_UDP4; r == 0 && fd <= EGRESS_FD_DNS_UDP6; fd++)
+		r = mask & FDS_BIT(fd) ? dns_udp_open(eg->dns, fd, fd == EGRESS_FD_DNS_UDP6, e) : 0;
+	for (int fd = EGRESS_FD_DNS_TCP4; r == 0 && fd <= EGRESS_FD_DNS_TCP6; fd++)
+		r = mask & FDS_BIT(fd) ? dns_tcp_open(eg->dns, fd, e) : 0;
+	return r;
+}
+
+static void reply_by_sockets(struct egress *eg, int status)
+{
+	dns_udp_flush(eg->dns, status);
+}
+
+/* The sockets for DNS stay open until eg->dns is freed. */
+const struct intake intake_sockets = { open_given_sockets, reply_by_sockets, accept_close };

@@ -55,11 +55,12 @@ void dns_serve_query(struct dns_serve *s, struct dns_client *c, const uint8_t *m
 /* Once a second. */
 void dns_serve_tick(struct dns_serve *s);
 
-/* dns_udp.c and dns_tcp.c; `fd` stays open until they are freed. */
+/* dns_udp.c and dns_tcp.c, the wall's sockets; `fd` stays open until they are freed. */
 int dns_udp_open(struct dns_serve *s, int fd, bool v6, struct err *e) MUST_CHECK;
 void dns_udp_flush(struct dns_serve *s,
 		   int status); /* after the journal's commit; status < 0: nothing is sent */
 int dns_tcp_open(struct dns_serve *s, int fd, struct err *e) MUST_CHECK;
+void dns_tcp_take(struct dns_serve *s, int fd); /* a connection from inside; takes fd */
 void dns_tcp_flush(struct dns_serve *s, int status);
 void dns_tcp_tick(struct dns_serve *s);
 

@@ -198,17 +198,27 @@ static void on_dns_conn(struct watch *w, uint32_t events)
 	dns_conn_arm(c);
 }
 
-static void dns_conn_new(struct tcp_listener *l, int fd)
+/* Made with the first of its listeners or connections. NULL: no memory. */
+static struct dns_tcp *dns_tcp_of(struct dns_serve *s)
 {
-	struct dns_tcp *d = *dns_serve_tcp(l->dns);
-	struct egress *eg = dns_serve_egress(l->dns);
-	struct tcp_conn *c = calloc(1, sizeof(*c));
+	struct dns_tcp **d = dns_serve_tcp(s);
+
+	if (!*d && (*d = calloc(1, sizeof(**d))) != NULL)
+		TAILQ_INIT(&(*d)->conns);
+	return *d;
+}
+
+void dns_tcp_take(struct dns_serve *s, int fd)
+{
+	struct dns_tcp *d = dns_tcp_of(s);
+	struct egress *eg = dns_serve_egress(s);
+	struct tcp_conn *c = d ? calloc(1, sizeof(*c)) : NULL;
 
 	if (!c) {
 		fd_close(fd);
 		return;
 	}
-	c->base = (struct dns_client){ &tcp_ops, l->dns };
+	c->base = (struct dns_client){ &tcp_ops, s };
 	c->w = (struct watch){ .fd = fd, .fn = on_dns_conn, .ctx = c };
 	c->timeout.fn = on_conn_idle;
 	TAILQ_INSERT_TAIL(&d->conns, c, list);
@@ -239,7 +249,7 @@ static void on_dns_listener(struct watch *w, uint32_t events)
 		}
 		if (fd < 0)
 			return;
-		dns_conn_new(l, fd);
+		dns_tcp_take(l->dns, fd);
 	}
 }
 
@@ -274,18 +284,14 @@ void dns_tcp_tick(struct dns_serve *s)
 
 int dns_tcp_open(struct dns_serve *s, int fd, struct err *e)
 {
-	struct dns_tcp **d = dns_serve_tcp(s);
+	struct dns_tcp *d = dns_tcp_of(s);
 	struct tcp_listener *l;
 	int r;
 
-	if (!*d) {
-		*d = calloc(1, sizeof(**d));
-		if (!*d)
-			return err_sys(e, -ENOMEM, "cannot serve names");
-		TAILQ_INIT(&(*d)->conns);
-	}
-	BUG_ON((*d)->n_listeners == 2);
-	l = &(*d)->listeners[(*d)->n_listeners++];
+	if (!d)
+		return err_sys(e, -ENOMEM, "cannot serve names");
+	BUG_ON(d->n_listeners == 2);
+	l = &d->listeners[d->n_listeners++];
 	*l = (struct tcp_listener){ .dns = s, .w = { .fd = fd, .fn = on_dns_listener, .ctx = l } };
 	r = fd_set_nonblock(fd, true);
 	if (r == 0)

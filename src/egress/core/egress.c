@@ -16,6 +16,7 @@
 #include "egress/core/dns_serve.h"
 #include "egress/core/egress_fence.h"
 #include "egress/core/flow_int.h"
+#include "egress/core/intake.h"
 #include "egress/core/nflog.h"
 #include "egress/wire/fds.h"
 
@@ -65,7 +66,8 @@ void egress_settle(struct egress *eg)
 	dialc_flush(&eg->dial, r);
 	if (journal_is_dirty(&eg->journal))
 		r = journal_commit(&eg->journal); /* lines of requests that failed at once */
-	dns_udp_flush(eg->dns, r);
+	if (eg->intake)
+		eg->intake->reply(eg, r);
 	dns_tcp_flush(eg->dns, r);
 	while ((d = eg->deferred) != NULL) {
 		egress_undefer(d);
@@ -266,7 +268,8 @@ void egress_release(struct egress *eg)
 			eg->inspector->drop(eg, f);
 		flow_reset(f, "policy");
 	}
-	accept_close(eg);
+	if (eg->intake)
+		eg->intake->close(eg);
 	egress_nflog_close(eg);
 	dns_serve_free(eg);
 	if (eg->fold)
@@ -300,21 +303,6 @@ void egress_round(struct egress *eg, struct err *e)
 static bool mask_has(uint32_t mask, int fd)
 {
 	return mask & FDS_BIT(fd);
-}
-
-static int open_given_sockets(struct egress *eg, uint32_t mask, struct err *e)
-{
-	int r = 0;
-
-	for (int fd = EGRESS_FD_TCP4; r == 0 && fd <= EGRESS_FD_TCP6; fd++)
-		r = mask_has(mask, fd) ? accept_open(eg, fd, e) : 0;
-	for (int fd = EGRESS_FD_DNS_UDP4; r == 0 && fd <= EGRESS_FD_DNS_UDP6; fd++)
-		r = mask_has(mask, fd) ? dns_udp_open(eg->dns, fd, fd == EGRESS_FD_DNS_UDP6, e) : 0;
-	for (int fd = EGRESS_FD_DNS_TCP4; r == 0 && fd <= EGRESS_FD_DNS_TCP6; fd++)
-		r = mask_has(mask, fd) ? dns_tcp_open(eg->dns, fd, e) : 0;
-	if (r == 0 && mask_has(mask, EGRESS_FD_NFLOG))
-		r = egress_nflog_open(eg, EGRESS_FD_NFLOG, e);
-	return r;
 }
 
 /* Two descriptors for each connection, and a reserve for the others. */
@@ -354,7 +342,9 @@ static int egress_start(struct egress *eg, uint32_t mask,
 	if (r < 0)
 		return r;
 	fit_flows_to_descriptors(eg);
-	r = open_given_sockets(eg, mask, e);
+	r = intake_open(eg, mask, e);
+	if (r == 0 && mask_has(mask, EGRESS_FD_NFLOG))
+		r = egress_nflog_open(eg, EGRESS_FD_NFLOG, e);
 	return r < 0 ? r : fence_up(&egress_fence, e);
 }
 

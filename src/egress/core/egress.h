@@ -33,6 +33,7 @@ struct access;
 struct asking;
 struct asking_past;
 struct flow;
+struct intake;
 TAILQ_HEAD(flow_list, flow);
 struct dns_serve;
 struct egress;
@@ -120,6 +121,7 @@ struct egress {
 
 	const struct egress_inspector *inspector; /* NULL: connections that need it are denied */
 	struct dns_serve *dns;
+	const struct intake *intake; /* the kind of wall; NULL: none yet */
 
 	/* Private. */
 	struct defer *deferred, **deferred_end;

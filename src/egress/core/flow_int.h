@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Shared by the files that carry a flow from one state to the next: accept.c, peek.c, flow.c, relay.c,
- * page.c.
+ * Shared by the files that carry a flow from one state to the next: accept.c, intake.c, peek.c, flow.c,
+ * relay.c, page.c.
  */
 #ifndef EGRESS_FLOW_INT_H
 #define EGRESS_FLOW_INT_H
@@ -65,8 +65,7 @@ void relay_refill(struct timer *t); /* eg->refill */
 void page_begin(struct flow *f);
 void page_timeout(struct flow *f); /* in FLOW_PAGE */
 
-/* accept.c */
+/* accept.c: listens on one socket of the wall. */
 int accept_open(struct egress *eg, int fd, struct err *e) MUST_CHECK;
-void accept_close(struct egress *eg);
 
 #endif
