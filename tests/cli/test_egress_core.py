@@ -354,12 +354,12 @@ def policy_change(tap, rig, words):
     tap.eq(rig.ask(4711)[0], CTL_ERROR, "coffer-egress answers an unknown message with an error")
 
 
-def limits(tap):
+def limits(tap, kind):
     def sink(c):
         while c.recv(1 << 16):
             pass
     srv = Server(sink)
-    with Rig(["allow=up.test:22,depth=tunnel,up=100000", "allow=few.test:22,depth=tunnel,connections=2",
+    with kind(["allow=up.test:22,depth=tunnel,up=100000", "allow=few.test:22,depth=tunnel,connections=2",
               "allow=slow.test:22,depth=tunnel,bandwidth=200000", "allow=often.test:22,depth=tunnel,requests=3",
               "limits:up=150000"]) as rig:
         for name in ("up.test", "few.test", "slow.test", "often.test"):
@@ -416,17 +416,17 @@ def limits(tap):
         with_old = rig
         for s in with_old.sockets:
             s.close()
-        with Rig(rig.words, names_fd=names_fd) as again:
+        with kind(rig.words, names_fd=names_fd) as again:
             again.dial["up.test"] = srv.addr
             tap.eq(again.lookup("up.test"), up, "after kill -9 a name has the address that it had")
             tap.eq(exchange(again, up, 22, b"x")[1], "reset", "after kill -9 a limit that was used up stays used up")
 
 
-def crowd(tap):
+def crowd(tap, kind):
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     srv = Server()
-    with Rig(["allow=example.test:443", "allow=tunnel.test:22,depth=tunnel"]) as rig:
+    with kind(["allow=example.test:443", "allow=tunnel.test:22,depth=tunnel"]) as rig:
         rig.dial["example.test"] = rig.dial["tunnel.test"] = srv.addr
         a, hello = rig.lookup("example.test"), client_hello("example.test")
         with rig.connect(rig.lookup("tunnel.test"), 22) as other:
@@ -448,7 +448,7 @@ def crowd(tap):
             other.sendall(b"c")
             tap.eq(other.recv(1), b"c", "the tunnel is open after the silent connections are closed")
     resource.setrlimit(resource.RLIMIT_NOFILE, (512, 512))
-    with Rig(["allow=tunnel.test:22,depth=tunnel"]) as rig:
+    with kind(["allow=tunnel.test:22,depth=tunnel"]) as rig:
         rig.dial["tunnel.test"] = srv.addr
         t = rig.lookup("tunnel.test")
         conns, refused = [], 0
@@ -475,18 +475,18 @@ def crowd(tap):
             c.close()
 
 
-def few_names(tap):
+def few_names(tap, kind):
     """A connection in ordinary use is not taken for a tunnel."""
-    with Rig(["allow=*.wild.test:443", "allow=*.other.test:443"]) as rig:
+    with kind(["allow=*.wild.test:443", "allow=*.other.test:443"]) as rig:
         rig.fake.names = rig.dial = type("All", (dict,), {"get": lambda s, k, d=None: ("127.0.0.1", 9) if k != ("x", 0) else d})()
         for i in range(400):
             rig.query(f"h{i % 40}.{'wild' if i % 2 else 'other'}.test")
         tap.eq(rig.count("alert", kind="dns_tunnel_suspected"), 0, "few names of two domains, asked for again and again, are no tunnel")
 
 
-def flood(tap):
+def flood(tap, kind):
     """A name after the other, none of them asked for twice."""
-    with Rig(["allow=*.wild.test:443"]) as rig:
+    with kind(["allow=*.wild.test:443"]) as rig:
         rig.fake.names = rig.dial = type("All", (dict,), {"get": lambda s, k, d=None: ("127.0.0.1", 9) if k != ("x", 0) else d})()
         base = None
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
@@ -519,14 +519,14 @@ def flood(tap):
                    "the resolver sees few of the random names below an allowed wildcard", len(rig.fake.requests))
 
 
-def journal_full(tap):
+def journal_full(tap, kind):
     """Where nothing can be written down, nothing is let through."""
     if not os.path.exists("/dev/full"):
         tap.skip("a full journal", "no /dev/full")
         return
     srv = Server()
     fd = os.open("/dev/full", os.O_WRONLY | os.O_APPEND)
-    with Rig(["allow=tunnel.test:22,depth=tunnel", "allow=5.5.5.5:22,depth=tunnel"], journal=fd) as rig:
+    with kind(["allow=tunnel.test:22,depth=tunnel", "allow=5.5.5.5:22,depth=tunnel"], journal=fd) as rig:
         rig.dial["tunnel.test"] = rig.dial["5.5.5.5"] = srv.addr
         tap.eq(exchange(rig, "5.5.5.5", 22, b"x")[1], "reset", "no connection passes when the journal is full")
         tap.eq(rig.fake.requests, [], "no connection is dialled when the journal is full")
@@ -628,16 +628,16 @@ def slow_dial(tap, rig):
     tap.ok(rig.lookup("new.wild.test"), "a new dialler is asked for a name")
 
 
-def last_words(tap):
+def last_words(tap, kind):
     """An event that is only being counted at the end is reported then."""
-    with Rig(["allow=example.test:443"]) as rig:
+    with kind(["allow=example.test:443"]) as rig:
         for _ in range(5):
             rig.query("again.denied.test")
         tap.eq(rig.quit(), 0, "coffer-egress ends when told to, while it counts")
         told = [e for e in rig.lines() if e["ev"] == "dns" and e["decision"] == "deny"]
         n = sum((e["name"] != "*") + e.get("count", 0) for e in told)
         tap.eq(n, 5, "every query that was counted is in the journal at the end", told)
-    with Rig(["allow=*.wild.test:443"]) as rig:
+    with kind(["allow=*.wild.test:443"]) as rig:
         rig.dial["broken.wild.test"] = -121
         for _ in range(5):
             rig.query("missing.wild.test")
@@ -652,13 +652,12 @@ def last_words(tap):
                "a failed lookup is not counted among the denials", sums)
 
 
-def main():
-    egressrig.enter()
-    tap = Tap()
+def scenarios(tap, kind):
+    """kind: the Rig, whose wall is of one kind or the other."""
     srv = Server()
     words = ["allow=example.test:443", "allow=tunnel.test:22,depth=tunnel", "allow=*.wild.test:443", "allow=web.test:80",
              "allow=5.5.5.5:443", "deny=blocked.test:any"]
-    with Rig(words) as rig:
+    with kind(words) as rig:
         for name in ("example.test", "tunnel.test", "web.test", "5.5.5.5", "a.b.wild.test"):
             rig.dial[name] = srv.addr
         rig.dial["broken.wild.test"] = -121
@@ -678,13 +677,20 @@ def main():
         stats = rig.stats()
         tap.ok(stats["connections"]["allowed"] > 5 and stats["bytes"]["up"] > 24 << 20, "statistics count connections and bytes", stats)
         tap.eq(rig.quit(), 0, "coffer-egress ends when told to")
-    last_words(tap)
-    limits(tap)
-    journal_full(tap)
-    few_names(tap)
-    flood(tap)
-    crowd(tap)
+    last_words(tap, kind)
+    limits(tap, kind)
+    journal_full(tap, kind)
+    few_names(tap, kind)
+    flood(tap, kind)
+    crowd(tap, kind)
+
+
+def main():
+    egressrig.enter()
+    tap = Tap()
+    scenarios(tap, Rig)
     tap.done()
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -225,7 +225,7 @@ def marked(seed, text):
 
 
 class Rig:
-    def __init__(self, words, names_fd=None, program=None, journal=None, real_dial=None, store=None,
+    def __init__(self, words, names_fd=None, program=None, journal=None, store=None,
                  secrets=None, vault=None, build=BUILD):
         self.words, self.gen, self.build = words, 1, build
         self.secrets, self.vault = secrets, vault  # grants(), FakeVault
@@ -237,11 +237,16 @@ class Rig:
         self.names_fd = names_fd if names_fd is not None else memfd("names")
         self.journal_fd = journal
         self.seen = []
-        self.sockets = [listener(socket.AF_INET, 15001, True), listener(socket.AF_INET6, 15001, True),
-                        self.udp(socket.AF_INET), self.udp(socket.AF_INET6),
-                        listener(socket.AF_INET, 53), listener(socket.AF_INET6, 53)]
-        self.real_dial = real_dial
+        self.sockets = self.open_sockets()
         self.start()
+
+    def open_sockets(self):
+        return [listener(socket.AF_INET, 15001, True), listener(socket.AF_INET6, 15001, True),
+                self.udp(socket.AF_INET), self.udp(socket.AF_INET6), listener(socket.AF_INET, 53), listener(socket.AF_INET6, 53)]
+
+    def wall(self):
+        """The wall as coffer-egress gets it: its sockets and nflog (7 to 13), and the messages of a forwarder (19)."""
+        return [s.fileno() for s in self.sockets] + [None], None
 
     def udp(self, family):
         s = socket.socket(family, socket.SOCK_DGRAM)
@@ -256,19 +261,17 @@ class Rig:
         b = bundle(self.words, self.gen, self.build)
         j = self.journal_fd if self.journal_fd is not None else os.open(
             self.journal_path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        fds = [b, j, dial_end.fileno(), control_end.fileno()] + [s.fileno() for s in self.sockets]
+        sockets, messages = self.wall()
         store = os.open(self.store, os.O_RDONLY | os.O_CLOEXEC) if self.store else None
-        fds += [None, self.names_fd, self.ca_fd, store]  # 13 nflog, 14 names, 15 ca, 16 store
-        if self.secrets is not None:
-            fds += [self.secrets] + ([self.vault.end.fileno()] if self.vault else [])
+        fds = [b, j, dial_end.fileno(), control_end.fileno()] + sockets
+        fds += [self.names_fd, self.ca_fd, store, self.secrets, self.vault.end.fileno() if self.vault else None, messages]
         mask = sum(1 << (3 + i) for i, fd in enumerate(fds) if fd is not None)
         pid = os.fork()
         if pid == 0:
             self.exec(fds, mask)
         self.pid = pid
-        os.close(b)
-        if self.journal_fd is None:
-            os.close(j)
+        for fd in [b] + [j] * (self.journal_fd is None) + [store] * (store is not None):
+            os.close(fd)
         control_end.close()
         dial_end.close()
         self.fake = FakeDial(dial)
@@ -398,6 +401,9 @@ class Rig:
             self.quit()
         for s in self.sockets:
             s.close()
+        os.close(self.names_fd)
+        os.close(self.ca_fd)
+        self.fake.sock.close()
         self.dir.cleanup()
 
 

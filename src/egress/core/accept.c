@@ -69,7 +69,7 @@ static void accept_connection(struct acceptor *a, int fd)
 	    addr_from_sockaddr(&sa, len, &asked, &port) < 0)
 		intake_turn_away(fd);
 	else
-		intake_take(a->eg, fd, &asked, port);
+		intake_take(a->eg, fd, &asked, port, false);
 }
 
 static void on_tcp_listener(struct watch *w, uint32_t events)

@@ -60,7 +60,9 @@ int dns_udp_open(struct dns_serve *s, int fd, bool v6, struct err *e) MUST_CHECK
 void dns_udp_flush(struct dns_serve *s,
 		   int status); /* after the journal's commit; status < 0: nothing is sent */
 int dns_tcp_open(struct dns_serve *s, int fd, struct err *e) MUST_CHECK;
-void dns_tcp_take(struct dns_serve *s, int fd); /* a connection from inside; takes fd */
+/* A connection from inside; takes fd. `handed`: it came in a message, and its sender may have a copy. */
+void dns_tcp_take(struct dns_serve *s, int fd, bool handed);
+void dns_tcp_close_all(struct dns_serve *s); /* the connections, not the sockets that listen */
 void dns_tcp_flush(struct dns_serve *s, int status);
 void dns_tcp_tick(struct dns_serve *s);
 

@@ -31,6 +31,7 @@ struct tcp_conn {
 	size_t committed; /* bytes of out whose journal lines are written */
 	unsigned waiting;
 	bool eof;
+	bool is_handed; /* the sender of its socket may have made close() wait */
 	struct wheel_entry timeout;
 	TAILQ_ENTRY(tcp_conn) list;
 };
@@ -57,6 +58,10 @@ static void dns_conn_close(struct tcp_conn *c)
 	struct dns_tcp *d = *dns_serve_tcp(c->base.dns);
 
 	if (c->w.fd >= 0) {
+		const struct linger off = { 0 };
+
+		if (c->is_handed)
+			(void)!setsockopt(c->w.fd, SOL_SOCKET, SO_LINGER, &off, sizeof(off));
 		loop_unwatch(&dns_conn_egress(c)->loop, &c->w);
 		c->w.fd = fd_close(c->w.fd);
 		wheel_disarm(&dns_conn_egress(c)->wheel, &c->timeout);
@@ -208,7 +213,7 @@ static struct dns_tcp *dns_tcp_of(struct dns_serve *s)
 	return *d;
 }
 
-void dns_tcp_take(struct dns_serve *s, int fd)
+void dns_tcp_take(struct dns_serve *s, int fd, bool handed)
 {
 	struct dns_tcp *d = dns_tcp_of(s);
 	struct egress *eg = dns_serve_egress(s);
@@ -219,6 +224,7 @@ void dns_tcp_take(struct dns_serve *s, int fd)
 		return;
 	}
 	c->base = (struct dns_client){ &tcp_ops, s };
+	c->is_handed = handed;
 	c->w = (struct watch){ .fd = fd, .fn = on_dns_conn, .ctx = c };
 	c->timeout.fn = on_conn_idle;
 	TAILQ_INSERT_TAIL(&d->conns, c, list);
@@ -249,7 +255,7 @@ static void on_dns_listener(struct watch *w, uint32_t events)
 		}
 		if (fd < 0)
 			return;
-		dns_tcp_take(l->dns, fd);
+		dns_tcp_take(l->dns, fd, false);
 	}
 }
 
@@ -299,14 +305,21 @@ int dns_tcp_open(struct dns_serve *s, int fd, struct err *e)
 	return r < 0 ? err_sys(e, r, "cannot serve names") : 0;
 }
 
+void dns_tcp_close_all(struct dns_serve *s)
+{
+	struct dns_tcp *d = *dns_serve_tcp(s);
+
+	while (d && !TAILQ_EMPTY(&d->conns))
+		dns_conn_close(TAILQ_FIRST(&d->conns));
+}
+
 void dns_tcp_free(struct dns_serve *s)
 {
 	struct dns_tcp **d = dns_serve_tcp(s);
 
 	if (!*d)
 		return;
-	while (!TAILQ_EMPTY(&(*d)->conns))
-		dns_conn_close(TAILQ_FIRST(&(*d)->conns));
+	dns_tcp_close_all(s);
 	for (unsigned i = 0; i < (*d)->n_listeners; i++) {
 		loop_unwatch(&dns_serve_egress(s)->loop, &(*d)->listeners[i].w);
 		fd_close((*d)->listeners[i].w.fd);

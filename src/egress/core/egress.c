@@ -261,13 +261,7 @@ int egress_init_names(struct egress *eg, int fd, struct err *e)
 
 void egress_release(struct egress *eg)
 {
-	while (!TAILQ_EMPTY(&eg->flows)) {
-		struct flow *f = TAILQ_FIRST(&eg->flows);
-
-		if (f->state == FLOW_INSPECT)
-			eg->inspector->drop(eg, f);
-		flow_reset(f, "policy");
-	}
+	flow_reset_all(eg, "policy");
 	if (eg->intake)
 		eg->intake->close(eg);
 	egress_nflog_close(eg);

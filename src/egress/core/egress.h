@@ -122,6 +122,7 @@ struct egress {
 	const struct egress_inspector *inspector; /* NULL: connections that need it are denied */
 	struct dns_serve *dns;
 	const struct intake *intake; /* the kind of wall; NULL: none yet */
+	struct forwarder *forwarder; /* intake_messages only */
 
 	/* Private. */
 	struct defer *deferred, **deferred_end;

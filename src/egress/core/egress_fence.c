@@ -24,7 +24,7 @@ static const uint16_t calls[] = {
 #ifdef SYS_epoll_wait
 	SYS_epoll_wait,
 #endif
-	/* existing sockets: accept.c, relay.c, dns_udp.c, dialc.c, control.c */
+	/* existing sockets: accept.c, intake_messages.c, relay.c, dns_udp.c, dialc.c, control.c */
 	SYS_accept4,
 	SYS_getsockname,
 	SYS_getsockopt,

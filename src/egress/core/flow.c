@@ -168,20 +168,20 @@ static void flow_close_side(struct flow *f, struct flow_side *s, bool reset)
 {
 	if (s->w.fd < 0)
 		return;
-	if (reset) {
-		const struct linger now = { .l_onoff = 1 };
+	if (reset || f->is_handed) {
+		const struct linger now = { .l_onoff = reset };
 
 		/*
 		 * It is closed in any case; without the option the peer sees an orderly end instead of a
-		 * reset.
+		 * reset. Off, where a forwarder may have made close() wait.
 		 */
 		(void)!setsockopt(s->w.fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
 	}
 	/*
 	 * The server's socket came from coffer-dial, which may not have closed its copy yet: epoll would go
-	 * on reporting it.
+	 * on reporting it. A handed one has come from a forwarder in the same way.
 	 */
-	if (s == &f->client)
+	if (s == &f->client && !f->is_handed)
 		loop_forget(&f->eg->loop, &s->w);
 	else
 		loop_unwatch(&f->eg->loop, &s->w);
@@ -249,6 +249,16 @@ static void flow_reset_any_owner(struct flow *f, const char *how)
 	if (f->state == FLOW_INSPECT)
 		f->eg->inspector->drop(f->eg, f);
 	flow_reset(f, how);
+}
+
+void flow_reset_all(struct egress *eg, const char *how)
+{
+	if (eg->inspector)
+		eg->inspector->hold(eg, true);
+	while (!TAILQ_EMPTY(&eg->flows))
+		flow_reset_any_owner(TAILQ_FIRST(&eg->flows), how);
+	if (eg->inspector)
+		eg->inspector->hold(eg, false);
 }
 
 static void on_flow_timeout(struct wheel_entry *t)

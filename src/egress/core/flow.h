@@ -61,6 +61,7 @@ struct flow {
 	bool is_limited;	  /* bytes are counted against limits */
 	bool is_first;		  /* its lines belong to a new key (ledger.h) */
 	bool is_paused;		  /* in eg->paused: waits for bandwidth */
+	bool is_handed;		  /* the client's socket came in a message, and its sender may have a copy */
 	bool may_be_opaque;	  /* bytes that are neither TLS nor HTTP are relayed as a tunnel */
 	uint32_t generation;	  /* of the policy that allowed it */
 	struct limit *limit;	  /* of its rule; NULL: the rule has none */
@@ -103,6 +104,9 @@ void flow_end(struct flow *f, const char *how);
 
 /* The same with a reset instead of an orderly end. */
 void flow_reset(struct flow *f, const char *how);
+
+/* Resets every flow, whoever owns it. */
+void flow_reset_all(struct egress *eg, const char *how);
 
 /* A new policy is in force: ends the flows that it no longer allows. */
 void flow_rejudge_all(struct egress *eg);

@@ -7,7 +7,9 @@
 
 #include "base/cleanup.h"
 #include "egress/core/flow_int.h"
+#include "egress/wire/fds.h"
 
+#include <errno.h>
 #include <sys/socket.h>
 
 void intake_turn_away(int fd)
@@ -65,16 +67,26 @@ void intake_no_descriptor(struct egress *eg)
 	egress_alert(eg, "descriptors", NULL, "no descriptor is free: connections are turned away");
 }
 
-void intake_take(struct egress *eg, int fd, const struct addr *asked, uint16_t port)
+void intake_take(struct egress *eg, int fd, const struct addr *asked, uint16_t port, bool handed)
 {
 	struct flow *f = flow_new(eg, fd, asked, port);
 
-	if (f)
-		judge_new_flow(f);
+	if (!f)
+		return;
+	f->is_handed = handed;
+	judge_new_flow(f);
 }
 
 int intake_open(struct egress *eg, uint32_t mask, struct err *e)
 {
-	eg->intake = &intake_sockets;
+	bool is_here = mask & EGRESS_FDS_SOCKETS, is_elsewhere = mask & FDS_BIT(EGRESS_FD_WALL);
+
+	if (!is_here && !is_elsewhere)
+		return err_set(e, -EINVAL,
+			       "it was given no wall: neither its sockets nor a forwarder's messages");
+	if (is_elsewhere && (is_here || (mask & FDS_BIT(EGRESS_FD_NFLOG))))
+		return err_set(e, -EINVAL,
+			       "it was given two kinds of wall: its sockets and a forwarder's messages");
+	eg->intake = is_here ? &intake_sockets : &intake_messages;
 	return eg->intake->open(eg, mask, e);
 }

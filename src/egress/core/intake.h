@@ -24,8 +24,11 @@ struct intake {
 
 /* Sockets in the wall's namespace: accept.c, dns_udp.c, dns_tcp.c. */
 extern const struct intake intake_sockets;
+/* Messages of a forwarder, for a wall elsewhere: intake_messages.c, dns_tcp.c. */
+extern const struct intake intake_messages;
 
-int intake_open(struct egress *eg, uint32_t mask, struct err *e) MUST_CHECK; /* sets eg->intake */
+/* Opens the kind of wall that the mask has, and sets eg->intake. -EINVAL: it has both kinds, or neither. */
+int intake_open(struct egress *eg, uint32_t mask, struct err *e) MUST_CHECK;
 
 /* For a kind of wall: counts a new connection. False: there is no room for it, intake_turn_away() it. */
 bool intake_has_room(struct egress *eg);
@@ -33,8 +36,8 @@ bool intake_has_room(struct egress *eg);
 /* The same where no descriptor was free for it. */
 void intake_no_descriptor(struct egress *eg);
 
-/* Judges a connection that was made to asked:port. Takes fd. */
-void intake_take(struct egress *eg, int fd, const struct addr *asked, uint16_t port);
+/* Judges a connection that was made to asked:port. Takes fd. `handed`: it came in a message (flow.h). */
+void intake_take(struct egress *eg, int fd, const struct addr *asked, uint16_t port, bool handed);
 
 /* Resets a connection and closes it. */
 void intake_turn_away(int fd);

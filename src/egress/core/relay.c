@@ -7,7 +7,8 @@
  *  2. Nothing is read that cannot be passed on at once, except the rest of one read (`held`, or a pipe's
  *  contents): a slow reader slows its writer down.
  *  3. Small pieces are copied through eg->scratch; once reads come back full, a pipe is borrowed and the
- *  kernel moves pages. An idle connection holds neither pipe nor buffer.
+ *  kernel moves pages. An idle connection holds neither pipe nor buffer. A handed socket is never spliced:
+ *  splice() waits where the flags of the socket say so, and its sender can change them.
  *  4. The end of one direction is passed on as it is; the other direction continues.
  *  5. Bytes up are granted before they are read, so bytes in `held` or a pipe have been granted.
  *  6. An end that is known to follow right after some bytes leaves with them, in one packet (MSG_MORE, then
@@ -179,7 +180,7 @@ static int relay_step(struct flow *f, struct flow_side *from, struct flow_side *
 	size_t want = COPY_SIZE;
 	long grant;
 
-	if (from->full_reads >= FULL_READS && !from->pipe)
+	if (from->full_reads >= FULL_READS && !from->pipe && !f->is_handed)
 		from->pipe = pipes_get(f->eg->pipes);
 	if (from->pipe)
 		want = from->pipe->size;

@@ -4,7 +4,7 @@
  * descriptors at fixed numbers, and small messages over the control socket (SOCK_SEQPACKET).
  *
  * A program is started with an empty environment and one argument: in hex, a mask of the descriptors that are
- * real. The others are open on /dev/null, so that none of these numbers is ever free.
+ * real. The others below its END are open on /dev/null, so that none of these numbers is ever free.
  */
 #ifndef EGRESS_FDS_H
 #define EGRESS_FDS_H
@@ -29,7 +29,12 @@ enum egress_fd {
 	EGRESS_FD_STORE = 16,	/* certificates to trust upstream, PEM, read-only */
 	EGRESS_FD_SECRETS = 17, /* memfd: which secrets the sandbox may use, struct secrets_head */
 	EGRESS_FD_VAULT = 18,	/* SOCK_SEQPACKET to coffer-vault: vault/common/vaultproto.h */
-	EGRESS_FD_END
+	EGRESS_FD_END,		/* of those that a wall on this machine needs */
+	/*
+	 * For a wall elsewhere, instead of EGRESS_FD_TCP4 to EGRESS_FD_NFLOG: SOCK_SEQPACKET to its forwarder,
+	 * wallmsg.h.
+	 */
+	EGRESS_FD_WALL = EGRESS_FD_END,
 };
 
 enum dial_fd {
@@ -62,7 +67,12 @@ static_assert(sizeof(struct secrets_head) == 144, "no padding");
 
 #define FDS_BIT(fd) (1u << (fd))
 
-/* Without these egress does not start. */
+/* The wall on this machine: at least one of its sockets, without nflog. */
+#define EGRESS_FDS_SOCKETS                                                                 \
+	(FDS_BIT(EGRESS_FD_TCP4) | FDS_BIT(EGRESS_FD_TCP6) | FDS_BIT(EGRESS_FD_DNS_UDP4) | \
+	 FDS_BIT(EGRESS_FD_DNS_UDP6) | FDS_BIT(EGRESS_FD_DNS_TCP4) | FDS_BIT(EGRESS_FD_DNS_TCP6))
+
+/* Without these, and without exactly one kind of wall, egress does not start. */
 #define EGRESS_FDS_NEEDED                                                                   \
 	(FDS_BIT(EGRESS_FD_BUNDLE) | FDS_BIT(EGRESS_FD_JOURNAL) | FDS_BIT(EGRESS_FD_DIAL) | \
 	 FDS_BIT(EGRESS_FD_CONTROL))
