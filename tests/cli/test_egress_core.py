@@ -475,6 +475,16 @@ def crowd(tap, kind):
             c.close()
 
 
+def port_zero(tap, kind):
+    """A program can connect to port 0 of any address; coffer-dial would end over a request for it."""
+    with kind(["observe"]) as rig:
+        rig.dial["1.2.3.4"] = Server().addr
+        tap.ok(echoed(rig, "1.2.3.4", 9, b"x"), "control: in observe mode any other port of an address is dialled")
+        tap.eq(exchange(rig, "1.2.3.4", 0, b"x"), (b"", "reset"), "in observe mode port 0 is refused")
+        tap.eq([r[1] for r in rig.fake.requests], [9], "port 0 is not dialled")
+        tap.ok(rig.events("open", port=0, decision="deny"), "the journal has the refusal of port 0")
+
+
 def few_names(tap, kind):
     """A connection in ordinary use is not taken for a tunnel."""
     with kind(["allow=*.wild.test:443", "allow=*.other.test:443"]) as rig:
@@ -680,6 +690,7 @@ def scenarios(tap, kind):
     last_words(tap, kind)
     limits(tap, kind)
     journal_full(tap, kind)
+    port_zero(tap, kind)
     few_names(tap, kind)
     flood(tap, kind)
     crowd(tap, kind)

@@ -69,6 +69,12 @@ void flow_judge(const struct flow *f, struct policy_verdict *ret)
 		snprintf(ret->rule_text, sizeof(ret->rule_text), "default");
 		return;
 	}
+	/* A program can connect to it, and coffer-dial takes a request for it as a breach of their protocol. */
+	if (f->port == 0) {
+		snprintf(ret->why, sizeof(ret->why), "no server has port 0");
+		snprintf(ret->rule_text, sizeof(ret->rule_text), "default");
+		return;
+	}
 	/* A synthetic address without a name was never handed out. */
 	if (!f->name && egress_names_in_range(&f->eg->names, &f->addr)) {
 		snprintf(ret->why, sizeof(ret->why), "no name was looked up that has this address");
