@@ -17,7 +17,7 @@
 #define READY_WITHIN (60 * NSEC_PER_SEC)
 #define ANSWER_WITHIN (30 * NSEC_PER_SEC) /* a loaded machine is slow; a stopped program never responds */
 #define ASK_EVERY (10 * NSEC_PER_SEC)
-#define CATCH_UP_WITHIN NSEC_PER_SEC /* a question waits this long for the events before it */
+#define CATCH_UP_WITHIN (5 * NSEC_PER_SEC) /* a question waits this long for the events before it */
 #define CHECK_EVERY (800 * NSEC_PER_MSEC)
 /* The launcher waits for less than all of these together (guard.c), and reads what is left itself (net_finish.c). */
 #define FINISH_WITHIN (20 * NSEC_PER_SEC)
@@ -418,7 +418,8 @@ int net_reader_catch_up(struct net_guard *g)
 	if (r == -EPIPE)
 		return 0; /* its pidfd will report its death */
 	if (r < 0)
-		reader_down(g, r == -ETIMEDOUT ? "it did not catch up within a second" : why_of_reader(g, r));
+		reader_down(g,
+			    r == -ETIMEDOUT ? "it did not catch up within 5 seconds" : why_of_reader(g, r));
 	return n->log_failed ? -EIO : 0;
 }
 
