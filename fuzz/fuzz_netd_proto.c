@@ -38,6 +38,11 @@ static int on_event(void *ctx, const void *packed, size_t len)
 	return 0;
 }
 
+static void on_logged(void *ctx)
+{
+	(void)ctx;
+}
+
 static void on_counted(void *ctx)
 {
 	(void)ctx;
@@ -61,7 +66,7 @@ static void on_fail(void *ctx, const char *text, size_t len)
 
 static void take_one(const uint8_t *message, size_t len, uint64_t now)
 {
-	const struct netd_calls calls = { on_size, on_event, on_counted, on_said, on_fail, NULL };
+	const struct netd_calls calls = { on_size, on_event, on_logged, on_counted, on_said, on_fail, NULL };
 	const enum netd_state was = p.state;
 	uint64_t counted[NET_FROM_COUNT];
 	int r;

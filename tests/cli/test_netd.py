@@ -113,6 +113,20 @@ def stopped(tap, c, net, good, kill_guard):
     tap.ok(wait_for(lambda: part(c, "coffer-netd") is None), f"{who}: the coffer-netd that hung is gone")
 
 
+def pending(tap, c, net, good):
+    """The guard dies while repetitions are still to be counted: what is in the log does not come into it again."""
+    who = c.who
+    box = Sandbox(tap, c, net, "--allow", GOOD)
+    c("exec", "box", "--", "bash", "-c", f"for i in $(seq 900); do exec 3<>/dev/tcp/n$i.evil.test/81; done 2>/dev/null; exit 0", timeout=120 * slow_build())
+    tap.ok(box.reaches(good.url) and wait_for(lambda: len(opens(box)) == 1), f"{who}: control: a connection after many denials is in the log")
+    tap.eq(box.log("net.folded"), [], f"{who}: control: the repetitions are not in the log yet")
+    os.kill(guard_pid(), signal.SIGKILL)
+    box.close()
+    tap.eq(len(opens(box)), 1, f"{who}: a connection that was in the log when the guard died is there once")
+    folded = box.log("net.folded")
+    tap.ok(folded, f"{who}: repetitions that were not counted when the guard died are counted", folded)
+
+
 def owned(tap, c, net, good, deed):
     """One that was taken over, from its first moment on."""
     who, ends = f"{c.who}, {deed}", DEEDS[deed]
@@ -191,6 +205,7 @@ def main():
                     deaths(tap, c, net, good)
                     stopped(tap, c, net, good, False)
                     stopped(tap, c, net, good, True)
+                    pending(tap, c, net, good)
                     take_over(tap, c, net, good)
                 c.check_clean(tap)
     tap.done()

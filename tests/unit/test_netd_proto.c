@@ -35,6 +35,11 @@ static int on_event(void *ctx, const void *packed, size_t len)
 	return 0;
 }
 
+static void on_logged(void *ctx)
+{
+	(void)ctx;
+}
+
 static void on_counted(void *ctx)
 {
 	(void)ctx;
@@ -56,7 +61,7 @@ static void on_fail(void *ctx, const char *text, size_t len)
 	n_failed++;
 }
 
-static const struct netd_calls calls = { on_size, on_event, on_counted, on_said, on_fail, NULL };
+static const struct netd_calls calls = { on_size, on_event, on_logged, on_counted, on_said, on_fail, NULL };
 
 static void begin(enum netd_state state)
 {

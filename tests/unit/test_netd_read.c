@@ -52,6 +52,11 @@ static int on_event(void *ctx, const void *packed, size_t len)
 	return 0;
 }
 
+static void on_logged(void *ctx)
+{
+	(void)ctx;
+}
+
 static void on_counted(void *ctx)
 {
 	(void)ctx;
@@ -71,7 +76,7 @@ static void on_fail(void *ctx, const char *text, size_t len)
 	CHECKF(false, "coffer-netd says that it failed: %.*s", (int)len, text);
 }
 
-static const struct netd_calls calls = { on_size, on_event, on_counted, on_said, on_fail, NULL };
+static const struct netd_calls calls = { on_size, on_event, on_logged, on_counted, on_said, on_fail, NULL };
 
 static void begin(bool again)
 {

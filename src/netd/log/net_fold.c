@@ -141,15 +141,21 @@ static bool is_lookup_outcome(const struct net_line *l)
 	return l->ev == NET_EV_DNS && l->first && l->decision != NET_ALLOWED;
 }
 
+/* Lines claim what they like: a sum stops at its maximum, and is not small again. */
+static void add_up(uint64_t *sum, uint64_t n)
+{
+	*sum = n > UINT64_MAX - *sum ? UINT64_MAX : *sum + n;
+}
+
 static void count_name(struct netd_counts *n, const struct net_line *l)
 {
-	n->queries += l->ev == NET_EV_DNS && !is_lookup_outcome(l) ? l->count : 0;
-	n->connections += l->ev == NET_EV_OPEN && l->decision == NET_ALLOWED ? l->count : 0;
-	n->requests += l->ev == NET_EV_REQUEST ? l->count : 0;
-	n->denied += l->decision == NET_DENIED ? l->count : 0;
+	add_up(&n->queries, l->ev == NET_EV_DNS && !is_lookup_outcome(l) ? l->count : 0);
+	add_up(&n->connections, l->ev == NET_EV_OPEN && l->decision == NET_ALLOWED ? l->count : 0);
+	add_up(&n->requests, l->ev == NET_EV_REQUEST ? l->count : 0);
+	add_up(&n->denied, l->decision == NET_DENIED ? l->count : 0);
 	if (l->ev == NET_EV_CLOSE) {
-		n->up += l->up;
-		n->down += l->down;
+		add_up(&n->up, l->up);
+		add_up(&n->down, l->down);
 	}
 }
 
@@ -160,8 +166,8 @@ static void count_for_report(struct netd_report *t, enum net_from from, uint64_t
 	if (end <= t->seen[from])
 		return;
 	t->seen[from] = end;
-	t->refused += l->ev == NET_EV_REFUSED ? l->count : 0;
-	t->alerts += l->ev == NET_EV_ALERT ? l->count : 0;
+	add_up(&t->refused, l->ev == NET_EV_REFUSED ? l->count : 0);
+	add_up(&t->alerts, l->ev == NET_EV_ALERT ? l->count : 0);
 	/* egress has already reported what dial repeats; refused packets have no name. */
 	if (l->ev == NET_EV_DIAL || l->ev == NET_EV_REFUSED || l->ev == NET_EV_POLICY ||
 	    l->ev == NET_EV_RESPONSE || l->ev == NET_EV_PROXY || l->ev == NET_EV_SECRET ||
@@ -247,9 +253,9 @@ static void count_line(struct net_fold *f, enum line_class class, const struct n
 
 	if (c == &t->others)
 		add_to_top(&t->top, l);
-	c->count += l->count;
-	c->up += l->up;
-	c->down += l->down;
+	add_up(&c->count, l->count);
+	add_up(&c->up, l->up);
+	add_up(&c->down, l->down);
 	set_counts_due(f, now);
 }
 

@@ -153,7 +153,7 @@ static int take_turn(struct netd *d, bool last, bool counts)
 	int r = 0;
 
 	for (int i = 0; i < NET_FROM_COUNT && r >= 0; i++) {
-		r = fold_journal(d, (enum net_from)i, last, last ? UINT64_MAX : NETD_TURN);
+		r = fold_journal(d, (enum net_from)i, last, last ? NETD_LAST_TURN : NETD_TURN);
 		more = more || r > 0;
 	}
 	if (r >= 0)
@@ -205,7 +205,10 @@ static int read_to_the_end(struct netd *d)
 	int r;
 
 	net_fold_last(d->fold);
-	r = take_turn(d, true, true);
+	/* In parts, each with its counts: who goes on after a death begins there. */
+	do
+		r = take_turn(d, true, true);
+	while (r > 0);
 	d->quitting = true;
 	return r < 0 ? r : send_head(d, NETD_DONE, 0);
 }

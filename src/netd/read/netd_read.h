@@ -18,6 +18,7 @@
 /* A turn folds this many bytes of each journal, and the rest of one read: a program that writes as fast as we read would keep the
  * reader from its socket. */
 #define NETD_TURN (1u << 20)
+#define NETD_LAST_TURN (8u << 20) /* when nobody writes any more */
 /* Counts are sent early when this much of the journals waits for them: until then it stays on the disk. */
 #define NETD_COUNT_WITHIN (40u << 20)
 

@@ -9,6 +9,12 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Lines claim what they like: a sum stops at its maximum, and is not small again. */
+static void add_up(uint64_t *sum, uint64_t n)
+{
+	*sum = n > UINT64_MAX - *sum ? UINT64_MAX : *sum + n;
+}
+
 void netd_say_begin(struct netd_say *s, uint64_t now)
 {
 	s->lines = bucket_new(NETD_SAY_BURST, NETD_SAY_RATE, now);
@@ -56,20 +62,20 @@ void netd_say_line(struct netd_say *s, const struct net_line *l, uint64_t now)
 		return;
 	/* A sum of denials without names. */
 	if (l->is_sum) {
-		s->unsaid += l->count;
+		add_up(&s->unsaid, l->count);
 		say_together(s, now);
 		return;
 	}
 	t = describe_line(l);
 	for (size_t i = 0; i < s->n; i++) {
 		if (is_same_subject(&s->rows[i].s, &t)) {
-			s->rows[i].more += l->count;
+			add_up(&s->rows[i].more, l->count);
 			say_together(s, now);
 			return;
 		}
 	}
 	if (s->n == NETD_SAID_KEYS || !bucket_take(&s->lines, now)) {
-		s->unsaid += l->count;
+		add_up(&s->unsaid, l->count);
 		say_together(s, now);
 		return;
 	}
@@ -94,7 +100,7 @@ void netd_say_tick(struct netd_say *s, uint64_t now, bool all)
 		if (bucket_take(&s->lines, now))
 			s->send(s->ctx, &t);
 		else
-			left_out += t.count;
+			add_up(&left_out, t.count);
 		s->rows[i].more = 0;
 	}
 	if (left_out) {

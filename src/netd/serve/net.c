@@ -271,7 +271,14 @@ static void on_start_timer(struct timer *t)
 {
 	struct net_guard *g = t->ctx;
 	struct err e = ERR_INIT;
-	int r = prepare_shared_files(g, &e);
+	int r;
+
+	/* What was ended because it wrote too fast would go on with that. */
+	if (net_journal_is_flooded(g, NET_EGRESS) || net_journal_is_flooded(g, NET_DIAL)) {
+		restart_later(g);
+		return;
+	}
+	r = prepare_shared_files(g, &e);
 
 	/* All three are started before we wait for one of them. */
 	if (r == 0)
@@ -482,7 +489,7 @@ static int net_guard_open(struct net_guard *g, int launcher)
 		g->journal[i].fd = -1;
 	}
 	net_proc_init(&g->reader.proc, g, NET_READER);
-	g->reader.report = -1;
+	g->reader.report = g->place = -1;
 	for (int i = 0; i < WALL_FDS; i++)
 		g->w_wall[i] = WATCH_INIT;
 	g->t_start = (struct timer){ .fn = on_start_timer, .ctx = g };

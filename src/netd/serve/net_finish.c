@@ -20,14 +20,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Without a sign of progress; what is left is bounded (net_journal.c), and its lines come into the log one by one. */
+/* Without a sign of progress, and in all: an honest program leaves 64 MiB at most (net_journal.c), which take some 20 seconds. */
 #define PROGRESS_WITHIN (30 * NSEC_PER_SEC)
+#define READ_WITHIN (120 * NSEC_PER_SEC)
 
 struct leftover {
 	const struct net_config *c;
 	struct net_journal journal[NET_PARTS];
 	struct netd_peer peer;
-	uint64_t progress; /* CLOCK_MONOTONIC ns */
+	uint64_t begun, progress; /* CLOCK_MONOTONIC ns */
+	int place;		  /* NET_JOURNAL_PLACE; -1: none */
 	int log_error;
 	int sock;
 	pid_t pid;
@@ -123,10 +125,18 @@ static int on_leftover_event(void *ctx, const void *packed, size_t len)
 	return r;
 }
 
+static void on_leftover_logged(void *ctx)
+{
+	const struct leftover *l = ctx;
+
+	net_journal_keep_place(l->place, &l->peer);
+}
+
 static void on_leftover_counted(void *ctx)
 {
 	struct leftover *l = ctx;
 
+	net_journal_keep_place(l->place, &l->peer);
 	l->progress = clock_nsec(CLOCK_MONOTONIC);
 	for (int i = 0; i < NET_PARTS; i++)
 		net_journal_punch(&l->journal[i], l->peer.counted[i]);
@@ -147,8 +157,10 @@ static void on_leftover_fail(void *ctx, const char *text, size_t len)
 
 static int ask_leftover_reader(struct leftover *l, enum netd_ask_type type)
 {
-	const struct netd_ask a = { .type = type };
+	struct netd_ask a = { .type = type };
 
+	memcpy(a.counted, l->peer.counted, sizeof(a.counted));
+	memcpy(a.logged, l->peer.logged, sizeof(a.logged));
 	return fdpass_send(l->sock, &a, sizeof(a), NULL, 0);
 }
 
@@ -156,8 +168,13 @@ static int ask_leftover_reader(struct leftover *l, enum netd_ask_type type)
 static int take_leftover_until(struct leftover *l, enum netd_state state)
 {
 	static char message[NETD_MESSAGE_MAX];
-	const struct netd_calls calls = { on_leftover_size, on_leftover_event, on_leftover_counted,
-					  on_leftover_said, on_leftover_fail,  l };
+	const struct netd_calls calls = { on_leftover_size,
+					  on_leftover_event,
+					  on_leftover_logged,
+					  on_leftover_counted,
+					  on_leftover_said,
+					  on_leftover_fail,
+					  l };
 	int r = 0;
 
 	l->progress = clock_nsec(CLOCK_MONOTONIC);
@@ -166,7 +183,7 @@ static int take_leftover_until(struct leftover *l, enum netd_state state)
 		struct pollfd p = { .fd = l->sock, .events = POLLIN };
 		size_t len = 0;
 
-		if (now - l->progress > PROGRESS_WITHIN)
+		if (now - l->progress > PROGRESS_WITHIN || now - l->begun > READ_WITHIN)
 			return -ETIMEDOUT;
 		if (poll(&p, 1, 1000) <= 0)
 			continue;
@@ -178,9 +195,15 @@ static int take_leftover_until(struct leftover *l, enum netd_state state)
 
 static int read_leftover(struct leftover *l)
 {
-	int r = ask_leftover_reader(l, NETD_BEGIN);
+	uint64_t size[NET_PARTS];
+	int r;
 
-	netd_peer_begin(&l->peer, clock_nsec(CLOCK_MONOTONIC));
+	for (int i = 0; i < NET_PARTS; i++)
+		size[i] = net_journal_size(&l->journal[i]);
+	net_journal_find_place(l->place, size, &l->peer);
+	l->begun = clock_nsec(CLOCK_MONOTONIC);
+	netd_peer_begin(&l->peer, l->begun);
+	r = ask_leftover_reader(l, NETD_BEGIN);
 	if (r == 0)
 		r = take_leftover_until(l, NETD_IS_UP);
 	if (r == 0)
@@ -225,12 +248,13 @@ static int finish_journals(struct leftover *l, const int read_fd[NET_PARTS], str
 		return err_sys(e, l->log_error, "cannot write network events to the audit log");
 	for (int i = 0; i < NET_PARTS; i++)
 		(void)unlinkat(l->c->spec->run_fd, net_journal_names[i], 0);
+	(void)unlinkat(l->c->spec->run_fd, NET_JOURNAL_PLACE, 0);
 	return 0;
 }
 
 int net_finish(const struct net_config *c, struct err *e)
 {
-	struct leftover l = { .c = c, .sock = -1 };
+	struct leftover l = { .c = c, .sock = -1, .place = net_journal_open_place(c->spec->run_fd, false) };
 	int read_fd[NET_PARTS], r = 0;
 	bool any = false;
 
@@ -249,6 +273,7 @@ int net_finish(const struct net_config *c, struct err *e)
 	end_leftover_programs(c);
 	if (any && r == 0)
 		r = finish_journals(&l, read_fd, e);
+	fd_close(l.place);
 	for (int i = 0; i < NET_PARTS; i++) {
 		fd_close(l.journal[i].fd);
 		fd_close(read_fd[i]);

@@ -78,6 +78,7 @@ struct net_reader {
 	uint64_t since;	      /* CLOCK_MONOTONIC ns: when it became ready */
 	uint64_t asked;	      /* CLOCK_MONOTONIC ns of the oldest request without an answer; 0: none */
 	uint64_t checked;     /* CLOCK_MONOTONIC ns: when it was last asked whether it is alive */
+	uint64_t written;     /* bytes of both journals at the last check */
 	struct timer t_start; /* after a death */
 	struct timer t_check; /* is it alive, and are the journals short? */
 	struct timer t_pace;  /* it has used up its pace */
@@ -114,6 +115,7 @@ struct net_guard {
 	struct timer t_start, t_ping, t_stats;
 
 	struct net_journal journal[NET_PARTS];
+	int place; /* NET_JOURNAL_PLACE; -1: none */
 	struct net_reader reader;
 
 	struct watch w_notify;
@@ -192,6 +194,11 @@ void net_journal_punch(struct net_journal *j, uint64_t upto);
 /* Is more of it unread than a program that writes events leaves? */
 bool net_journal_is_flooded(const struct net_guard *g, enum net_part p);
 bool net_journal_is_read(const struct net_guard *g); /* all of both */
+/* The file with both offsets (struct netd_place): what is in the log is not logged again by whoever ends the run of a dead guard. */
+#define NET_JOURNAL_PLACE "journal.place"
+int net_journal_open_place(int run_dir, bool make);
+void net_journal_keep_place(int fd, const struct netd_peer *p);
+void net_journal_find_place(int fd, const uint64_t size[NET_PARTS], struct netd_peer *p);
 /* Removes those that are read. */
 void net_journal_remove(struct net_guard *g);
 extern const char *const net_journal_names[NET_PARTS];

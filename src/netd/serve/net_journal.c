@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <string.h>
 #include <sys/stat.h>
 
 #define BEHIND_MAX (64u << 20) /* backlog limit: a process that writes faster is not writing events */
@@ -25,8 +26,49 @@ static int open_journal(const struct net_guard *g, enum net_part p, int flags, s
 		      : fd;
 }
 
+int net_journal_open_place(int run_dir, bool make)
+{
+	return openat(run_dir, NET_JOURNAL_PLACE, O_RDWR | O_CLOEXEC | O_NOFOLLOW | (make ? O_CREAT : 0),
+		      0600);
+}
+
+/* One write, which is whole or not at all where a process is killed. If it fails, as on a full disk, the file still has an earlier
+ * place, and lines since then are logged twice rather than not at all. */
+void net_journal_keep_place(int fd, const struct netd_peer *p)
+{
+	struct netd_place place;
+
+	memcpy(place.logged, p->logged, sizeof(place.logged));
+	memcpy(place.counted, p->counted, sizeof(place.counted));
+	(void)!pwrite(fd, &place, sizeof(place), 0);
+}
+
+/* A place that the journals do not have, or none, is their beginning. */
+void net_journal_find_place(int fd, const uint64_t size[NET_PARTS], struct netd_peer *p)
+{
+	struct netd_place place;
+
+	if (fd < 0 || pread(fd, &place, sizeof(place), 0) != (ssize_t)sizeof(place))
+		return;
+	for (int i = 0; i < NET_PARTS; i++) {
+		if (place.counted[i] > place.logged[i] || place.logged[i] > size[i])
+			return;
+	}
+	memcpy(p->logged, place.logged, sizeof(place.logged));
+	memcpy(p->counted, place.counted, sizeof(place.counted));
+}
+
 int net_journal_make(struct net_guard *g, struct err *e)
 {
+	const struct netd_peer begin = { 0 };
+
+	/* Written at once: the room for it is there when the disk is full later. */
+	if (g->place < 0) {
+		g->place = net_journal_open_place(g->dir, true);
+		net_journal_keep_place(g->place, &begin);
+	}
+	if (g->place < 0)
+		return err_sys(e, -errno, "cannot make %s in the run's directory", NET_JOURNAL_PLACE);
 	for (int i = 0; i < NET_PARTS; i++) {
 		struct net_journal *j = &g->journal[i];
 
@@ -98,6 +140,9 @@ bool net_journal_is_read(const struct net_guard *g)
 
 void net_journal_remove(struct net_guard *g)
 {
+	if (net_journal_is_read(g))
+		(void)unlinkat(g->dir, NET_JOURNAL_PLACE, 0);
+	g->place = fd_close(g->place);
 	for (int i = 0; i < NET_PARTS; i++) {
 		if (g->journal[i].fd >= 0 && bytes_unread(g, i) == 0)
 			(void)unlinkat(g->dir, net_journal_names[i], 0);

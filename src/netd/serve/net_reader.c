@@ -19,6 +19,7 @@
 #define ASK_EVERY (10 * NSEC_PER_SEC)
 #define CATCH_UP_WITHIN (5 * NSEC_PER_SEC) /* a question waits this long for the events before it */
 #define CHECK_EVERY (800 * NSEC_PER_MSEC)
+#define CHECK_SOON (100 * NSEC_PER_MSEC)
 /* The launcher waits for less than all of these together (guard.c), and reads what is left itself (net_finish.c). */
 #define FINISH_WITHIN (20 * NSEC_PER_SEC)
 #define SILENT_AT_END (4 * NSEC_PER_SEC)
@@ -55,10 +56,19 @@ static int on_event(void *ctx, const void *packed, size_t len)
 	return r;
 }
 
+static void on_logged(void *ctx)
+{
+	const struct net_guard *g = ctx;
+
+	net_journal_keep_place(g->place, &g->reader.peer);
+}
+
 static void on_counted(void *ctx)
 {
 	struct net_guard *g = ctx;
 
+	/* First, so that no place is in the file that was punched out. */
+	net_journal_keep_place(g->place, &g->reader.peer);
 	for (int i = 0; i < NET_PARTS; i++)
 		net_journal_punch(&g->journal[i], g->reader.peer.counted[i]);
 }
@@ -150,7 +160,7 @@ static void on_reader_ready(struct net_guard *g)
 static int take_reader_message(struct net_guard *g)
 {
 	static char message[NETD_MESSAGE_MAX];
-	const struct netd_calls calls = { on_size, on_event, on_counted, on_said, on_fail, g };
+	const struct netd_calls calls = { on_size, on_event, on_logged, on_counted, on_said, on_fail, g };
 	struct net_reader *n = &g->reader;
 	const bool was_starting = n->peer.state == NETD_IS_STARTING;
 	size_t len = 0;
@@ -297,9 +307,11 @@ static void on_reader_check(struct timer *t)
 	struct net_guard *g = t->ctx;
 	struct net_reader *n = &g->reader;
 	const uint64_t now = clock_nsec(CLOCK_MONOTONIC);
+	uint64_t written = 0;
 	bool flooded = false;
 
 	for (int i = 0; i < NET_PARTS; i++) {
+		written += net_journal_size(&g->journal[i]);
 		if (!net_journal_is_flooded(g, (enum net_part)i))
 			continue;
 		flooded = true;
@@ -319,7 +331,9 @@ static void on_reader_check(struct timer *t)
 		if (ask_reader(n, NETD_CATCH_UP, false) < 0)
 			reader_down(g, "it does not read its socket");
 	}
-	loop_timer(&g->loop, t, now + CHECK_EVERY);
+	/* A process that writes as fast as it can fills a disk between two rare looks. */
+	loop_timer(&g->loop, t, now + (written > n->written ? CHECK_SOON : CHECK_EVERY));
+	n->written = written;
 }
 
 static void on_look_timer(struct timer *t)
@@ -378,6 +392,9 @@ static int take_until(struct net_guard *g, bool (*done)(const struct net_reader 
 		r = take_reader_messages(g, 1);
 		if (r < 0 && r != -EAGAIN)
 			return r;
+		/* There is a message, and it has to wait for its pace. */
+		if (r == -EAGAIN && p.revents)
+			(void)poll(NULL, 0, 10);
 		now = clock_nsec(CLOCK_MONOTONIC);
 		heard = r == 0 ? now : heard;
 	}

@@ -91,9 +91,11 @@ static int take_event(struct netd_peer *p, const struct netd_head *h, const char
 	(void)bucket_take(p->bytes < LINES_BYTES ? &p->lines : &p->late, now);
 	p->bytes += len;
 	r = c->event(c->ctx, packed, len);
-	if (r == 0)
-		p->logged[h->from] = h->off;
-	return r;
+	if (r < 0)
+		return r;
+	p->logged[h->from] = h->off;
+	c->logged(c->ctx);
+	return 0;
 }
 
 static int take_counted(struct netd_peer *p, const char *message, const struct netd_calls *c)

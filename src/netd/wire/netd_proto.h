@@ -101,6 +101,11 @@ struct netd_said {
 
 #define NETD_MESSAGE_MAX (sizeof(struct netd_head) + NETD_EVENT_MAX)
 
+/* Where the reading of both journals is, for whoever goes on with it when the guard is dead: a file beside them. */
+struct netd_place {
+	uint64_t logged[NET_FROM_COUNT], counted[NET_FROM_COUNT];
+};
+
 enum netd_state { NETD_IS_STARTING, NETD_IS_UP, NETD_IS_ENDING, NETD_IS_OVER, NETD_STATES };
 
 /* What the guard knows of a coffer-netd and its journals. */
@@ -119,6 +124,7 @@ struct netd_calls {
 	uint64_t (*size)(void *ctx, enum net_from from); /* of a journal, now */
 	/* Writes an event into the log. Negative: it was not written; netd_take() returns that. */
 	int (*event)(void *ctx, const void *packed, size_t len);
+	void (*logged)(void *ctx);  /* `logged` of the peer has grown */
 	void (*counted)(void *ctx); /* `counted` of the peer has grown */
 	void (*said)(void *ctx, const struct netd_said *s);
 	void (*fail)(void *ctx, const char *text, size_t len);
