@@ -53,11 +53,15 @@ static void fold(const uint8_t *data, size_t size, size_t cut)
 
 	table = (struct netd_report){ 0 };
 	last = 0;
-	if (!f || net_fold_feed(f, NET_FROM_EGRESS, 0, (const char *)data, cut, false, 1, &first) < 0 ||
+	if (!f ||
+	    net_fold_feed(f, &(struct net_chunk){ NET_FROM_EGRESS, 0, (const char *)data, cut, false }, 1,
+			  &first) < 0 ||
 	    first > cut || cut - first > NET_LINE_MAX)
 		abort();
-	if (net_fold_feed(f, NET_FROM_EGRESS, first, (const char *)data + first, size - first, true, 2,
-			  &second) < 0 ||
+	if (net_fold_feed(f,
+			  &(struct net_chunk){ NET_FROM_EGRESS, first, (const char *)data + first,
+					       size - first, true },
+			  2, &second) < 0 ||
 	    first + second != size || net_fold_tick(f, 3, true) < 0 || net_fold_has_counts(f))
 		abort();
 	netd_report_format(&table, &j);

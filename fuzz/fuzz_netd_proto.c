@@ -64,6 +64,14 @@ static void on_fail(void *ctx, const char *text, size_t len)
 	BUG_ON(len > NETD_FAIL_MAX);
 }
 
+static void check_offsets(const uint64_t counted[NET_FROM_COUNT])
+{
+	for (int i = 0; i < NET_FROM_COUNT; i++) {
+		BUG_ON(p.logged[i] < before[i] || p.logged[i] > size_of[i]);
+		BUG_ON(p.counted[i] < counted[i] || p.counted[i] > p.logged[i]);
+	}
+}
+
 static void take_one(const uint8_t *message, size_t len, uint64_t now)
 {
 	const struct netd_calls calls = { on_size, on_event, on_logged, on_counted, on_said, on_fail, NULL };
@@ -78,10 +86,7 @@ static void take_one(const uint8_t *message, size_t len, uint64_t now)
 	BUG_ON(r != 0 && r != -EPROTO && r != -EIO);
 	BUG_ON(r < 0 && (p.state != was || memcmp(before, p.logged, sizeof(before)) != 0 ||
 			 memcmp(counted, p.counted, sizeof(counted)) != 0));
-	for (int i = 0; i < NET_FROM_COUNT; i++) {
-		BUG_ON(p.logged[i] < before[i] || p.logged[i] > size_of[i]);
-		BUG_ON(p.counted[i] < counted[i] || p.counted[i] > p.logged[i]);
-	}
+	check_offsets(counted);
 	BUG_ON(p.answered > p.asked);
 	BUG_ON((took_event || took_said) && was != NETD_IS_UP && was != NETD_IS_ENDING);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The state of signals that a program starts with, whatever its caller ignored or blocked. No handler but
- * that of SIGCHLD is changed.
+ * those of SIGCHLD and SIGXFSZ is changed.
  */
 #include "base/signals.h"
 
@@ -12,6 +12,7 @@ void signals_begin(void)
 	sigset_t none;
 
 	signal(SIGCHLD, SIG_DFL);
+	signal(SIGXFSZ, SIG_IGN);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }

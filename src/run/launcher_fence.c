@@ -232,6 +232,10 @@ static const uint16_t calls[] = {
 	SYS_exit,
 };
 
+/* What newer C libraries make of tcgetattr() and tcsetattr(); their headers cannot stand beside <termios.h>. */
+#define NR_TCGETS2 0x802c542au
+#define NR_TCSETS2 0x402c542bu
+
 /* What the C library's fork() makes: no namespace, no shared memory. */
 #define FORK_FLAGS (CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID | SIGCHLD)
 #define SEND_FLAGS (MSG_NOSIGNAL | MSG_DONTWAIT)
@@ -259,6 +263,8 @@ static const struct seccomp_rule rules[] = {
 	/* The caller's terminal: nothing that types into it (TIOCSTI) or takes it (TIOCSCTTY, TIOCSETD). tty.c, supervise_prompt.c */
 	{ SYS_ioctl, { SECCOMP_IS(1, TCGETS) } },
 	{ SYS_ioctl, { SECCOMP_IS(1, TCSETS) } },
+	{ SYS_ioctl, { SECCOMP_IS(1, NR_TCGETS2) } },
+	{ SYS_ioctl, { SECCOMP_IS(1, NR_TCSETS2) } },
 	{ SYS_ioctl, { SECCOMP_IS(1, TCFLSH) } },
 	{ SYS_ioctl, { SECCOMP_IS(1, TIOCGWINSZ) } },
 	{ SYS_ioctl, { SECCOMP_IS(1, TIOCGPGRP) } },

@@ -17,7 +17,7 @@ struct launcher_needs {
 	bool asks;  /* it asks on a terminal, so it connects to the run's ask server */
 };
 
-#define LAUNCHER_RULES_MAX 48
+#define LAUNCHER_RULES_MAX 52
 
 /* `list` has the rules of the same struct, so it stays where it was filled in. */
 struct launcher_calls {

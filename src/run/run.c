@@ -211,6 +211,13 @@ static bool is_findable_at_once(const struct spec *s)
 	return s->detach || s->name || s->series;
 }
 
+static int keep_userns_and_confine(struct run *r, struct err *e)
+{
+	int ret = keep_userns(r, e);
+
+	return ret < 0 ? ret : confine_beforehand(e);
+}
+
 /* Step 6. A start that cannot be logged does not happen (run.U2). */
 static int announce_start(struct execution *x, struct err *e)
 {
@@ -488,11 +495,9 @@ int run_execute(struct run *r, struct run_io *io, struct err *e)
 	/* 4 guard told */
 	if (ret == 0)
 		ret = guard_tell(&x.guard, r->er.pid, r->er.pidfd, &s->ids, e);
-	if (ret == 0)
-		ret = keep_userns(r, e);
 	/* The first phase of 8: everything that must not inherit it has been made. */
 	if (ret == 0)
-		ret = confine_beforehand(e);
+		ret = keep_userns_and_confine(r, e);
 	/* 5 layers, limits */
 	if (ret == 0)
 		ret = run_layers_complete(r, e);

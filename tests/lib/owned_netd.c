@@ -104,7 +104,9 @@ int main(void)
 	FILE *f;
 
 	path[n < 0 ? 0 : n] = '\0';
-	strcpy(strrchr(path, '/') ? strrchr(path, '/') : path, "/owned");
+	if (n <= 0 || !strrchr(path, '/'))
+		return 126;
+	memcpy(strrchr(path, '/'), "/owned", sizeof("/owned"));
 	f = fopen(path, "re");
 	if (!f || fscanf(f, "%31s", word) != 1)
 		return 126;

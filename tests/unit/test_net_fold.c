@@ -71,7 +71,8 @@ static size_t feed(struct net_fold *f, const char *text, uint64_t now)
 {
 	size_t taken = 0;
 
-	CHECK(net_fold_feed(f, NET_FROM_EGRESS, 0, text, strlen(text), false, now, &taken) == 0);
+	CHECK(net_fold_feed(f, &(struct net_chunk){ NET_FROM_EGRESS, 0, text, strlen(text), false }, now,
+			    &taken) == 0);
 	return taken;
 }
 
@@ -149,7 +150,8 @@ static void test_garbled(void)
 	CHECK(net_fold_tick(f, T0 + NET_FOLDED_NS, false) == 0 && l.events == 2);
 	CHECKF(l.counted == ARRAY_SIZE(bad) + 1, "each garbled line is counted once: %llu",
 	       (unsigned long long)l.counted);
-	CHECK(net_fold_feed(f, NET_FROM_DIAL, 0, "cut", 3, true, T0, &taken) == 0 && taken == 3);
+	CHECK(net_fold_feed(f, &(struct net_chunk){ NET_FROM_DIAL, 0, "cut", 3, true }, T0, &taken) == 0 &&
+	      taken == 3);
 	CHECK(net_fold_tick(f, T0, true) == 0 && has(&l, "net.garbled {\"from\":\"dial\",\"count\":1}"));
 	buf_release(&l.text);
 }
@@ -163,7 +165,8 @@ static void feed_many(struct net_fold *f, unsigned n, const char *decision, unsi
 		snprintf(line, sizeof(line),
 			 "{\"t\":1,\"ev\":\"open\",\"name\":\"n%u.test\",\"port\":443,\"decision\":\"%s\"}\n",
 			 i % names, decision);
-		if (net_fold_feed(f, NET_FROM_EGRESS, 0, line, strlen(line), false, now, &taken) != 0 ||
+		if (net_fold_feed(f, &(struct net_chunk){ NET_FROM_EGRESS, 0, line, strlen(line), false },
+				  now, &taken) != 0 ||
 		    taken != strlen(line))
 			CHECKF(false, "each line of the test is taken");
 	}
@@ -251,7 +254,8 @@ static void test_secrets(void)
 	CHECKF(l.events == NET_BURST + 3,
 	       "a use at another host and another use of the loud secret are not folded");
 	l.refuse_after = 0;
-	CHECK(net_fold_feed(f, NET_FROM_EGRESS, 0, one, strlen(one), false, T0, &taken) == -ENOSPC &&
+	CHECK(net_fold_feed(f, &(struct net_chunk){ NET_FROM_EGRESS, 0, one, strlen(one), false }, T0,
+			    &taken) == -ENOSPC &&
 	      taken == 0);
 	l.refuse_after = -1;
 	CHECKF(feed(f, one, T0) == strlen(one) && has(&l, "secret.use {\"secret\":\"late\""),
@@ -330,16 +334,19 @@ static void test_pace(void)
 
 	f = fold_new(&l);
 	for (unsigned i = 0; i < NET_BURST_KEPT; i++) {
-		if (net_fold_feed(f, NET_FROM_EGRESS, 0, one, strlen(one), false, T0, &taken) < 0 || !taken)
+		if (net_fold_feed(f, &(struct net_chunk){ NET_FROM_EGRESS, 0, one, strlen(one), false }, T0,
+				  &taken) < 0 ||
+		    !taken)
 			CHECKF(false, "each line of a burst is taken");
 	}
 	CHECKF(feed(f, one, T0) == 0 && l.events == NET_BURST_KEPT, "lines over the pace stay unread");
 	CHECKF(feed(f, one, T0 + NSEC_PER_SEC) == strlen(one), "a line over the pace is read a second later");
 	for (unsigned i = 0; i < NET_RATE_KEPT; i++)
-		(void)!net_fold_feed(f, NET_FROM_EGRESS, 0, one, strlen(one), false, T0 + NSEC_PER_SEC,
-				     &taken);
+		(void)!net_fold_feed(f, &(struct net_chunk){ NET_FROM_EGRESS, 0, one, strlen(one), false },
+				     T0 + NSEC_PER_SEC, &taken);
 	CHECK(taken == 0);
-	CHECKF(net_fold_feed(f, NET_FROM_EGRESS, 0, one, strlen(one), true, T0 + NSEC_PER_SEC, &taken) == 0 &&
+	CHECKF(net_fold_feed(f, &(struct net_chunk){ NET_FROM_EGRESS, 0, one, strlen(one), true },
+			     T0 + NSEC_PER_SEC, &taken) == 0 &&
 		       taken == strlen(one),
 	       "all lines are read at the end of the run");
 	CHECKF(!net_fold_has_counts(f), "no event was folded at the end");
@@ -361,7 +368,8 @@ static void test_apart(void)
 	for (unsigned i = 0; i < NET_BURST_KEPT + 1; i++)
 		(void)feed(f, open, T0);
 	CHECKF(feed(f, open, T0) == 0 &&
-		       net_fold_feed(f, NET_FROM_DIAL, 0, dial, strlen(dial), false, T0, &taken) == 0 &&
+		       net_fold_feed(f, &(struct net_chunk){ NET_FROM_DIAL, 0, dial, strlen(dial), false },
+				     T0, &taken) == 0 &&
 		       taken == strlen(dial),
 	       "coffer-dial has its own pace beside coffer-egress");
 	l.events = 0;
@@ -382,11 +390,15 @@ static void test_who(void)
 	struct log l;
 
 	f = fold_new(&l);
-	CHECK(net_fold_feed(f, NET_FROM_DIAL, 0, open, strlen(open), false, T0, &taken) == 0 &&
-	      net_fold_feed(f, NET_FROM_EGRESS, 0, dial, strlen(dial), false, T0, &taken) == 0);
+	CHECK(net_fold_feed(f, &(struct net_chunk){ NET_FROM_DIAL, 0, open, strlen(open), false }, T0,
+			    &taken) == 0 &&
+	      net_fold_feed(f, &(struct net_chunk){ NET_FROM_EGRESS, 0, dial, strlen(dial), false }, T0,
+			    &taken) == 0);
 	CHECKF(l.events == 0, "a program is not believed about events of the other");
-	CHECK(net_fold_feed(f, NET_FROM_EGRESS, 0, open, strlen(open), false, T0, &taken) == 0 &&
-	      net_fold_feed(f, NET_FROM_DIAL, 0, dial, strlen(dial), false, T0, &taken) == 0);
+	CHECK(net_fold_feed(f, &(struct net_chunk){ NET_FROM_EGRESS, 0, open, strlen(open), false }, T0,
+			    &taken) == 0 &&
+	      net_fold_feed(f, &(struct net_chunk){ NET_FROM_DIAL, 0, dial, strlen(dial), false }, T0,
+			    &taken) == 0);
 	CHECK(l.events == 2 && net_fold_tick(f, T0, true) == 0 && l.counted == 2);
 	buf_release(&l.text);
 }
@@ -416,7 +428,8 @@ static void test_log_full(void)
 
 	f = fold_new(&l);
 	l.refuse_after = 1;
-	CHECK(net_fold_feed(f, NET_FROM_EGRESS, 0, two, strlen(two), false, T0, &taken) == -ENOSPC);
+	CHECK(net_fold_feed(f, &(struct net_chunk){ NET_FROM_EGRESS, 0, two, strlen(two), false }, T0,
+			    &taken) == -ENOSPC);
 	CHECKF(taken == strlen(two) / 2, "only the lines that were written are taken when the log is full");
 	l.refuse_after = -1;
 	CHECK(feed(f, two + taken, T0) == strlen(two) - taken && l.events == 2);
@@ -438,8 +451,9 @@ static void test_holes(void)
 	struct log l;
 
 	f = fold_new(&l);
-	CHECK(net_fold_feed(f, NET_FROM_EGRESS, 0, with_holes, sizeof(with_holes) - 1, true, T0, &taken) ==
-	      0);
+	CHECK(net_fold_feed(
+		      f, &(struct net_chunk){ NET_FROM_EGRESS, 0, with_holes, sizeof(with_holes) - 1, true },
+		      T0, &taken) == 0);
 	CHECK(taken == sizeof(with_holes) - 1 && l.events == 2 && !net_fold_has_counts(f));
 	buf_release(&l.text);
 }
@@ -518,7 +532,8 @@ static void test_again(void)
 	buf_adds(&text, plain);
 	buf_adds(&text, kept);
 	net_fold_again(f, NET_FROM_EGRESS, 100 + sizeof(kept) - 1 + sizeof(plain) - 1);
-	CHECK(net_fold_feed(f, NET_FROM_EGRESS, 100, text.data, text.len, false, T0, &taken) == 0 &&
+	CHECK(net_fold_feed(f, &(struct net_chunk){ NET_FROM_EGRESS, 100, text.data, text.len, false }, T0,
+			    &taken) == 0 &&
 	      taken == text.len);
 	CHECKF(l.events == 1, "of lines that may be in the log, only the new one has an event: %u", l.events);
 	CHECK(net_fold_tick(f, T0, true) == 0);
@@ -526,7 +541,8 @@ static void test_again(void)
 	       "a line that may have been counted only is counted again");
 	CHECKF(table.total.connections == 3, "lines that the report has not seen are counted in it: %llu",
 	       (unsigned long long)table.total.connections);
-	CHECK(net_fold_feed(f, NET_FROM_EGRESS, 100, text.data, text.len, false, T0, &taken) == 0);
+	CHECK(net_fold_feed(f, &(struct net_chunk){ NET_FROM_EGRESS, 100, text.data, text.len, false }, T0,
+			    &taken) == 0);
 	CHECKF(table.total.connections == 3, "lines that the report has seen are not counted in it again");
 	buf_release(&l.text);
 }

@@ -378,29 +378,29 @@ static size_t take_incomplete_line(struct net_fold *f, enum net_from from, size_
 	return len;
 }
 
-int net_fold_feed(struct net_fold *f, enum net_from from, uint64_t off, const char *data, size_t len,
-		  bool last, uint64_t now, size_t *ret_taken)
+int net_fold_feed(struct net_fold *f, const struct net_chunk *c, uint64_t now, size_t *ret_taken)
 {
 	size_t at = 0;
 	int r = 0;
 
-	while (at < len && r == 0) {
-		const char *line = data + at, *nl;
+	while (at < c->len && r == 0) {
+		const char *line = c->data + at, *nl;
 
 		if (!*line) {
 			at++;
 			continue;
 		}
-		nl = memchr(line, '\n', len - at);
+		nl = memchr(line, '\n', c->len - at);
 		if (!nl) {
-			at += take_incomplete_line(f, from, len - at, last, now);
+			at += take_incomplete_line(f, c->from, c->len - at, c->last, now);
 			break;
 		}
-		if (f->skipping[from])
-			f->skipping[from] = false;
+		if (f->skipping[c->from])
+			f->skipping[c->from] = false;
 		else
-			r = take_journal_line(f, (struct line_at){ from, off + (size_t)(nl - data) + 1 },
-					      line, (size_t)(nl - line), last, now);
+			r = take_journal_line(
+				f, (struct line_at){ c->from, c->off + (size_t)(nl - c->data) + 1 }, line,
+				(size_t)(nl - line), c->last, now);
 		if (r == 0)
 			at += (size_t)(nl - line) + 1;
 	}

@@ -72,13 +72,21 @@ static inline void net_fold_freep(struct net_fold **f)
 /* Lines of `from` that end at or before `logged` may be in the log already (F6). */
 void net_fold_again(struct net_fold *f, enum net_from from, uint64_t logged);
 
+/* A piece of a journal. */
+struct net_chunk {
+	enum net_from from;
+	uint64_t off; /* of the first byte */
+	const char *data;
+	size_t len;
+	bool last; /* nothing follows */
+};
+
 /*
- * Takes the complete lines of `data`, which is at `off` of the journal, with `last` also the rest after them. NULs between lines are skipped:
+ * Takes the complete lines of a chunk, with `last` also the rest after them. NULs between lines are skipped:
  * they are where lines were punched out. *ret_taken is the number of bytes done; without an error the rest is
  * incomplete, or too fast (F0), which `last` ignores. A negative errno is that of event().
  */
-int net_fold_feed(struct net_fold *f, enum net_from from, uint64_t off, const char *data, size_t len,
-		  bool last, uint64_t now, size_t *ret_taken) MUST_CHECK;
+int net_fold_feed(struct net_fold *f, const struct net_chunk *c, uint64_t now, size_t *ret_taken) MUST_CHECK;
 
 /* The programs have ended: the rest of their journals is bounded, and from now on nothing is too fast. */
 void net_fold_last(struct net_fold *f);

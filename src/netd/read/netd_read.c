@@ -123,8 +123,10 @@ static int fold_journal(struct netd *d, enum net_from from, bool last, uint64_t 
 
 		if (n <= 0)
 			return n < 0 ? -errno : 0;
-		r = net_fold_feed(d->fold, from, d->off[from], chunk, (size_t)n,
-				  last && (size_t)n < sizeof(chunk), clock_nsec(CLOCK_MONOTONIC), &taken);
+		r = net_fold_feed(d->fold,
+				  &(struct net_chunk){ from, d->off[from], chunk, (size_t)n,
+						       last && (size_t)n < sizeof(chunk) },
+				  clock_nsec(CLOCK_MONOTONIC), &taken);
 		d->off[from] += taken;
 		if (taken)
 			d->active = clock_nsec(CLOCK_MONOTONIC);

@@ -29,8 +29,7 @@ static const struct {
 	unsigned states; /* where it is allowed */
 	size_t least, most;
 } messages[] = {
-	[NETD_READY - NETD_READY] = { IN(NETD_IS_STARTING), sizeof(struct netd_head),
-				      sizeof(struct netd_head) },
+	[0] = { IN(NETD_IS_STARTING), sizeof(struct netd_head), sizeof(struct netd_head) },
 	[NETD_EVENT - NETD_READY] = { IN(NETD_IS_UP) | IN(NETD_IS_ENDING), sizeof(struct netd_head) + 1,
 				      NETD_MESSAGE_MAX },
 	[NETD_COUNTED - NETD_READY] = { IN(NETD_IS_UP) | IN(NETD_IS_ENDING), sizeof(struct netd_counted),
