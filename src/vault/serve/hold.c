@@ -214,6 +214,12 @@ static void agent_freep(struct agent **a)
 	free(*a);
 }
 
+/* A sandbox has one agent, which ends with its holder; the channel of its coffer-dial has none. */
+static bool may_have_agent(const struct request *q, const struct agent *a)
+{
+	return is_own_request(q, a->sandbox, &a->ask) && (!q->by || str_eq(a->sandbox, q->by->sandbox));
+}
+
 /* Independent of the grants of its coffer-egress; replaces an earlier agent of the sandbox. */
 int hold_agent(struct request *q, struct err *e)
 {
@@ -225,7 +231,7 @@ int hold_agent(struct request *q, struct err *e)
 	a->fd = -1;
 	request_text(q->m.text[0], a->sandbox, sizeof(a->sandbox));
 	if (grants_unpack(&a->ask, GRANTS_ASKED, q->m.text[1].p, q->m.text[1].len) < 0 ||
-	    !is_own_request(q, a->sandbox, &a->ask))
+	    !may_have_agent(q, a))
 		return -EPROTO;
 	drop_agents_of(v, a->sandbox);
 	if (v->n_agents == GRANT_CLIENTS_MAX)
