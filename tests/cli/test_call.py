@@ -15,7 +15,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from coffertest import FULL, Coffer, Tap, identities  # noqa: E402
+from coffertest import FULL, Coffer, Tap, identities, kill_own  # noqa: E402
 import ocitest as oci  # noqa: E402
 
 
@@ -476,7 +476,7 @@ def warm_directory_is_gone(tap, c, who):
             os.rename(os.path.join(away, str(i)), path)
         os.rmdir(away)
         for pid in stopped:
-            os.kill(pid, signal.SIGCONT)
+            kill_own(pid, signal.SIGCONT)  # one may have been ended meanwhile
     c("pool", "stop")
     wait_quiet(c)
     c("call", "--", "true")
