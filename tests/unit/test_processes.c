@@ -115,6 +115,12 @@ static void test_live(void)
 		return;
 	CHECKF(processes_read(&all, &e) == 0, "the processes are read %s", e.msg);
 	p = process_find(&all, listed);
+	/* The kernel's list of sockets passes over one now and then while others make and close theirs. */
+	for (int i = 0; i < 50 && p && p->socket_kinds[SOCKET_UNIX_SEQPACKET] < 2; i++) {
+		processes_release(&all);
+		CHECK(processes_read(&all, &e) == 0);
+		p = process_find(&all, listed);
+	}
 	check_found(p);
 	CHECKF(!process_find(&all, liar), "a program that only calls itself coffer-egress is not listed");
 	CHECKF(!process_find(&all, getpid()), "the caller is not listed");
