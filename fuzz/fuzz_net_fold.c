@@ -21,7 +21,7 @@ static int on_event(void *ctx, enum net_from from, uint64_t off, const void *pac
 	json_t *parsed;
 
 	(void)ctx;
-	/* What it packs can be formatted, and each line ends beyond the one before. */
+	/* A packed event can be formatted, and each line ends beyond the one before. */
 	if (netd_event_format(packed, len, &ev, &fields) < 0 ||
 	    (from == NET_FROM_COUNT ? off != 0 : off <= last))
 		abort();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whatever coffer-netd packs, the log gets JSON members of the table, each once, or nothing. */
+/* The log gets JSON members of the table, each once, or nothing, for any packed bytes of coffer-netd. */
 #include "netd/wire/netd_event.h"
 
 #include <jansson.h>

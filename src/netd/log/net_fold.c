@@ -320,7 +320,7 @@ static int write_kept(struct net_fold *f, struct line_at at, const struct net_li
 	return write_event(f, at);
 }
 
-/* What the terminal shows. */
+/* The terminal shows these lines. */
 static bool is_denial(const struct net_line *l)
 {
 	return l->decision == NET_DENIED || l->ev == NET_EV_ALERT ||

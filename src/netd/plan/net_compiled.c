@@ -46,7 +46,7 @@ static int refuse_compiled(struct err *e, const char *why)
 	return err_set(e, -EBADMSG, "the process that compiles the policy gave no valid result: %s", why);
 }
 
-/* What each outcome may have, and that the parts are the whole. */
+/* Each outcome has its own parts, and the parts are the whole. */
 static int check_compiled_head(const struct net_compiled_head *h, size_t len, struct err *e)
 {
 	if (memcmp(h->magic, NET_COMPILED_MAGIC, sizeof(h->magic)) != 0)

@@ -22,7 +22,7 @@
 /* Counts are sent early when this much of the journals waits for them: until then it stays on the disk. */
 #define NETD_COUNT_WITHIN (40u << 20)
 
-/* What a library would open a file for later. Before the fence. */
+/* Does, before the fence, what a library would open a file for later. */
 void netd_prepare(void);
 
 /* Serves until the guard says NETD_QUIT, or is gone. `journal` has a descriptor for each, -1 where there is none. The process is fenced

@@ -273,7 +273,7 @@ static void on_start_timer(struct timer *t)
 	struct err e = ERR_INIT;
 	int r;
 
-	/* What was ended because it wrote too fast would go on with that. */
+	/* A program that was ended because it wrote too fast would go on with that. */
 	if (net_journal_is_flooded(g, NET_EGRESS) || net_journal_is_flooded(g, NET_DIAL)) {
 		restart_later(g);
 		return;

@@ -7,8 +7,8 @@
  * P1  Each message is taken only in the states of the table below. An unknown type, a wrong length, a text without its NUL, a number out
  *     of range, or a message that the state does not allow is -EPROTO: the guard kills coffer-netd.
  * P2  An event of a line names the journal and the offset after the line. The offset is beyond that of the line before and within
- *     the journal. The guard keeps it across restarts, so no line is an event of the log twice, and there are no more such events than
- *     lines.
+ *     the journal. The guard keeps it across restarts, and in a file for whoever goes on after its own death. So no line is an event
+ *     of the log twice, and there are no more such events than lines.
  * P3  Lines have a pace, beyond which they stay in the socket (netd_peer_has_pace()). Events that are no line (counts), and lines for
  *     the terminal, have a budget. Beyond it: P1.
  * P4  A part of a journal is given back to the disk only when coffer-netd has said that all of its lines are in the log or in counts that
